@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-ALLOWED = tuple(TESTS / folder for folder in ("process", "external"))
+ALLOWED = tuple(TESTS / folder for folder in ("process", "external", "typing"))
 """Folders whose tests may start processes and open sockets."""
 LEAVING = frozenset({"os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"})
 """Audit events of code that leaves the process."""
@@ -21,7 +21,8 @@ LEAVING = frozenset({"os.fork", "os.posix_spawn", "os.system", "socket.bind", "s
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else the processes under test would ignore it
 
-# A busy machine must fail no test, so there are no deadlines. The gate looks for longer.
+# A busy machine must fail no test, so there are no deadlines. To measure coverage, few examples do.
+settings.register_profile("few", deadline=None, max_examples=5)
 settings.register_profile("quick", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -9,7 +9,7 @@ import pytest
 
 CORE = Path(__file__).parent.parent / "core" / "toolfold"
 ALLOWED = {"annotated_types", "anyio", "attr", "attrs", "jsonschema_rs", "pydantic", "pydantic_core", "transitions"}
-ALLOWED |= {"toolfold", "typing_extensions"}
+ALLOWED |= {"griffe", "toolfold", "typing_extensions"}
 
 
 def imports(path: Path) -> Iterator[str]:

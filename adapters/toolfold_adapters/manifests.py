@@ -88,7 +88,7 @@ def load_manifests(
     return ManifestReport(tuple(loader.groups), tuple(loader.components), tuple(loader.errors))
 
 
-class _InvalidEntry(Exception):
+class InvalidEntry(Exception):
     """An entry is not a valid tool, or a file not a valid group."""
 
 
@@ -104,7 +104,7 @@ class _Loader:
     errors: list[ManifestError] = field(factory=list[ManifestError])
 
     def report(self, file: Path, position: str, problem: object) -> None:
-        self.errors.append(ManifestError(str(file), position, _problem(problem)))
+        self.errors.append(ManifestError(str(file), position, problem_of(problem)))
 
     def files(self, path: Path) -> Iterable[Path]:
         """Return the files of a folder, or the file itself."""
@@ -122,7 +122,7 @@ class _Loader:
     def load(self, file: Path) -> None:
         """Load one file: a group, or a single tool in no group."""
         try:
-            content = _parsed(file)
+            content = read_json(file)
         except ManifestError as error:
             self.errors.append(error)
             return
@@ -144,10 +144,10 @@ class _Loader:
                 group = self.tools.register_group(file.stem, description, title=title)
                 for number, entry in enumerate(entries):
                     if number > 0 or not _is_meta(entry):
-                        made.extend(self.tool(file, _position(number, entry), entry, group.path))
+                        made.extend(self.tool(file, position_of(number, entry), entry, group.path))
                 if not made:
-                    raise _InvalidEntry("it has no tools that can be loaded, so it was left out")
-        except (_InvalidEntry, ToolfoldError) as error:
+                    raise InvalidEntry("it has no tools that can be loaded, so it was left out")
+        except (InvalidEntry, ToolfoldError) as error:
             self.report(file, "group", error)
         else:
             self.groups.append(group)
@@ -160,7 +160,7 @@ class _Loader:
             try:
                 text = check_text("_meta", key, (table(meta) or {}).get(key))
             except InvalidDefinition as error:
-                self.report(file, _position(0, meta), error)
+                self.report(file, position_of(0, meta), error)
             else:
                 texts |= {} if text is None else {key: text}
         return texts
@@ -168,11 +168,11 @@ class _Loader:
     def tool(self, file: Path, position: str, entry: object, group: str | None) -> tuple[Component, ...]:
         """Register one tool and return its component, or report why it can't be."""
         try:
-            name, function, options = _tool(entry)
+            name, function, options = tool_of(entry)
             handler = self.handler(name, function)
             flat = group is not None and self.flat
             return (self.tools.register(name, handler, group=group, flat=flat, **options),)
-        except (_InvalidEntry, ToolfoldError) as error:
+        except (InvalidEntry, ToolfoldError) as error:
             self.report(file, position, error)
             return ()
 
@@ -186,19 +186,26 @@ class _Loader:
                 continue
             if found is not None:
                 return found
-        raise _InvalidEntry(f"there is no handler for {' or '.join(map(repr, asked))}")
+        raise InvalidEntry(f"there is no handler for {' or '.join(map(repr, asked))}")
 
 
-def _parsed(file: Path) -> object:
-    """Return the JSON value in a file, or raise `ManifestError`."""
+def read_text(file: Path) -> str:
+    """Return the text in a file, or raise `ManifestError`."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):  # reading a pipe may block for ever
             raise ManifestError(str(file), "file", "it is not a regular file")
-        return json.loads(file.read_text(encoding="utf-8-sig"))
+        return file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ManifestError(str(file), "file", f"it can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ManifestError(str(file), f"byte {error.start}", "it is not UTF-8") from error
+
+
+def read_json(file: Path) -> object:
+    """Return the JSON value in a file, or raise `ManifestError`."""
+    text = read_text(file)
+    try:
+        return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise ManifestError(str(file), place, f"it is not JSON: {error.msg}") from error
@@ -208,23 +215,23 @@ def _parsed(file: Path) -> object:
         ) from error
 
 
-def _tool(entry: object) -> tuple[str, object, dict[str, Any]]:
-    """Return the name, the function and the registration options of a tool, or raise `_InvalidEntry`."""
+def tool_of(entry: object) -> tuple[str, object, dict[str, Any]]:
+    """Return the name, the function and the registration options of an entry, or raise `InvalidEntry`."""
     given = table(entry)
     if given is None:
-        raise _InvalidEntry("a tool must be an object")
+        raise InvalidEntry("a tool must be an object")
     if _is_meta(given):
-        raise _InvalidEntry("a _meta element must be the first in its file, and is not a tool")
+        raise InvalidEntry("a _meta element must be the first in its file, and is not a tool")
     name = given.get("name")
     if not isinstance(name, str):
-        raise _InvalidEntry("it has no name" if name is None else "its name must be a string")
+        raise InvalidEntry("it has no name" if name is None else "its name must be a string")
     schemas = (given.get("parameters"), given.get("inputSchema"))
     schema = next((given for given in schemas if given is not None), NO_ARGUMENTS)
     if not isinstance(given.get("hidden", False), bool):
-        raise _InvalidEntry("its hidden must be true or false")
+        raise InvalidEntry("its hidden must be true or false")
     for key in ("icons", "tags"):
         if not isinstance(given.get(key, []), list):
-            raise _InvalidEntry(f"its {key} must be a list")
+            raise InvalidEntry(f"its {key} must be a list")
     options = {option: given[key] for key, option in _OPTIONS.items() if given.get(key) is not None}
     options.setdefault("description", "")  # not the docstring of a handler, which several tools may share
     return name, given.get("function"), {**options, "input_schema": schema, "meta": given.get("_meta")}
@@ -234,7 +241,7 @@ def _is_meta(entry: object) -> bool:
     return (table(entry) or {}).get("_meta") is True
 
 
-def _position(number: int, entry: object) -> str:
+def position_of(number: int, entry: object) -> str:
     """Return the position of an entry: its number, from 1, and its name if it has one."""
     name = (table(entry) or {}).get("name")
     return f"entry {number + 1} ({name})" if isinstance(name, str) and name.isprintable() else f"entry {number + 1}"
@@ -246,6 +253,7 @@ def _display_name(path: str) -> str:
     return " ".join(word[:1].upper() + word[1:] for word in words)
 
 
-def _problem(problem: object) -> str:
+def problem_of(problem: object) -> str:
+    """Return what is wrong as a clause, to follow the place of it."""
     given = problem.problem if isinstance(problem, InvalidDefinition) else str(problem)
     return given.removesuffix(".")

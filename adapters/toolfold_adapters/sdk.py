@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mcp.server import MCPServer, Server, ServerRequestContext
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
 from mcp.server.streamable_http import GET_STREAM_KEY, StreamableHTTPServerTransport
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope
 
 
 def low_level_of(server: object) -> Server[Any] | None:
@@ -51,10 +52,59 @@ def idle_deadline(transport: StreamableHTTPServerTransport) -> float:
     return math.inf if transport.idle_scope is None else transport.idle_scope.deadline
 
 
+def when_http_is_served(server: Server[Any], prepare: Callable[[], None]) -> None:
+    """Have `prepare` called when the HTTP application of a server was made: its session manager is known then."""
+    given: Any = server
+    make = given.streamable_http_app
+
+    def streamable_http_app(**options: Any) -> Any:
+        app = make(**options)
+        prepare()
+        return app
+
+    given.streamable_http_app = streamable_http_app  # as a subclass would, but the server exists
+    if given._session_manager is not None:
+        prepare()
+
+
 def wrap_endpoint(server: Server[Any], guard: Callable[[ASGIApp], ASGIApp]) -> None:
     """Put a guard in front of the endpoint of a server's HTTP application, behind its authentication."""
     manager: Any = server.session_manager  # its type for the endpoint is its own class only
     manager.asgi_app = guard(manager.asgi_app)
+
+
+async def end_http_session(server: Server[Any], session_id: str) -> None:
+    """End the transport of a legacy session that is open over HTTP, if it is: from now on its id is unknown."""
+    transport = http_sessions(server).get(session_id)
+    if transport is not None:
+        await server.session_manager._discard_session(session_id, transport)  # pyright: ignore[reportPrivateUsage]
+
+
+async def open_http_session(
+    server: Server[Any], session_id: str, scope: Scope, handshake: Iterable[tuple[Scope, Receive]]
+) -> None:
+    """Open a legacy session of a given id, whose handshake is repeated, as if its client had sent it here."""
+    manager = server.session_manager
+    transport = StreamableHTTPServerTransport(
+        mcp_session_id=session_id,
+        is_json_response_enabled=manager.json_response,
+        event_store=manager.event_store,
+        security_settings=manager.security_settings,
+        retry_interval=manager.retry_interval,
+        idle_timeout=manager.session_idle_timeout,
+    )
+    user = scope.get("user")
+    if isinstance(user, AuthenticatedUser):
+        manager._session_owners[session_id] = authorization_context(user)  # pyright: ignore[reportPrivateUsage]
+    manager._server_instances[session_id] = transport  # pyright: ignore[reportPrivateUsage]
+    opening, *rest = handshake
+
+    async def ignore(message: Message) -> None:
+        """Drop what would be the answer."""
+
+    await manager._serve_opening_request(transport, *opening, ignore)  # pyright: ignore[reportPrivateUsage]
+    for request in rest:
+        await transport.handle_request(*request, ignore)
 
 
 def can_notify_in_responses(server: Server[Any], connection: Connection) -> bool:

@@ -10,31 +10,36 @@ threads may use it. A query is words and nothing else: no character in it has a 
 from __future__ import annotations
 
 import re
-import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import import_module
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from math import sqrt
 from operator import mul
+from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TypeAlias
 from weakref import finalize
 
 from toolfold import Ranker, Ranking, SearchDocument
-from toolfold.spi import extras_named
 
-Encoder = Callable[[Sequence[str]], Iterable[Sequence[float]]]
-"""Returns a vector for each text."""
+from .sentences import Encoder, encoder_of
+
+Vector: TypeAlias = "array[float]"
+"""Of length 1."""
 
 MAX_TERMS = 64
 """How many different words of a query are looked for."""
 
+MAX_VECTORS = 20_000
+"""How many vectors of tools are stored for later indexes, each of some 1.5 kB."""
+
 FUSION_DEPTH = 100
 """How far down a ranking counts when several are fused."""
 
-FUSION_CONSTANT = 60
-"""The constant of reciprocal rank fusion: the larger it is, the less the first places count for."""
+FUSION_CONSTANT = 20
+"""The constant of reciprocal rank fusion: the larger it is, the less the first places count for. 60 is common for long
+rankings; of tools only the first few are shown."""
 
 _WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
 """How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""
@@ -79,21 +84,32 @@ def fused(*rankers: Ranker) -> Ranker:
     return ranker
 
 
-def embeddings(model: str | Encoder) -> Ranker:
+def embeddings(model: str | Path | Encoder) -> Ranker:
     """Return a ranker by the similarity of meaning, as an embedding model sees it (SPEC FND-2).
 
+    A text is encoded once, however many indexes there are: one tool more takes one vector more.
+
     Args:
-        model: The name of a model that sentence-transformers can load, or a function that encodes texts. Either must
-            give equal vectors for equal texts.
+        model: The folder of a sentence model in ONNX form, its name on the Hugging Face Hub, or a function that encodes
+            texts, such as `SentenceTransformer(name).encode`. Any must give equal vectors for equal texts.
 
     Raises:
-        MissingExtra: A model is given by name, and sentence-transformers is not installed.
+        MissingExtra: A model is given by folder or name, and what the extra `embeddings` installs is missing.
+        ConfigError: The model is not in ONNX form.
     """
-    encode = _loaded(model) if isinstance(model, str) else model
+    encode = model if callable(model) else encoder_of(model)
+    known: dict[str, Vector] = {}
 
     def ranker(documents: Sequence[SearchDocument]) -> Ranking:
         names = [document.name for document in documents]
-        vectors = _normalised(encode([_prose(document) for document in documents]))
+        texts = [_prose(document) for document in documents]
+        found = {text: known[text] for text in texts if text in known}
+        if new := [text for text in dict.fromkeys(texts) if text not in found]:
+            found |= zip(new, _normalised(encode(new)), strict=True)
+            if len(known) + len(new) > MAX_VECTORS:
+                known.clear()
+            known.update(found)
+        vectors = [found[text] for text in texts]
 
         def ranked(query: str) -> list[str]:
             if not query.strip():
@@ -112,6 +128,8 @@ class _Index:
 
     def __init__(self, documents: Sequence[SearchDocument]) -> None:
         self._lock = Lock()
+        import sqlite3  # in memory once something is searched for
+
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
         finalize(self, self._connection.close)
         columns = ", ".join(_WEIGHTS)
@@ -168,18 +186,8 @@ def _prose(document: SearchDocument) -> str:
     return "\n".join(text for text in (document.title or name, document.description, document.parameters) if text)
 
 
-def _normalised(vectors: Iterable[Sequence[float]]) -> list[list[float]]:
-    plain = [[float(number) for number in vector] for vector in vectors]
-    return [[number / (sqrt(sum(map(mul, one, one))) or 1.0) for number in one] for one in plain]
-
-
-def _loaded(model: str) -> Encoder:
-    with extras_named():
-        package: Any = import_module("sentence_transformers")
-    loaded = package.SentenceTransformer(model)
-
-    def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
-        vectors: Iterable[Sequence[float]] = loaded.encode(list(texts))
-        return vectors
-
-    return encode
+def _normalised(vectors: Iterable[Sequence[float]]) -> Iterator[Vector]:
+    for vector in vectors:
+        plain = [float(number) for number in vector]
+        length = sqrt(sum(map(mul, plain, plain))) or 1.0
+        yield array("f", [number / length for number in plain])

@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from toolfold_adapters.signals import stdout_reserved
+
+from .counts import counted
 from .failures import run
 from .options import TargetCommand, chosen_target, examples, gateway_options, target_options
-from .printing import counted, show
-from .signals import stdout_reserved
+from .printing import show
 from .targets import GatewayOptions, Target, configuration
 
 
@@ -28,7 +30,7 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
 
     A definition that changed since it was approved is marked, or withheld, where the configuration says
     on_change = "quarantine". The first definitions of a server are approved when it is first seen. A gateway that runs
-    takes an approval into account when its configuration file is saved again, or it is restarted.
+    on this machine serves what is approved at once.
     """
     target, options = chosen_target(ctx, targets, **given)
     if not target.is_gateway:
@@ -44,7 +46,7 @@ async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> No
     config = configuration(target, options)
     with stdout_reserved():
         definitions = await known_definitions(config, start=True)
-    approvals = Approvals(approvals_folder())
+    approvals = Approvals(approvals_folder(), serving=False)
     for server, offered in definitions.items():
         changed = sorted(approvals.changed(config.upstreams[server], offered))
         if not dry_run:

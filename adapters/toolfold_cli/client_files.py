@@ -1,7 +1,8 @@
 """The configuration files of MCP clients on this machine, and how to make one start Toolfold instead of its servers.
 
-The servers of a file go, as they are, into a file beside it, which the client then has Toolfold serve. So nothing is
-translated, `--undo` puts them back, and whatever else the client's file says stays. Each change leaves a backup.
+The servers of a file go, as they are written, into a file beside it, which the client then has Toolfold serve. So
+nothing is translated, `--undo` puts them back, and all else in the client's file stays unchanged. Each change leaves a
+backup.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -22,8 +23,11 @@ from attrs import frozen
 from toolfold import ConfigError
 from toolfold.spi import table
 
+from .editing import JsonFile, edited
+
 NAME = "toolfold"
 """What a client's entry for Toolfold is called."""
+CLINE = "saoudrizwan.claude-dev"
 
 
 @frozen
@@ -46,14 +50,16 @@ class Change:
     Attributes:
         file: The client's file.
         servers: The names of the servers that move.
-        data: The data of the client's file afterwards.
-        served: The data of the file that is served afterwards; `None` to remove it.
+        text: The text of the client's file afterwards.
+        served: The text of the file that is served afterwards; `None` to remove it.
+        passed_on: The variables that the client gives Toolfold.
     """
 
     file: ClientFile
     servers: tuple[str, ...]
-    data: Mapping[str, Any]
-    served: Mapping[str, Any] | None
+    text: str
+    served: str | None
+    passed_on: tuple[str, ...] = ()
 
 
 def client_files(
@@ -70,6 +76,10 @@ def client_files(
         ("VS Code", settings / "Code" / "User" / "mcp.json"),
         ("VS Code, this project", folder / ".vscode" / "mcp.json"),
         ("Codex", Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"),
+        ("Codex, this project", folder / ".codex" / "config.toml"),
+        ("Copilot CLI", Path(environ.get("COPILOT_HOME") or home / ".copilot") / "mcp-config.json"),
+        ("Windsurf", home / ".codeium" / "windsurf" / "mcp_config.json"),
+        ("Cline", settings / "Code" / "User" / "globalStorage" / CLINE / "settings" / "cline_mcp_settings.json"),
     ]
     found = {path: ClientFile(client, path) for client, path in reversed(places) if path.is_file()}
     return tuple(reversed(found.values()))
@@ -97,7 +107,10 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
     Raises:
         ConfigError: The file can't be read, or a server of it and one that is served already have the same name.
     """
-    data = read_data(file.path)
+    from toolfold_adapters.gateway.files import data_in, read_file, read_text
+
+    text = read_text(file.path)
+    data = data_in(file.path, text)
     section = _section(file, data)
     servers = _servers(data, section)
     if repeated := getattr(servers, "repeated", None):
@@ -105,18 +118,25 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
     moving = {name: entry for name, entry in servers.items() if not _is_ours(entry, file)}
     if not moving:
         return None
-    before = read_data(file.served) if file.served.is_file() else {}
-    served = _servers(before, section)
-    if both := served.keys() & moving.keys():
-        raise ConfigError(f"{file.path} and {file.served} both have a server named {min(both)!r}; rename one of them.")
-    entry = _entry(data, section, {**served, **moving}, (*command, "serve", str(file.served)))
-    retained = {name: entry for name, entry in servers.items() if name not in moving and name != NAME}
-    inputs = {"inputs": data["inputs"]} if "inputs" in data and section == ("servers",) else {}
+    served: Mapping[str, Any] = _servers(read_file(file.served) if file.served.is_file() else {}, section)
+    _refuse_both(file, served.keys(), moving.keys())
+    entry = _entry(section, {**served, **moving}, (*command, "serve", str(file.served)))
+    client = edited(file.path.suffix, text, section)
+    beside = edited(file.path.suffix, read_text(file.served) if served else None, section)
+    if "inputs" in data and isinstance(client, JsonFile) and isinstance(beside, JsonFile):
+        beside.copy("inputs", client)
+    for name in servers:
+        if name in moving:
+            beside.put(name, client.take(name))
+        else:
+            client.take(name)
+    client.add(NAME, entry)
     return Change(
         file=file,
         servers=tuple(moving),
-        data=_with_servers(data, section, {**retained, NAME: entry}),
-        served=_with_servers({**before, **inputs}, section, {**served, **moving}),
+        text=client.text,
+        served=beside.text,
+        passed_on=(*entry.get("env_vars", ()), *entry.get("env", {})),
     )
 
 
@@ -126,19 +146,30 @@ def plan_undo(file: ClientFile) -> Change | None:
     Raises:
         ConfigError: A file can't be read.
     """
-    data = read_data(file.path)
+    from toolfold_adapters.gateway.files import data_in, read_text
+
+    text = read_text(file.path)
+    data = data_in(file.path, text)
     section = _section(file, data)
     servers = _servers(data, section)
-    others = {name: entry for name, entry in servers.items() if not _is_ours(entry, file)}
-    if len(others) == len(servers):
+    ours = [name for name, entry in servers.items() if _is_ours(entry, file)]
+    if not ours:
         return None
-    served = _servers(read_data(file.served), section)
-    return Change(
-        file=file,
-        servers=tuple(served),
-        data=_with_servers(data, section, {**served, **others}),
-        served=None,
-    )
+    moved = read_text(file.served)
+    served = _servers(data_in(file.served, moved), section)
+    _refuse_both(file, served.keys(), servers.keys() - ours)
+    client = edited(file.path.suffix, text, section)
+    beside = edited(file.path.suffix, moved, section)
+    for name in ours:
+        client.take(name)
+    for name in served:
+        client.put(name, beside.take(name))
+    return Change(file=file, servers=tuple(served), text=client.text, served=None)
+
+
+def _refuse_both(file: ClientFile, served: Set[str], others: Set[str]) -> None:
+    if both := served & others:
+        raise ConfigError(f"{file.path} and {file.served} both have a server named {min(both)!r}; rename one of them.")
 
 
 def _section(file: ClientFile, data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -158,22 +189,12 @@ def _servers(data: Mapping[str, Any], section: tuple[str, ...]) -> Mapping[str, 
     return inner
 
 
-def _with_servers(data: Mapping[str, Any], section: tuple[str, ...], servers: Mapping[str, Any]) -> dict[str, Any]:
-    if not section:
-        return {**data}
-    first, *rest = section
-    inner = _with_servers(table(data.get(first)) or {}, tuple(rest), servers) if rest else {**servers}
-    return {**data, first: inner}
-
-
 def _is_ours(entry: Any, file: ClientFile) -> bool:
     arguments = (table(entry) or {}).get("args")
     return isinstance(arguments, list) and arguments[-2:] == ["serve", str(file.served)]
 
 
-def _entry(
-    data: Mapping[str, Any], section: tuple[str, ...], servers: Mapping[str, Any], command: tuple[str, ...]
-) -> dict[str, Any]:
+def _entry(section: tuple[str, ...], servers: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
     """Return a client's entry for Toolfold, with what only the client has: inputs, and variables that it passes on."""
     from toolfold_adapters.gateway.variables import input_variable
 
@@ -185,6 +206,8 @@ def _entry(
         asked = sorted(set(re.findall(r"\$\{input:([^{}]+)\}", json.dumps(servers))))
         environment = {input_variable(name): f"${{input:{name}}}" for name in asked}
         return {"type": "stdio", **entry, **({"env": environment} if environment else {})}
+    if any(isinstance((table(server) or {}).get("tools"), list) for server in servers.values()):  # as Copilot CLI wants
+        return {"type": "local", **entry, "tools": ["*"]}
     return entry
 
 
@@ -200,18 +223,6 @@ def _passed_on(server: Mapping[str, Any]) -> set[str]:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_data(path: Path) -> dict[str, Any]:
-    """Return the data of a file; TOML as `tomlkit` has it, so that its comments stay. Raises `ConfigError`."""
-    from toolfold_adapters.gateway.files import read_file
-
-    data = read_file(path)  # which says best what is wrong with it
-    if path.suffix.lower() != ".toml":
-        return data
-    import tomlkit
-
-    return dict(tomlkit.parse(path.read_text(encoding="utf-8-sig")))
-
-
 def apply(change: Change) -> Path:
     """Make a change, the file that is served first, and return the backup of the client's file."""
     path, served = change.file.path, change.file.served
@@ -219,7 +230,7 @@ def apply(change: Change) -> Path:
     shutil.copy2(path, backup)
     if change.served is not None:
         _write(served, change.served, 0o600)
-    _write(path, change.data, path.stat().st_mode & 0o777)
+    _write(path, change.text, path.stat().st_mode & 0o777)
     if change.served is None:
         served.unlink()
     return backup
@@ -233,13 +244,12 @@ def _free(path: Path) -> Path:
     return candidate
 
 
-def _write(path: Path, data: Mapping[str, Any], mode: int) -> None:
+def _write(path: Path, text: str, mode: int) -> None:
     """Write all of a file or nothing, through links to it."""
     target = path.resolve()
-    text = _text(target, data)
     descriptor, name = tempfile.mkstemp(dir=target.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
         Path(name).chmod(mode)
         Path(name).replace(target)
@@ -247,17 +257,3 @@ def _write(path: Path, data: Mapping[str, Any], mode: int) -> None:
         with suppress(OSError):
             Path(name).unlink()
         raise
-
-
-def _text(path: Path, data: Mapping[str, Any]) -> str:
-    """Return the text of a file with this data; TOML that is there already keeps its order and comments."""
-    if path.suffix.lower() != ".toml":
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    import tomlkit
-
-    document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.is_file() else tomlkit.document()
-    now = table(document) or {}
-    for key, value in data.items():
-        if key not in now or now[key] != value:
-            document[key] = value
-    return tomlkit.dumps(document)

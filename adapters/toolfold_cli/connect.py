@@ -6,9 +6,10 @@ from functools import partial
 
 import click
 
+from toolfold_adapters.signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals
+
 from .failures import request_traceback, run
 from .options import examples
-from .signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals
 
 
 @click.command(

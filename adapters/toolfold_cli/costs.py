@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,9 @@ from attrs import frozen
 from toolfold import Snapshot, ToolSet, TransitionRequest, WireNames
 from toolfold.spi import Kind, RequestView, listed, never_listed
 from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, approximate_tokens, cost, measure
 
-from .signals import stdout_reserved
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
@@ -103,18 +104,22 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
 
     Args:
         config: The configuration.
-        start: Whether to start the servers for that; those that can't be started are logged and left out. Otherwise it
-            is what they offered when they were last asked.
+        start: Whether to start the servers for that, which is cached; those that can't be started are logged and left
+            out. Otherwise it is what they offered when they were last asked.
     """
     from toolfold_adapters.gateway import DefinitionCache, default_folder, open_gateway
 
+    cache = DefinitionCache(default_folder())
     if not start:
-        cache = DefinitionCache(default_folder())
         read = {name: cache.read(upstream) for name, upstream in config.upstreams.items()}
         return {name: known.definitions for name, known in read.items() if known is not None}
     with stdout_reserved():
         gateway = open_gateway(config)
+        gateway.patience = math.inf
         async with gateway:
+            for upstream in gateway.upstreams.values():
+                if upstream.known is not None:
+                    cache.write(upstream.config, upstream.known)
             return gateway.registration.definitions
 
 

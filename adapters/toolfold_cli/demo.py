@@ -12,9 +12,10 @@ from rich.text import Text
 
 from toolfold_adapters.tokens import saved_percent
 
+from .counts import approximate, counted
 from .failures import Failed, run
 from .options import examples
-from .printing import approximate, console, counted, show_json
+from .printing import console, show_json
 from .scenario import Step, play
 
 MARGIN = "   ← "

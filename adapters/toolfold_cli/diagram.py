@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,14 @@ from typing import Any
 import click
 
 from toolfold import ConfigError
+from toolfold_adapters.catalogs import is_catalog
 from toolfold_diagrams import drawing
+from toolfold_diagrams.diagram import write_atomically
 
-from .costs import initial_view
-from .failures import failing, run
-from .options import TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .failures import Failed, failing, run
+from .options import ARGUMENTS, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .pictures import source_of
 from .printing import console
-from .signals import stdout_reserved
-from .targets import GatewayOptions, Target, open_target
 
 VIEWS = drawing.views()
 FORMATS = tuple(dict.fromkeys(form for _, forms, _ in VIEWS.values() for form in forms))
@@ -30,7 +32,8 @@ def _help() -> str:
     paragraphs = (
         "Draw a TARGET: its groups, its states, or what happens when groups are opened.",
         "On a terminal it prints a tree with the state of each group. The format follows from the suffix of FILE, or "
-        f"from --format: {', '.join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.",
+        f"from --format: {', '.join(FORMATS)}. PNG and PDF are rendered by Graphviz, and so is SVG of all views but "
+        'structure and sequence; without Graphviz, pip install "toolfold[diagrams]" brings what renders SVG.',
         "\b\nViews:\n" + "\n".join(views),
         'The view "sequence" opens the groups of --active one after the other, runs their hooks, and draws what '
         "happened; or TARGET is a .json file with a trace recorded by toolfold_diagrams.tracing.",
@@ -46,9 +49,11 @@ def _help() -> str:
         "toolfold diagram shop:tools                                a tree, on the terminal",
         "toolfold diagram shop:tools --active orders -o shop.svg",
         "toolfold diagram shop:tools -o shop.html                   a page to explore",
+        "toolfold diagram shop:tools --check shop.svg               fails if the file is stale",
         "toolfold diagram shop:tools --view statechart --format mermaid",
         "toolfold diagram shop:tools --view sequence --active orders,stock -o trace.svg",
         "toolfold diagram --view transaction -o transaction.svg",
+        "toolfold diagram shop.toml -o shop.svg                     a catalog as data",
         "toolfold diagram -o github.svg -- npx -y some-mcp-server",
     ),
 )
@@ -62,13 +67,23 @@ def _help() -> str:
 @click.option("--format", "form", type=click.Choice(FORMATS), help="The format of the picture.")
 @click.option("--profile", metavar="NAME", help="Draw it with this profile.")
 @click.option(
-    "--active", metavar="GROUPS", multiple=True, callback=parse_groups, help="Groups to open, separated by commas."
+    "--active",
+    metavar="GROUPS",
+    multiple=True,
+    callback=parse_groups,
+    help="Groups to open, or servers of a gateway, separated by commas.",
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="The greatest number of groups or states to draw."
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
+)
+@click.option(
+    "--check",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write nothing; exit with status 1 if FILE is not what -o FILE would write.",
 )
 @click.pass_context
 def diagram_command(
@@ -81,15 +96,19 @@ def diagram_command(
     active: tuple[str, ...],
     limit: int | None,
     output: Path | None,
+    check: Path | None,
     **given: Any,
 ) -> None:
     """Draw a target."""
-    form = form or (drawing.form_of(output.suffix.lower()) if output else None)
+    if output is not None and check is not None:
+        raise click.UsageError("--check FILE compares what -o FILE writes: leave out one of them.", ctx)
+    file = output or check
+    form = form or (drawing.form_of(file.suffix.lower()) if file else None)
     view = view or _default_view(form)
-    form = _format_for(ctx, view, form, output)
+    form = _format_for(ctx, view, form, file)
     drawn_from = VIEWS[view][2]
     source: Any = None
-    stored = drawn_from == "trace" and len(targets) == 1 and Path(targets[0]).suffix == ".json"
+    stored = drawn_from == "trace" and len(targets) == 1 and _is_trace(targets[0])
     if stored or drawn_from == "nothing":
         what = "A stored trace" if stored else f"The view {view!r}"
         _refuse(ctx, what, {"TARGET": () if stored else targets, "--profile": profile, "--active": active})
@@ -97,15 +116,22 @@ def diagram_command(
         source = _stored_trace(Path(targets[0]))
     elif drawn_from != "nothing":
         target, options = chosen_target(ctx, targets, **given)
-        source = run(partial(_source, target, options, profile, active, drawn_from == "trace"))
-    width = console().width if output is None and sys.stdout.isatty() else None
+        source = run(partial(source_of, target, options, profile, active, trace=drawn_from == "trace"))
+    width = console().width if file is None and sys.stdout.isatty() else None
     with failing():
-        _write(drawing.draw(view, form, source, limit=limit, width=width), form, output)
+        if check is not None:
+            _check(ctx, check, partial(drawing.difference, view, form, source, limit=limit))
+        else:
+            _write(drawing.draw(view, form, source, limit=limit, width=width), form, output)
 
 
 def _default_view(form: str | None) -> str:
     """Return the first view that has the format, or else the first view."""
     return next((view for view, (_, forms, _) in VIEWS.items() if form in forms), next(iter(VIEWS)))
+
+
+def _is_trace(target: str) -> bool:
+    return Path(target).suffix == ".json" and not is_catalog(target)
 
 
 def _refuse(ctx: click.Context, what: str, given: Mapping[str, object]) -> None:
@@ -119,14 +145,16 @@ def _stored_trace(path: Path) -> Any:
     """Return the trace in a file."""
     with failing():
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} can't be read: {_reason(error)}.") from error
-        return drawing.load(text)
+            return drawing.load(_read(path).decode())
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} can't be read: it is not UTF-8.") from error
 
 
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or type(error).__name__
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror or type(error).__name__}.") from error
 
 
 def _format_for(ctx: click.Context, view: str, form: str | None, output: Path | None) -> str:
@@ -148,23 +176,19 @@ def _format_for(ctx: click.Context, view: str, form: str | None, output: Path | 
     return form
 
 
-async def _source(
-    target: Target, options: GatewayOptions, profile: str | None, active: tuple[str, ...], trace: bool
-) -> Any:
-    """Return the state to draw, or a trace of opening the groups."""
-    with stdout_reserved():
-        async with open_target(target, options) as opened:
-            if trace:
-                return await drawing.record(opened.tools, profile, active)
-            return initial_view(opened.tools, profile, active).snapshot
-
-
 def _write(picture: bytes, form: str, output: Path | None) -> None:
     if output is None:
         click.echo(picture, nl=False)
         return
-    try:
-        output.write_bytes(picture)
-    except OSError as error:
-        raise ConfigError(f"{output} can't be written: {_reason(error)}.") from error
+    write_atomically(output, picture)
     click.echo(f"Wrote {output} ({form}).", err=True)
+
+
+def _check(ctx: click.Context, file: Path, difference: Callable[[bytes], str | None]) -> None:
+    """Report whether a file is as it would be written; raises `Failed` if it is stale or not there (SPEC DIA-2)."""
+    problem = difference(_read(file)) if file.exists() else "it does not exist"
+    if problem is None:
+        click.echo(f"{file} is up to date.", err=True)
+        return
+    again = shlex.join(re.sub(r"^--check(?==|$)", "--output", word) for word in ctx.meta[ARGUMENTS])
+    raise Failed(f"{file} is stale: {problem}. Draw it again with: {ctx.command_path} {again}")

@@ -1,8 +1,7 @@
-"""Failures of commands, which are printed as a paragraph on standard error without a traceback, and logging."""
+"""Failures of commands, which are printed as a paragraph on standard error without a traceback."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import traceback
@@ -16,8 +15,7 @@ import click
 from toolfold import ToolfoldError
 from toolfold.spi import extras_named
 
-MESSAGE_LENGTH = 2000
-"""The maximum length of a logged message in characters."""
+from .counts import escaped
 
 _TRACEBACK = "toolfold.traceback"
 
@@ -29,7 +27,7 @@ class Failed(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the paragraph."""
-        click.echo(f"toolfold: {self.message}", file=file or sys.stderr, err=file is None)
+        click.echo(f"toolfold: {escaped(self.message)}", file=file or sys.stderr, err=file is None)
 
 
 def run(job: Callable[[], Any]) -> Any:
@@ -75,37 +73,6 @@ def traceback_wanted() -> bool:
 def debugging() -> bool:
     """Return whether `TOOLFOLD_DEBUG` is set."""
     return os.environ.get("TOOLFOLD_DEBUG", "") not in ("", "0")
-
-
-def configure_logging() -> None:
-    """Print warnings of this library and of the SDK on standard error, without tracebacks."""
-    for name in ("toolfold", "mcp"):
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_BoundedFormatter(f"{name}: %(message)s"))
-        logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
-        logger.propagate = False
-
-
-class _BoundedFormatter(logging.Formatter):
-    """Formats a message as one line of bounded length, without tracebacks unless they were requested.
-
-    So texts of callers can neither fill a log nor forge a line in it (SPEC SAF-3, SAF-6).
-    """
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return one_line(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:
-        if traceback_wanted():
-            return super().formatException(ei)
-        return "  " + one_line(f"{ei[0].__name__}: {ei[1]}".splitlines()[0])
-
-
-def one_line(text: str) -> str:
-    """Return a text cut to a bounded length, with control characters and line breaks escaped."""
-    cut = text if len(text) <= MESSAGE_LENGTH else f"{text[:MESSAGE_LENGTH]}…"
-    return cut if cut.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)
 
 
 def _leaves(error: Exception) -> Iterator[Exception]:

@@ -16,9 +16,10 @@ from toolfold import ConfigError
 
 from .client_files import Change, ClientFile, apply, client_files, plan_change, plan_undo
 from .costs import costs_of_servers, known_definitions
+from .counts import approximate, counted
 from .failures import Failed, failing, request_traceback, run
 from .options import examples
-from .printing import approximate, counted, show, table
+from .printing import show, table
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import Definitions, GatewayConfig
@@ -111,13 +112,16 @@ def _show_savings(change: Change, measure: bool) -> None:
     rows = table("  SERVER", "TOOLS", "TOKENS", numbers=("TOOLS", "TOKENS"))
     for name in change.servers:
         cost = known.get(_name_here(name))
-        rows.add_row(f"  {name}", *((f"{cost.tools:,}", approximate(cost.before)) if cost else ("", "not measured")))
+        without = "left out" if config is None or name in config.left_out else "not measured"
+        rows.add_row(f"  {name}", *((f"{cost.tools:,}", approximate(cost.before)) if cost else ("", without)))
     show(rows)
     for problem in config.problems if config else ():
         show(f"  {problem}")
     if costs:
         before = sum(cost.before for cost in costs)
         show(f"  {approximate(before)} tokens of tool definitions become {approximate(listed)} at first.")
+    elif config is not None and not measure:
+        show("  Add --measure to see what would be saved: it starts the servers.")
 
 
 def _name_here(name: str) -> str:
@@ -131,10 +135,12 @@ def _name_here(name: str) -> str:
 
 def _configuration(change: Change) -> GatewayConfig | None:
     """Return the configuration that would be served, or `None`, with a sentence, if it can't be."""
-    from toolfold_adapters.gateway.files import parse_config
+    from toolfold_adapters.gateway.files import data_in, parse_config
 
+    served = change.file.served
+    environ = {**dict.fromkeys(change.passed_on, ""), **os.environ}
     try:
-        return parse_config(change.file.served, change.served or {})
+        return parse_config(served, data_in(served, change.served or ""), environ)
     except ConfigError as error:
         for line in str(error).splitlines():
             show(f"  {line}")

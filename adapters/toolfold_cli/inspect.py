@@ -7,18 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import asdict
 from rich.text import Text
 
 from toolfold import Component, GroupInfo
 from toolfold.spi import Always, RequestView, group_infos, listed, never_listed
+from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
-from .costs import costs_by_server, initial_view, wire_costs
+from .costs import ServerCost, costs_by_server, initial_view, wire_costs
+from .counts import approximate
 from .failures import run
 from .options import TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
-from .printing import approximate, show, show_json, table
-from .signals import stdout_reserved
+from .printing import show, show_json, table
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ ROOT = "(in no group)"
         "toolfold inspect shop:tools",
         "toolfold inspect shop:tools --active orders,orders.returns --tools",
         "toolfold inspect gateway.toml --json",
+        "toolfold inspect catalog.toml               groups and tools as data, with no program",
         "toolfold inspect --groups groups.toml -- npx -y some-mcp-server",
     ),
 )
@@ -45,7 +46,7 @@ ROOT = "(in no group)"
     metavar="GROUPS",
     multiple=True,
     callback=parse_groups,
-    help="Groups to open first, separated by commas; hooks do not run.",
+    help="Groups to open first, or servers of a gateway, separated by commas; hooks do not run.",
 )
 @click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -68,7 +69,7 @@ def inspect_command(
     target, options = chosen_target(ctx, targets, **given)
     view, servers, status = run(partial(_inspected, target, options, profile, active))
     if as_json:
-        show_json({**_report(view, servers), "upstreams": [asdict(one) for one in status]})
+        show_json(_report(view, servers, status))
     else:
         _show_table(view, with_tools, target)
         _show_servers(view, servers)
@@ -84,7 +85,7 @@ async def _inspected(
     with stdout_reserved():
         async with open_target(target, options) as opened:
             return (
-                initial_view(opened.tools, profile, opened.active(profile, (*active,))),
+                initial_view(opened.tools, profile, opened.groups_of(active)),
                 opened.servers,
                 opened.status,
             )
@@ -183,11 +184,12 @@ def _tools_of(view: RequestView, path: str | None) -> list[Component]:
     return sorted(own, key=lambda component: component.name)
 
 
-def _report(view: RequestView, servers: Mapping[str, str]) -> dict[str, Any]:
+def _report(view: RequestView, servers: Mapping[str, str], status: Iterable[UpstreamStatus]) -> dict[str, Any]:
     """Return the output of `inspect --json`; keys may be added to it, and none removed."""
     costs, without_session = wire_costs(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     listed_names = {component.name for component in listed(view, "tool")}
+    by_server = {cost.server: cost for cost in costs_by_server(view, servers)}
     return {
         "name": view.snapshot.catalog.name,
         "active": list(view.active),
@@ -200,16 +202,23 @@ def _report(view: RequestView, servers: Mapping[str, str]) -> dict[str, Any]:
             "saved_percent": costs.saved,
         },
         "groups": [_group_report(view, cost, infos.get(cost.path or ""), listed_names) for cost in costs.groups],
-        "servers": [
-            {
-                "name": cost.server,
-                "tools": cost.tools,
-                "listed": cost.listed,
-                "tokens": {"before": cost.before, "after": cost.after},
-            }
-            for cost in costs_by_server(view, servers)
-        ],
+        "servers": [_server_report(one, by_server.get(one.name)) for one in status],
         "exclusions": [sorted(members) for members in view.snapshot.catalog.exclusions],
+    }
+
+
+def _server_report(status: UpstreamStatus, cost: ServerCost | None) -> dict[str, Any]:
+    """Return how a server is doing, and what it puts into the list; `offered` is how many tools it says it has."""
+    return {
+        "name": status.name,
+        "tools": cost.tools if cost else 0,
+        "listed": cost.listed if cost else 0,
+        "tokens": {"before": cost.before if cost else 0, "after": cost.after if cost else 0},
+        "state": status.state,
+        "connections": status.connections,
+        "failures": status.failures,
+        "reason": status.reason,
+        "offered": status.tools,
     }
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import evolve, fields
+from click.core import ParameterSource
 
-from toolfold import ConfigError
+from toolfold import ConfigError, Store, ToolfoldError
 
 from .failures import request_traceback
 from .targets import GatewayOptions, Target, parse_target
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _COMMAND = "toolfold.command"
+ARGUMENTS = "toolfold.arguments"
+"""The key in `Context.meta` of the arguments of a `TargetCommand`, as they were given."""
 _LIMIT = re.compile(r"(?P<name>[a-z]+)=(?P<total>[0-9]{1,9}|none)(?:/(?P<each>[0-9]{1,9}|none))?")
 
 
@@ -29,6 +32,7 @@ class TargetCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Set aside what follows `--`, before click takes it for arguments."""
+        ctx.meta[ARGUMENTS] = tuple(args)
         if "--" in args:
             separator = args.index("--")
             ctx.meta[_COMMAND] = tuple(args[separator + 1 :])
@@ -36,6 +40,7 @@ class TargetCommand(click.Command):
                 raise click.UsageError("Nothing follows --; write the command that starts an MCP server there.", ctx)
             args = args[:separator]
         given = tuple(args)
+        args = [self._with_value(arg) for arg in args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -43,6 +48,19 @@ class TargetCommand(click.Command):
                 raise
             hint = f"A command and its options go after --: {ctx.command_path} -- {' '.join(given)}"
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
+        except click.BadParameter as error:
+            option = error.param
+            if option is None or ctx.get_parameter_source(option.name or "") is not ParameterSource.ENVIRONMENT:
+                raise
+            variable = option.envvar or f"{ctx.auto_envvar_prefix}_{option.name}".upper()
+            message = f"{error.message.removesuffix('.')}. It was set by {variable}."
+            raise click.BadParameter(message, ctx, option) from error
+
+    def _with_value(self, arg: str) -> str:
+        """Return an option whose value may be left out with its value: click would take what follows for that."""
+        options = (option for option in self.params if isinstance(option, click.Option) and arg in option.opts)
+        left_out = next((option.flag_value for option in options if not option.is_flag), None)
+        return f"{arg}={left_out}" if isinstance(left_out, str) else arg
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the two forms of the command."""
@@ -136,6 +154,18 @@ def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[s
             changed[match["name"]] = evolve(changed.get(match["name"], getattr(DEFAULTS, match["name"])), **numbers)
         return Limits(**changed)
     except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+
+
+def parse_store(ctx: click.Context, parameter: click.Parameter, url: str | None) -> Store | None:
+    """Return the store of a URL, if one is given."""
+    if not url:
+        return None
+    from toolfold_adapters.stores import open_store
+
+    try:
+        return open_store(url)
+    except ToolfoldError as error:
         raise click.BadParameter(str(error), ctx, parameter) from error
 
 

@@ -11,7 +11,7 @@ import click
 from toolfold import __version__
 
 from . import INTERRUPTED
-from .failures import configure_logging
+from .logs import configure_logging
 from .options import examples
 
 COMMANDS = MappingProxyType(

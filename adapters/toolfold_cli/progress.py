@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from .failures import one_line
+from .logs import one_line
 
 INTERVAL = 15.0
 """Seconds between lines where there is no terminal."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import asdict, evolve, frozen
+from attrs import asdict, frozen
 from click.core import ParameterSource
 
-from toolfold import ToolSet
+from toolfold import Store
 from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals, stdout_reserved
 from toolfold_adapters.tokens import ANSWER_TOKENS
 
 from .costs import initial_view, wire_costs
+from .counts import approximate, counted
 from .failures import run
+from .logs import LEVELS, LogFormat, configure_logging
 from .options import (
     TargetCommand,
     chosen_target,
@@ -22,21 +29,21 @@ from .options import (
     gateway_options,
     parse_groups,
     parse_limits,
+    parse_store,
     target_options,
 )
-from .printing import approximate, counted
-from .profiles import show_profiles
 from .servers import check_options
-from .signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals, stdout_reserved
 from .targets import GatewayOptions, OpenTarget, Target, open_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.mcp import Limits
 
+log = logging.getLogger("toolfold.cli")
+
 
 @frozen(kw_only=True)
 class HttpOptions:
-    """The options that are for HTTP alone."""
+    """The options that are only for HTTP."""
 
     host: str
     port: int
@@ -44,6 +51,9 @@ class HttpOptions:
     allow_host: tuple[str, ...]
     allow_origin: tuple[str, ...]
     forwarded_allow_ips: str | None
+    shutdown_timeout: float
+    auth: Path | None
+    live: str | None
 
 
 @frozen(kw_only=True)
@@ -57,24 +67,31 @@ class ServerOptions:
     answer_tokens: int | None = None
     selection: bool = True
     disclosure: bool = True
+    delivery: str = "auto"
     limits: Limits | None = None
+    store: Store | None = None
 
 
 @click.command(
     "serve",
     cls=TargetCommand,
+    context_settings={"auto_envvar_prefix": "TOOLFOLD"},
     epilog=examples(
         "toolfold serve shop:tools",
         "toolfold serve shop:make_tools --http --port 8000",
         "toolfold serve gateway.toml --profile readonly",
         "toolfold serve claude_desktop_config.json",
         "toolfold serve https://example.org/mcp --control load_tool_group",
+        "toolfold serve shop:tools --http --live",
+        "toolfold serve shop:tools --http --store redis://localhost:6379/0",
         "toolfold serve --groups groups.toml -- npx -y some-mcp-server",
     ),
 )
 @target_options
 @gateway_options
-@click.option("--http", "over_http", is_flag=True, help="Serve streamable HTTP instead of stdio.")
+@click.option(
+    "--http", "over_http", is_flag=True, envvar="TOOLFOLD_HTTP", help="Serve streamable HTTP instead of stdio."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for any.")
 @click.option("--path", default="/mcp", show_default=True, help="The path of the endpoint.")
@@ -86,8 +103,31 @@ class ServerOptions:
     help="The proxies whose X-Forwarded-For header is trusted, separated by commas; * for any.",
 )
 @click.option(
+    "--shutdown-timeout",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long calls in progress are given to finish when the server is asked to end.",
+)
+@click.option(
+    "--auth",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="A .toml file that says whose bearer tokens are accepted: a table [tokens], or [oauth] for an OAuth server.",
+)
+@click.option(
+    "--live",
+    is_flag=False,
+    flag_value="watch",
+    type=click.Choice(["watch", "control"]),
+    help="Serve a page at /live that shows the sessions as they change; with --live=control groups can be opened and "
+    "closed there. It is on loopback, or for the operators that --auth names.",
+)
+@click.option(
     "--limit",
     "limits",
+    envvar="TOOLFOLD_LIMIT",
     multiple=True,
     callback=parse_limits,
     metavar="NAME=ALL[/EACH]",
@@ -96,7 +136,27 @@ class ServerOptions:
 )
 @click.option("--profile", metavar="NAME", help="The profile to serve.")
 @click.option(
-    "--active", metavar="GROUPS", multiple=True, callback=parse_groups, help="Groups to open first, by commas."
+    "--active",
+    metavar="GROUPS",
+    multiple=True,
+    callback=parse_groups,
+    help="Groups to open first, or servers, by commas.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="warning",
+    show_default=True,
+    help="What to log, from which level.",
+)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to log it."
+)
+@click.option(
+    "--telemetry",
+    is_flag=True,
+    help="Record OpenTelemetry spans and metrics with the providers of this process, as opentelemetry-instrument makes "
+    "them by OTEL_* variables.",
 )
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and exit.")
 @click.option(
@@ -123,41 +183,90 @@ class ServerOptions:
     default=True,
     help="Let requests name groups, in their URL or headers; or ignore that.",
 )
+@click.option(
+    "--delivery",
+    type=click.Choice(["auto", "principal"]),
+    default="auto",
+    show_default=True,
+    help="principal: each authenticated caller has lists of its own in the modern era, too.",
+)
+@click.option(
+    "--store",
+    callback=parse_store,
+    metavar="URL",
+    help="Where sessions are that outlive a request, so that they outlive this process, and others can serve them: "
+    "sqlite:///state.db or redis://localhost:6379/0.",
+)
 @click.option("--disclosure/--no-disclosure", default=True, help="Offer the draft extension for groups, or don't.")
 @click.pass_context
 def serve_command(
-    ctx: click.Context, /, targets: tuple[str, ...], over_http: bool, list_profiles: bool, **given: Any
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    over_http: bool,
+    list_profiles: bool,
+    log_level: str,
+    log_format: LogFormat,
+    telemetry: bool,
+    **given: Any,
 ) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
 
     TARGET is module:attribute, path/to/file.py:attribute, a file that configures a gateway or an MCP client (.toml,
     .json), or the URL of an MCP server; after -- comes the command that starts one.
-    Over stdio, standard output carries the protocol alone; a summary and warnings go to standard error.
+    Over stdio, standard output carries only the protocol; a summary and warnings go to standard error. Over HTTP,
+    /health and /ready answer probes.
+
+    Each option can be set in the environment too: --port as TOOLFOLD_PORT; several values are separated by spaces.
     """
+    configure_logging(log_level, log_format)
     http = HttpOptions(**{name: given.pop(name) for name in HttpOptions.__annotations__})
     server = ServerOptions(**{name: given.pop(name) for name in ServerOptions.__annotations__})
-    set_by_user = [name for name in asdict(http) if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    set_by_user = [name for name in asdict(http) if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if set_by_user and not over_http:
         raise click.UsageError(f"--{set_by_user[0].replace('_', '-')} is for HTTP: add --http, or leave it out.", ctx)
     target, options = chosen_target(ctx, targets, **given)
     if list_profiles:
+        from .profiles import show_profiles
+
         show_profiles(target, options)
         return
+    opening = partial(_open, target, options, telemetry=telemetry)
     with cancelled_by_signals() as shutdown:
         if over_http:
-            run(partial(_serve_http, target, options, server, http))
+            run(partial(_serve_http, opening, server, http))
         else:
-            run(partial(_serve_stdio, target, options, server, shutdown))
+            run(partial(_serve_stdio, opening, server, shutdown))
     shutdown.exit_if_signalled()
 
 
-async def _serve_http(target: Target, options: GatewayOptions, server: ServerOptions, http: HttpOptions) -> None:
-    from toolfold_adapters.mcp import serve
+Opening = Callable[[], AbstractAsyncContextManager[OpenTarget]]
 
+
+@asynccontextmanager
+async def _open(target: Target, options: GatewayOptions, *, telemetry: bool) -> AsyncGenerator[OpenTarget]:
     async with open_target(target, options, serving=True) as opened:
-        server = evolve(server, active=opened.active(server.profile, server.active))
+        if telemetry:
+            from toolfold_adapters.integrations.otel import instrument, is_configured
+
+            if not is_configured():
+                log.warning(
+                    "--telemetry records no spans: start this with opentelemetry-instrument, which exports them."
+                )
+            instrument(opened.tools)
+        yield opened
+
+
+async def _serve_http(opening: Opening, server: ServerOptions, http: HttpOptions) -> None:
+    from toolfold_adapters.mcp import serve
+    from toolfold_diagrams import live
+
+    from .authentication import load_authentication
+
+    auth = None if http.auth is None else load_authentication(http.auth)
+    async with checked(server.store), opening() as opened:
         arguments = _server_arguments(opened, server)
-        summary = summarise(opened.tools, server)
+        summary = summarise(opened, server)
         await serve(
             opened.server or opened.tools,
             transport="http",
@@ -167,21 +276,41 @@ async def _serve_http(target: Target, options: GatewayOptions, server: ServerOpt
             allowed_hosts=http.allow_host,
             allowed_origins=http.allow_origin,
             forwarded_allow_ips=http.forwarded_allow_ips,
-            on_ready=lambda url: _announce(f"{summary}; serving {url}"),
+            shutdown_timeout=http.shutdown_timeout,
+            auth=auth,
+            live=None if http.live is None else live(opened.tools, control=http.live == "control"),
+            on_ready=partial(_announce_http, summary, http),
             **arguments,
         )
 
 
-async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOptions, shutdown: Shutdown) -> None:
+def _announce_http(summary: str, http: HttpOptions, url: str) -> None:
+    live = "" if http.live is None else f"live page at {url.removesuffix(http.path)}/live/; "
+    _announce(f"{summary}; {live}serving {url}")
+
+
+async def _serve_stdio(opening: Opening, server: ServerOptions, shutdown: Shutdown) -> None:
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
-        async with open_target(target, options, serving=True) as opened:
-            server = evolve(server, active=opened.active(server.profile, server.active))
+        async with checked(server.store), opening() as opened:
             arguments = _server_arguments(opened, server)
-            summary = summarise(opened.tools, server)
+            summary = summarise(opened, server)
             with released(), stdin_closed_by_signals(shutdown):
                 await serve(opened.server or opened.tools, on_ready=lambda _: _announce(summary), **arguments)
+
+
+@asynccontextmanager
+async def checked(store: Store | None) -> AsyncGenerator[None]:
+    """Check that a store can be used, if there is one, and close it at the end."""
+    if store is None:
+        yield
+        return
+    try:
+        await store.due("", 1)
+        yield
+    finally:
+        await store.aclose()
 
 
 def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, Any]:
@@ -189,8 +318,9 @@ def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, An
         defaults = asdict(ServerOptions())
         check_options(opened.tools.name, [name for name, value in asdict(server).items() if value != defaults[name]])
         return {}
-    arguments = {
+    arguments: dict[str, Any] = {
         **asdict(server, recurse=False),
+        "active": opened.groups_of(server.active),
         "answer_tokens": next(
             tokens for tokens in (server.answer_tokens, opened.answer_tokens, ANSWER_TOKENS) if tokens is not None
         ),
@@ -199,13 +329,13 @@ def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, An
         "instructions": opened.instructions,
         "version": opened.version,
     }
-    optional = ("limits", "version", "extend")
+    optional = ("limits", "version", "extend", "store")
     return {name: value for name, value in arguments.items() if value or name not in optional}
 
 
-def summarise(tools: ToolSet, server: ServerOptions) -> str:
+def summarise(opened: OpenTarget, server: ServerOptions) -> str:
     """Return a line on what is served, how much of it is listed at first, and about how many tokens that saves."""
-    costs, _ = wire_costs(initial_view(tools, server.profile, server.active))
+    costs, _ = wire_costs(initial_view(opened.tools, server.profile, opened.groups_of(server.active)))
     groups = len(costs.groups) - 1
     return (
         f"{counted(costs.tools, 'tool')} in {counted(groups, 'group')}; {costs.listed:,} listed at first "

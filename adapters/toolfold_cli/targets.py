@@ -1,16 +1,18 @@
 """What a TARGET stands for: the one place where the commands find out.
 
 A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, a server of the MCP SDK or of FastMCP, or a
-function that makes one), a `.toml` or `.json` file (the configuration of a gateway, or of an MCP client), a URL (an MCP
-server), or, after `--`, a command that starts one. `parse_target` tells which; `open_target` opens it as a `ToolSet`, a
-server behind a gateway.
+function that makes one), a `.toml` or `.json` file (the configuration of a gateway or of an MCP client, or a catalog),
+a URL (an MCP server), or, after `--`, a command that starts one. `parse_target` finds out which; `open_target` opens it
+as a `ToolSet`, a server behind a gateway.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +32,8 @@ FORMS = (
     "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, the URL of an MCP "
     "server, or, after --, the command that starts one"
 )
+
+log = logging.getLogger("toolfold")
 
 TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active")
 
@@ -139,8 +143,8 @@ class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
-    `answer_tokens` too is for it. `servers` maps the name of each of its tools to the server that has it, and `status`
-    is how each of its servers was doing when it was opened. `pinned` groups are open from the start.
+    `answer_tokens` returns the present setting of a gateway. `servers` maps the name of each of its tools to the server
+    that has it, and `status` is how each of its servers was doing when it was opened.
     `server` is an existing server with groups, to be served itself.
     """
 
@@ -149,16 +153,22 @@ class OpenTarget:
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
     extend: Extend | None = None
-    answer_tokens: int | None = None
-    pinned: tuple[str, ...] = ()
+    answer_tokens: Callable[[], int] | None = None
     servers: Mapping[str, str] = field(factory=dict[str, str])
     status: tuple[UpstreamStatus, ...] = ()
     server: Any = None
 
-    def active(self, profile: str | None, more: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the groups to open first: the pinned ones that exist under a profile, and more (SPEC FND-4)."""
-        selected = self.tools.profile(profile)
-        return (*(path for path in self.pinned if selected is None or selected.admits(path)), *more)
+    def groups_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the paths of groups; a server of a gateway that is no group itself stands for those of its tools."""
+        paths = {group.path for group in self.tools.catalog.groups}
+        return tuple(
+            path for name in names for path in ((name,) if name in paths else self._of_server(name) or (name,))
+        )
+
+    def _of_server(self, name: str) -> tuple[str, ...]:
+        tools = [self.tools.catalog.tools.get(tool) for tool, server in self.servers.items() if server == name]
+        groups = [tool.group.split(".") for tool in tools if tool is not None and tool.group is not None]
+        return tuple(dict.fromkeys(".".join(group[:end]) for group in groups for end in range(1, len(group) + 1)))
 
 
 @asynccontextmanager
@@ -186,6 +196,9 @@ async def open_target(
         else:
             yield OpenTarget(tools=await tools_of(made), server=made)
         return
+    if (catalog := _catalog(target, options or GatewayOptions(), serving)) is not None:
+        yield OpenTarget(tools=catalog)
+        return
     from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
     from toolfold_adapters.gateway.approval import Approvals, approvals_folder
     from toolfold_adapters.gateway.oauth import Authorized, tokens_folder
@@ -194,15 +207,15 @@ async def open_target(
         clock=time.monotonic,
         transport=Authorized(tokens_folder()),
         cache=DefinitionCache(default_folder() if serving else None),
-        approvals=Approvals(approvals_folder()) if serving else None,
+        approvals=Approvals(approvals_folder(), serving=serving),
     )
     read = partial(configuration, target, options or GatewayOptions())
-    config = read()
-    file = target.text if target.kind == "file" else options.groups if options else None
-    gateway = open_gateway(config, runtime=runtime)
+    gateway = open_gateway(read(), runtime=runtime)
+    if not serving:
+        gateway.patience = math.inf
     async with gateway as tools:
-        if serving and file is not None:
-            gateway.follow(read, changes_of(Path(file).resolve()))  # noqa: ASYNC240 (before anything is served)
+        if serving and (followed := _followed(target, options)):
+            gateway.follow(read, changes_of(*followed))
         report = gateway.report
         yield OpenTarget(
             tools=tools,
@@ -210,11 +223,38 @@ async def open_target(
             version=report.version,
             handles="stored",
             extend=gateway.extend,
-            answer_tokens=config.budgets.answer_tokens,
-            pinned=config.pinned_groups(),
+            answer_tokens=lambda: gateway.config.budgets.answer_tokens,
             servers=report.servers,
             status=gateway.status,
         )
+
+
+def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
+    """Return what a gateway is served anew after a change of: its configuration, and the approved definitions."""
+    from toolfold_adapters.gateway.approval import approvals_folder
+
+    file = target.text if target.kind == "file" else options.groups if options else None
+    paths = [] if file is None else [Path(file).resolve()]
+    folder = approvals_folder()
+    with suppress(OSError):  # then nothing can be approved either
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        paths.append(folder.resolve())
+    return paths
+
+
+def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet | None:
+    """Return the tools that a file describes, or `None` if the target is no catalog; raises `ConfigError`."""
+    from toolfold_adapters.catalogs import is_catalog, load_catalog
+
+    if target.kind != "file" or not is_catalog(target.text):
+        return None
+    if options.start_timeout is not None:
+        raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
+    given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
+    tools = load_catalog(target.text, **given)
+    if serving:
+        log.warning("%s has no program: this is a preview, and every call returns an error", target.text)
+    return tools
 
 
 def configuration(target: Target, options: GatewayOptions) -> GatewayConfig:

@@ -21,7 +21,11 @@ from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
-from ._session.session import Context, HookContext, Session
+from ._session.contexts import Context, HookContext
+from ._session.quota import Limit
+from ._session.session import Session
+from ._session.store import Lease, Place, Record, Store
+from ._session.stored_sessions import StoredSessions
 from ._snapshot import Change, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
@@ -44,6 +48,7 @@ from .errors import (
     InvalidCursor,
     InvalidDefinition,
     InvalidName,
+    LeaseLost,
     ManifestError,
     MissingExtra,
     ParentInactive,
@@ -51,6 +56,8 @@ from .errors import (
     QuotaExceeded,
     ReentrantTransition,
     SessionClosed,
+    StoreError,
+    StoreUnavailable,
     ToolError,
     ToolfoldError,
     ToolNotFound,
@@ -83,6 +90,9 @@ __all__ = [
     "InvalidCursor",
     "InvalidDefinition",
     "InvalidName",
+    "Lease",
+    "LeaseLost",
+    "Limit",
     "ListBudget",
     "Loader",
     "LoaderTexts",
@@ -92,6 +102,7 @@ __all__ = [
     "Modes",
     "Page",
     "ParentInactive",
+    "Place",
     "Plan",
     "Profile",
     "PromptOptions",
@@ -99,6 +110,7 @@ __all__ = [
     "QuotaExceeded",
     "Ranker",
     "Ranking",
+    "Record",
     "ReentrantTransition",
     "RegionState",
     "ResourceOptions",
@@ -106,6 +118,10 @@ __all__ = [
     "Session",
     "SessionClosed",
     "Snapshot",
+    "Store",
+    "StoreError",
+    "StoreUnavailable",
+    "StoredSessions",
     "ToolError",
     "ToolNotFound",
     "ToolOptions",

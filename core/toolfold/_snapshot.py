@@ -6,20 +6,21 @@ its list, is computed once and shared by every session in it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from attrs import field, frozen
 
 from ._catalog.catalog import Catalog
-from .machine import Configuration, TransitionRequest, plan, restore
+from ._display import Displayed
+from .machine import Configuration, TransitionRequest, plan
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 @frozen(eq=False, weakref_slot=True)
-class Snapshot:
+class Snapshot(Displayed):
     """One state of one session; compare by identity. Make one with `Snapshot.of`.
 
     `memo` is for what others compute once for a snapshot.
@@ -34,8 +35,8 @@ class Snapshot:
     def of(
         cls, catalog: Catalog, configuration: Configuration | None = None, facts: Mapping[str, Any] = NO_FACTS
     ) -> Snapshot:
-        """Return the one snapshot of these values; without a configuration, that in which no group is active."""
-        configuration = configuration or Configuration.initial(catalog.forest)
+        """Return the one snapshot of these values; without a configuration, that in which sessions begin."""
+        configuration = configuration or catalog.initial
         key: Hashable = (configuration, repr(sorted(facts.items()))) if facts else configuration
         found = catalog.interned.get(key)
         if found is None:
@@ -47,6 +48,11 @@ class Snapshot:
     def active(self) -> tuple[str, ...]:
         """The paths of the active groups, in canonical order."""
         return self.configuration.paths
+
+    def in_order(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return the active groups in the order of `paths`; those that are not among them come last."""
+        first = dict.fromkeys(path for path in paths if self.is_active(path))
+        return (*first, *(path for path in self.active if path not in first))
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active; an unknown one is not."""
@@ -70,7 +76,7 @@ class Snapshot:
             return self
         newest: Snapshot | None = self.memo.get(Snapshot)
         if newest is None or newest.catalog is not catalog:
-            configuration = restore(catalog.forest, self.configuration.oldest_first).after
+            configuration = catalog.restored(self.configuration.oldest_first).after
             newest = self.memo[Snapshot] = Snapshot.of(catalog, configuration, self.facts)
         return newest
 

@@ -135,12 +135,16 @@ def is_async(function: Any) -> bool:
     """Return whether calling `function` gives something to await."""
     while isinstance(function, partial):
         function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async counts too
-    return any(
-        test(candidate)
-        for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-        for candidate in (function, call)
-    )
+    if inspect.iscoroutinefunction(function) or is_async_generator(function):
+        return True
+    return not inspect.isroutine(function) and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def is_async_generator(function: Any) -> bool:
+    """Return whether calling `function` gives an async generator."""
+    if inspect.isasyncgenfunction(function):
+        return True
+    return not inspect.isroutine(function) and inspect.isasyncgenfunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 async def settled(value: Any) -> Any:

@@ -27,6 +27,7 @@ __all__ = [
     "InvalidCursor",
     "InvalidDefinition",
     "InvalidName",
+    "LeaseLost",
     "ManifestError",
     "MissingExtra",
     "ParentInactive",
@@ -34,6 +35,8 @@ __all__ = [
     "QuotaExceeded",
     "ReentrantTransition",
     "SessionClosed",
+    "StoreError",
+    "StoreUnavailable",
     "ToolError",
     "ToolNotFound",
     "ToolfoldError",
@@ -221,6 +224,23 @@ class HandleInvalid(ToolfoldError):
 
 class HandleExpired(ToolfoldError):
     """A handle's time is over (SPEC DEL-3)."""
+
+
+class StoreError(ToolfoldError):
+    """A store, or a record in it, can't be used (SPEC STO-5)."""
+
+
+class StoreUnavailable(StoreError):
+    """A store does not answer, or not in time; what was asked may be tried again (SPEC STO-5)."""
+
+
+class LeaseLost(StoreUnavailable):
+    """A step lost its lease before its end, so it was not committed; its hooks are undone by the next (SPEC STO-2)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The step took longer than the store let it hold the session, so nothing was changed; try again."
+        )
 
 
 class ManifestError(ToolfoldError):

@@ -1,5 +1,6 @@
 """What adapters, diagrams and the kit may use beyond the public API; it may change in any release."""
 
+from ._background import background
 from ._catalog.components import KINDS, Kind, is_settled, listing_rule, never_listed
 from ._catalog.rules import Always, Both, Either, Group, Not, required_groups
 from ._catalog.uri_templates import matching
@@ -13,18 +14,22 @@ from ._session.observers import Event, ListsAnnounced
 from ._session.persistence import NAMELESS, Saved, StatePacker, dumped, read
 from ._session.pool import SessionPool
 from ._session.quota import Caller, Full, Limit, Tally
+from ._session.store import AWAY, FULL, Created
+from ._session.stored import KeyInUse, StoredSession
+from ._session.stored_sessions import SessionKind, StoredSessions
 from ._toolset.prompts import openers
 from ._usercode import is_failure
 from ._view.control import ERROR_META, may_change, refused, request_of
-from ._view.describe import Described, describe, line_of, names_alone
-from ._view.finder import FINDER, opened_by_search
+from ._view.describe import Described, describe, line_of, names_alone, shortened
+from ._view.finder import opened_by_search
 from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
 from ._view.visibility import RequestView, available, is_hidden
 
 __all__ = [
+    "AWAY",
     "ERROR_META",
-    "FINDER",
+    "FULL",
     "KINDS",
     "MAX_URI",
     "NAMELESS",
@@ -33,23 +38,29 @@ __all__ = [
     "Arguments",
     "Both",
     "Caller",
+    "Created",
     "Described",
     "Either",
     "Event",
     "Full",
     "Group",
+    "KeyInUse",
     "Kind",
     "Limit",
     "ListsAnnounced",
     "Not",
     "RequestView",
     "Saved",
+    "SessionKind",
     "SessionPool",
     "StatePacker",
+    "StoredSession",
+    "StoredSessions",
     "Tally",
     "ToWire",
     "ancestors",
     "available",
+    "background",
     "canonical_key",
     "check_segment",
     "check_text",
@@ -81,6 +92,7 @@ __all__ = [
     "request_of",
     "required_groups",
     "selectable_groups",
+    "shortened",
     "split_name",
     "table",
 ]

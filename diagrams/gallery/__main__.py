@@ -1,7 +1,7 @@
 """Draws the pictures in this folder, or reports with `--check` which are stale: `python -m diagrams.gallery`.
 
-The texts (`.dot`, `.mmd`, `.html`) are compared word by word. An SVG differs from one version of Graphviz to the next,
-so each names the DOT that it was drawn from, and that is compared.
+The texts are compared word by word: `.dot`, `.mmd`, `.html`, and SVG whose layout is our own. What Graphviz draws
+differs from one version to the next, so it names the DOT that it was drawn from, and that is compared.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import anyio
@@ -32,7 +31,6 @@ from toolfold_diagrams.drawing import record
 FOLDER = Path(__file__).parent
 SOURCES = frozenset({"README.md", "__main__.py", "gitlab.json"})
 OPENED = ("database", "database.write")
-STAMP = "<!-- drawn from DOT {} -->\n"
 
 
 @frozen
@@ -46,20 +44,13 @@ class Picture:
     @property
     def texts(self) -> dict[str, str]:
         """What is compared, by file name."""
-        found = {f"{self.name}.dot": self.diagram.dot}
-        if self.mermaid and self.diagram.mermaid is not None:
-            found[f"{self.name}.mmd"] = self.diagram.mermaid
-        return found
+        suffixes = (".svg", ".dot", *([".mmd"] if self.mermaid else []))
+        return {self.name + suffix: text for suffix, text in self.diagram.texts.items() if suffix in suffixes}
 
     @property
-    def stamp(self) -> str:
-        """The line that says what an SVG was drawn from."""
-        return STAMP.format(sha256(self.diagram.dot.encode()).hexdigest()[:16])
-
-    def svg(self) -> str:
-        """Return the picture as SVG, with its stamp."""
-        head, _, body = self.diagram.rendered("svg").decode().partition("<svg")
-        return f"{head}{self.stamp}<svg{body}"
+    def is_stale(self) -> bool:
+        """Whether its SVG, drawn by Graphviz, is not there, or is drawn from another text."""
+        return self.diagram.svg is None and self.diagram.stamp not in _read(f"{self.name}.svg")
 
 
 async def pictures() -> list[Picture]:
@@ -105,7 +96,7 @@ def stale(drawn: list[Picture]) -> list[str]:
     """Return the names of files that are not there, not as they would be drawn, or no longer drawn."""
     wanted = texts(drawn)
     old = [name for name, text in wanted.items() if _read(name) != text]
-    old += [f"{picture.name}.svg" for picture in drawn if picture.stamp not in _read(f"{picture.name}.svg")]
+    old += [f"{picture.name}.svg" for picture in drawn if picture.is_stale]
     known = {*wanted, *(f"{picture.name}.svg" for picture in drawn), *SOURCES}
     return sorted([*old, *({path.name for path in FOLDER.iterdir() if path.is_file()} - known)])
 
@@ -113,8 +104,8 @@ def stale(drawn: list[Picture]) -> list[str]:
 def write(drawn: list[Picture]) -> None:
     """Draw everything anew; an SVG whose DOT is the same is left alone."""
     for picture in drawn:
-        if picture.stamp not in _read(f"{picture.name}.svg"):
-            _write(f"{picture.name}.svg", picture.svg())
+        if picture.is_stale:
+            _write(f"{picture.name}.svg", picture.diagram.rendered("svg").decode())
     for name, text in texts(drawn).items():
         _write(name, text)
 

@@ -1,29 +1,28 @@
-"""A picture as a value: texts that need no other program, and files rendered by Graphviz where it is installed."""
+"""A picture as a value: texts that need no other program, and files rendered by Graphviz where that is installed."""
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
-from subprocess import CalledProcessError
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from toolfold import Catalog, ConfigError, Session, Snapshot, ToolSet
-from toolfold.spi import extras_named
+from toolfold import Catalog, ConfigError, Session, Snapshot, ToolfoldError, ToolSet
+
+from .rendering import rendered, stamped
+from .svg import embedded
+from .text import plural, printable
 
 if TYPE_CHECKING:
     from os import PathLike
 
 RENDERED = ("svg", "png", "pdf")
-"""The suffixes that Graphviz renders."""
-INSTALL = (
-    'Graphviz renders pictures: install the program "dot" (apt-get install graphviz, brew install graphviz or '
-    "winget install graphviz)."
-)
-
-_PDF_DATE = re.compile(rb"(/CreationDate \(D:)\d{14}([^)]*\))")  # the only difference between two runs
+"""The formats that Graphviz renders, where a picture has them not as a text."""
+NAMED = 20
+"""The greatest number of active groups that a description names."""
 
 Source = Catalog | Snapshot | ToolSet | Session
 """What pictures are drawn from; a snapshot or a session also has active groups (SPEC DIA-3)."""
@@ -37,29 +36,37 @@ class Diagram:
         title: What it shows.
         dot: The picture in DOT, for Graphviz.
         mermaid: The picture in Mermaid, or `None` if it has no form in it that Mermaid draws.
+        svg: The picture as SVG, or `None` if its layout is left to Graphviz; see `rendered`.
         scxml: What the picture shows as an SCXML document, or `None` if it is no statechart, or one that SCXML can't
             express.
         xstate: The same as the JSON of a machine of XState; see `toolfold.statechart.XSTATE_MODULE`.
+        description: What it shows in a sentence or two, for those who can't see it.
     """
 
     title: str
     dot: str
     mermaid: str | None = None
+    svg: str | None = field(default=None, kw_only=True)
     scxml: str | None = field(default=None, kw_only=True)
     xstate: str | None = field(default=None, kw_only=True)
+    description: str = field(default="", kw_only=True)
 
     @property
     def texts(self) -> Mapping[str, str]:
         """The forms that need no other program, by the suffixes of their files."""
-        forms = {".dot": self.dot, ".mmd": self.mermaid, ".scxml": self.scxml, ".json": self.xstate}
+        forms = {".svg": self.svg, ".dot": self.dot, ".mmd": self.mermaid, ".scxml": self.scxml, ".json": self.xstate}
         return {suffix: text for suffix, text in forms.items() if text is not None}
+
+    @property
+    def stamp(self) -> str:
+        """What a rendered file says it was drawn from: such files differ from one version of Graphviz to the next."""
+        return f"drawn from DOT {sha256(self.dot.encode()).hexdigest()[:16]}"
 
     def render(self, path: str | PathLike[str]) -> Path:
         """Write the picture to a file, and return its path; the same picture gives the same bytes (SPEC DIA-1).
 
         Args:
-            path: Its suffix selects the format: `.svg`, `.png` and `.pdf` are rendered by Graphviz; `.dot`, `.mmd`,
-                `.scxml` and `.json` are the texts.
+            path: Its suffix selects the format: `.svg`, `.png`, `.pdf`, `.dot`, `.mmd`, `.scxml` or `.json`.
 
         Raises:
             ConfigError: The picture has no such form, there is no such folder, or Graphviz is missing or fails.
@@ -72,31 +79,72 @@ class Diagram:
         elif suffix.removeprefix(".") in RENDERED:
             content = self.rendered(suffix.removeprefix("."))
         else:
-            known = ", ".join([*(f".{form}" for form in RENDERED), *self.texts])
+            known = ", ".join(dict.fromkeys([*(f".{form}" for form in RENDERED), *self.texts]))
             raise ConfigError(f"{self.title!r} can't be written to {target.name!r}: use one of {known}.")
-        try:
-            target.write_bytes(content)
-        except OSError as error:
-            raise ConfigError(f"{str(target)!r} can't be written: {error.strerror}.") from error
+        write_atomically(target, content)
         return target
 
     def rendered(self, form: str) -> bytes:
         """Return the picture as `svg`, `png` or `pdf`.
 
+        What Graphviz draws carries a stamp that names the DOT that it was drawn from.
+
         Raises:
             ConfigError: Graphviz is missing or fails.
             MissingExtra: Its Python package is missing.
         """
-        with extras_named():
-            import graphviz  # pyright: ignore[reportMissingTypeStubs]
+        if form == "svg" and self.svg is not None:
+            return self.svg.encode()
+        return stamped(rendered(self.dot, form, self.title), form, self.title, self.description, self.stamp)
+
+    def bundle(self) -> dict[str, str]:
+        """Return the forms for notebooks by MIME type: the picture or, where nothing draws it, Mermaid or DOT."""
+        if svg := self._repr_svg_():
+            return {"image/svg+xml": svg, "text/plain": f"{self.title}. {self.description}"}
+        if self.mermaid is not None:
+            return {"text/markdown": f"```mermaid\n{self.mermaid}```\n", "text/plain": self.mermaid}
+        return {"text/plain": self.dot}
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return self.bundle()
+
+    def _repr_svg_(self) -> str | None:
+        """Return the picture as SVG, or `None` if nothing here draws it."""
         try:
-            content = bytes(graphviz.Source(self.dot).pipe(form, quiet=True))
-        except graphviz.ExecutableNotFound as error:
-            raise ConfigError(f"{INSTALL} DOT, Mermaid, HTML and the other texts do not need it.") from error
-        except CalledProcessError as error:
-            message = (error.stderr or b"").decode(errors="replace").strip()
-            raise ConfigError(f"Graphviz could not draw {self.title!r}: {message or error}") from error
-        return _PDF_DATE.sub(rb"\g<1>20000101000000\2", content) if form == "pdf" else content
+            return embedded(self.rendered("svg").decode())
+        except ToolfoldError:
+            return None
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all; raises `ConfigError` if it can't be written."""
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():  # a device or a pipe, which nothing can take the place of
+            target.write_bytes(content)
+            return
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+            if target.exists():
+                temporary.chmod(target.stat().st_mode)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ConfigError(f"{path} can't be written: {error.strerror or type(error).__name__}.") from error
+
+
+def described(snapshot: Snapshot) -> str:
+    """Return the size of a catalog and its active groups in words, for those who can't see a picture of it."""
+    groups, tools = snapshot.catalog.groups, snapshot.catalog.tools.values()
+    counted = f"{plural(len(groups), 'group')}, {plural(sum(tool.control is None for tool in tools), 'tool')}"
+    paths = [printable(path) for path in snapshot.active]
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    active = f"active: {', '.join(paths[:NAMED])}{more}" if paths else "none is active"
+    return f"{counted}; {active}."
 
 
 def snapshot_of(source: Source) -> Snapshot:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,6 +18,7 @@ from .reachable import reachable
 from .sequence import sequence
 from .statechart_view import EXPORTS, statechart
 from .structure import structure
+from .text import plural
 from .trace import Trace
 from .tracing import tracing
 from .transaction import region_chart, transaction_chart
@@ -88,6 +91,32 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
     if text is None:
         raise ConfigError(f"{diagram.title!r} can't be expressed as {form}.")
     return text.encode()
+
+
+def difference(view: str, form: str, source: Any, stored: bytes, *, limit: int | None = None) -> str | None:
+    """Return how a stored picture differs from what would be drawn now, or `None` if it does not (SPEC DIA-2).
+
+    What Graphviz draws is not drawn for that: the stored one has to name the same DOT.
+
+    Args:
+        view: What to draw, of `views()`.
+        form: A format of the view.
+        source: As in `draw`.
+        stored: The content of the file.
+        limit: As in `draw`.
+
+    Raises:
+        ConfigError: As in `draw`.
+    """
+    if form in RENDERED and (diagram := _diagram(view, source, limit)).texts.get(f".{form}") is None:
+        return None if diagram.stamp.encode() in stored else "it was drawn from something else"
+    wanted = draw(view, form, source, limit=limit).decode().splitlines()
+    lines = stored.decode(errors="replace").splitlines()
+    if lines == wanted:
+        return None
+    place = next(n for n, (one, other) in enumerate(zip_longest(lines, wanted), 1) if one != other)
+    new, gone = Counter(wanted) - Counter(lines), Counter(lines) - Counter(wanted)
+    return f"from line {place} on, {plural(new.total(), 'line')} would be added and {gone.total()} removed"
 
 
 def load(text: str) -> Trace:

@@ -208,7 +208,7 @@ class _RowBuilder:
         head = _session(entry.session)
         self._requests[entry.request] = _Request(entry, tail, head)
         self.rows += [
-            Message(tail, head, _asked_for(entry), Look.CALL),
+            Message(tail, head, asked_for(entry), Look.CALL),
             Bar(head, _key(entry.request), begins=True),
         ]
         if waits and entry.what in QUEUED:  # a request that need not wait is planned at once
@@ -279,7 +279,7 @@ def _hook_key(number: int, request: _Request) -> str:
     return f"hook {request.hooks} of request {number}"
 
 
-def _asked_for(entry: Asked) -> str:
+def asked_for(entry: Asked) -> str:
     """Return what was asked for, in words."""
     if entry.what == "transition":
         asked = {"deactivate": entry.deactivate, "activate": entry.activate}

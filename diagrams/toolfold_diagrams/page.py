@@ -45,8 +45,8 @@ def page(source: Source, *, title: str | None = None) -> str:
     """
     snapshot = snapshot_of(source)
     name = printable(title or snapshot.catalog.name)
-    style = f"{_colours()}\n{_part('page.css')}"
-    script = "\n".join(map(_part, SCRIPTS))
+    style = f"{palette_css()}\n{page_part('page.css')}"
+    script = "\n".join(map(page_part, SCRIPTS))
     slots = {
         "title": xml(name).encode("ascii", "xmlcharrefreplace").decode(),
         "policy": _policy(style, script),
@@ -54,7 +54,7 @@ def page(source: Source, *, title: str | None = None) -> str:
         "script": script,
         "data": json.dumps(page_data(snapshot, name), separators=(",", ":")).replace("<", "\\u003c"),
     }
-    return _SLOT.sub(lambda slot: slots[slot[1]], _part("page.html"))
+    return _SLOT.sub(lambda slot: slots[slot[1]], page_part("page.html"))
 
 
 def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
@@ -174,7 +174,8 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _colours() -> str:
+def palette_css() -> str:
+    """Return the colours of groups as variables of CSS."""
     looks = [f"--{state.value}-fill:{look.fill};--{state.value}-border:{look.border}" for state, look in LOOKS.items()]
     return ":root{" + ";".join([*looks, f"--ink:{INK}", f"--exclusion:{EXCLUSION}", f"--refused:{REFUSED}"]) + "}"
 
@@ -191,5 +192,6 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-def _part(name: str) -> str:
+def page_part(name: str) -> str:
+    """Return a file that the page is made of."""
     return (PARTS / name).read_text(encoding="utf-8")

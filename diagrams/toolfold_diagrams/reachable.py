@@ -13,10 +13,10 @@ from attrs import frozen
 
 from toolfold import Catalog, ConfigError, Plan, RegionState, Snapshot, ToolfoldError, TransitionRequest, plan
 
-from .diagram import Diagram, Source, snapshot_of
+from .diagram import Diagram, Source, described, snapshot_of
 from .dot import Dot, Value, chip
 from .palette import FONT, GROUND, INK, LINE, LOOKS
-from .text import drawable, mermaid_lines, wrapped
+from .text import drawable, mermaid_lines, plural, wrapped
 
 EMPTY = "nothing active"
 MOST_LINES = 12
@@ -41,7 +41,8 @@ def reachable(source: Source, *, limit: int = 64) -> Diagram:
     graph = explore(snapshot.catalog, limit)
     here = graph.number(snapshot)
     mermaid_text = drawable(_mermaid(graph, here), 1 + len(list(_arrows(graph))))  # one points to the initial state
-    return Diagram(f"{snapshot.catalog.name}: reachable states", _dot(graph, here), mermaid_text)
+    about = f"{plural(len(graph.states), 'state')}. {described(snapshot)}"
+    return Diagram(f"{snapshot.catalog.name}: reachable states", _dot(graph, here), mermaid_text, description=about)
 
 
 @frozen

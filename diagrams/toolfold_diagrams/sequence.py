@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from .diagram import Diagram
 from .interaction import Bar, Interaction, Lifeline, Look, Message, Note
 from .sequence_layout import drawn
-from .text import drawable, mermaid, mermaid_lines, printable, wrapped
+from .svg import placed
+from .text import drawable, mermaid, mermaid_lines, plural, printable, wrapped
 from .trace import Trace
 
 __all__ = ["Trace", "sequence"]
@@ -25,7 +26,12 @@ def sequence(trace: Trace) -> Diagram:
     """
     interaction = Interaction.of(trace)
     mermaid_text = drawable(_mermaid(interaction))
-    return Diagram(f"{printable(trace.name)}: sequence", drawn(interaction, trace.name), mermaid_text)
+    title, graph = f"{printable(trace.name)}: sequence", drawn(interaction, trace.name)
+    messages = sum(isinstance(row, Message) for row in interaction.rows)
+    about = (
+        f"{plural(messages, 'message')} between {', '.join(' '.join(_title(line)) for line in interaction.lifelines)}."
+    )
+    return Diagram(title, graph.text(), mermaid_text, svg=placed(graph, title, about), description=about)
 
 
 def _mermaid(interaction: Interaction) -> str:

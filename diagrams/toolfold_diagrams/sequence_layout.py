@@ -15,10 +15,10 @@ from attrs import define, field, frozen
 
 from toolfold import RegionState
 
-from .dot import Dot, Html, Value
+from .dot import Dot, Label, Line, Value
 from .interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
 from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS, PAPER, REFUSED
-from .text import printable, wrapped, xml
+from .text import printable, wrapped
 
 SIZE, LINE_HEIGHT, CHAR = 10, 12.5, 5.6
 """The size of texts, the height of a line, and the width of an average letter in the widest of the fonts."""
@@ -61,8 +61,8 @@ _NOTES: Mapping[Look, Mapping[str, Value]] = MappingProxyType(
 )
 
 
-def drawn(interaction: Interaction, name: str) -> str:
-    """Return a sequence diagram in DOT."""
+def drawn(interaction: Interaction, name: str) -> Dot:
+    """Return a sequence diagram, all of whose parts have places."""
     dot = Dot(printable(name), layout="nop", splines="line", outputorder="edgesfirst", bgcolor="transparent", pad=0.15)
     dot.default("node", shape="box", fontname=FONT, fontsize=SIZE, fontcolor=INK, margin=0)
     dot.default("edge", color=LINE, arrowsize=0.7)
@@ -71,7 +71,7 @@ def drawn(interaction: Interaction, name: str) -> str:
     for number in range(len(interaction.rows)):
         layout.row(number)
     layout.finish()
-    return dot.text()
+    return dot
 
 
 @frozen
@@ -146,8 +146,7 @@ class _Layout:
         height = max(box.height for box in boxes.values()) + MARGIN
         for number, (line, box) in enumerate(boxes.items()):
             role, *name = box.lines
-            small = f'<FONT POINT-SIZE="8" COLOR="{FAINT}">{xml(role)}</FONT>'
-            label = Html("<BR/>".join([small, *(f"<B>{xml(piece)}</B>" for piece in name)]))
+            label = Label((Line(role, size=8, color=FAINT), *(Line(piece, bold=True) for piece in name)))
             look = {"style": "filled,rounded" if line.role in (Role.CALLER, Role.LISTENERS) else "filled"}
             width = box.width + 2 * MARGIN
             key = f"head_{number}"
@@ -214,7 +213,7 @@ class _Layout:
         for corner, (x, y) in enumerate(corners):
             self._point(f"{key}_{corner}", x, y)
         for corner in range(2):
-            self._edge(f"{key}_{corner}", f"{key}_{corner + 1}", row.look, arrowhead="none")
+            self._edge(f"{key}_{corner}", f"{key}_{corner + 1}", row.look, pointed=False)
         self._edge(f"{key}_2", f"{key}_3", row.look)
         self.y += height
         self.y += MARGIN
@@ -223,7 +222,7 @@ class _Layout:
         box = _text(row)
         height = box.height + 6
         x, middle = self.columns[row.over], self.y + height / 2
-        label = Html("<BR/>".join(map(xml, box.lines)))
+        label = Label(tuple(map(Line, box.lines)))
         look = _NOTES[row.look]
         self._notes.append(lambda: self._box(key, label, x, middle, box.width + 2 * MARGIN, height, **look))
         self.y += height + MARGIN
@@ -244,19 +243,19 @@ class _Layout:
     def _label(self, key: str, box: _Box, left: float) -> None:
         if not box.lines:
             return
-        cells = "".join(f'<TR><TD ALIGN="LEFT">{xml(line)}</TD></TR>' for line in box.lines)
-        head = f'<TABLE BORDER="0" CELLPADDING="0" CELLSPACING="0" BGCOLOR="{GROUND}" WIDTH="{box.width:g}">'
+        label = Label(tuple(map(Line, box.lines)), align="left", width=box.width, background=GROUND)
         x, y = left + box.width / 2, self.y + box.height / 2
-        self._box(key, Html(f"{head}{cells}</TABLE>"), x, y, box.width, box.height, shape="plain")
+        self._box(key, label, x, y, box.width, box.height, shape="plain")
 
-    def _edge(self, tail: str, head: str, look: Look, **attributes: Value) -> None:
+    def _edge(self, tail: str, head: str, look: Look, *, pointed: bool = True) -> None:
         style = _MESSAGES[look]
-        shown: dict[str, Value] = {"color": style.color, "style": style.line, "arrowhead": style.arrow, **attributes}
-        self.dot.edge(tail, head, **shown)
+        self.dot.edge(tail, head, color=style.color, style=style.line, arrowhead=style.arrow if pointed else "none")
 
     def _point(self, key: str, x: float, y: float) -> None:
         self.dot.node(key, "", shape="point", style="invis", width=0.01, pos=f"{x:g},{-y:g}")
 
-    def _box(self, key: str, label: str, x: float, y: float, width: float, height: float, **attributes: Value) -> None:
+    def _box(
+        self, key: str, label: str | Label, x: float, y: float, width: float, height: float, **attributes: Value
+    ) -> None:
         size = {"width": round(width / 72, 4), "height": round(height / 72, 4)}
         self.dot.node(key, label, pos=f"{x:g},{-y:g}", **size, **attributes)

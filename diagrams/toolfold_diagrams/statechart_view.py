@@ -17,7 +17,7 @@ from toolfold import Catalog, ConfigError, RegionState, Snapshot
 from toolfold.machine import Effect
 from toolfold.machine.statechart import INITIAL, STATES, Region, Statechart, Transition, to_scxml, to_xstate
 
-from .diagram import Diagram, Source, snapshot_of
+from .diagram import Diagram, Source, described, snapshot_of
 from .dot import Dot, Value
 from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS
 from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped
@@ -53,7 +53,8 @@ def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
     view = _View(snapshot, chart)
     mermaid_text = drawable(_mermaid(view), sum(len(region.transitions) for region in chart.walk()))
     exports = {name: export(chart) for name, export in EXPORTS.items()} if chart.is_exportable else {}
-    return Diagram(f"{catalog.name}: statechart", _dot(view), mermaid_text, **exports)
+    about = described(snapshot)
+    return Diagram(f"{catalog.name}: statechart", _dot(view), mermaid_text, description=about, **exports)
 
 
 def _xstate(source: Catalog | Statechart) -> str:
@@ -93,7 +94,7 @@ class _View:
         """Return the arrows between the states of a region, each with its labels: `event [guard] / action`."""
         found: dict[tuple[RegionState, RegionState], list[str]] = {}
         for each in region.transitions:
-            found.setdefault((each.source, each.target), []).append(self._label(each))
+            found.setdefault((each.source, each.target), []).append(transition_label(self.catalog, each))
         return found
 
     def note(self) -> str | None:
@@ -109,14 +110,16 @@ class _View:
         oldest = f"; beyond it the {first} give way" if self.catalog.evict_oldest else ""
         return f"{'. '.join(limits)}{oldest}. Regions can't express that."
 
-    def _label(self, each: Transition) -> str:
-        group = self.catalog.group(each.group)
-        hook, name = {
-            Effect.SET_UP: (group.on_activate, "on_activate"),
-            Effect.TEAR_DOWN: (group.on_deactivate, "on_deactivate"),
-        }.get(each.effect, (None, ""))
-        guard = f" [{each.guard} active]" if each.guard else ""
-        return f"{each.event}{guard} / {each.effect.value}{f', {name}()' if hook else ''}"
+
+def transition_label(catalog: Catalog, each: Transition) -> str:
+    """Return what is written at an arrow between two states: `event [guard] / action`."""
+    group = catalog.group(each.group)
+    hook, name = {
+        Effect.SET_UP: (group.on_activate, "on_activate"),
+        Effect.TEAR_DOWN: (group.on_deactivate, "on_deactivate"),
+    }.get(each.effect, (None, ""))
+    guard = f" [{each.guard} active]" if each.guard else ""
+    return f"{each.event}{guard} / {each.effect.value}{f', {name}()' if hook else ''}"
 
 
 # DOT

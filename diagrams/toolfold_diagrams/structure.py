@@ -13,11 +13,12 @@ from attrs import frozen
 from toolfold import Catalog, GroupInfo, RegionState, Snapshot
 from toolfold.spi import group_infos
 
-from .diagram import Diagram, Source, snapshot_of
-from .dot import Dot, Html
+from .diagram import Diagram, Source, described, snapshot_of
+from .dot import Dot, Label, Line
 from .outline import GUTTER, WIDE_GUTTER, WIDTH, Box, Row, bow, elbow, indent, knots, outline, tie
 from .palette import EXCLUSION, FAINT, FONT, GROUND, INK, LINE, LOOKS
-from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped, xml
+from .svg import placed
+from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped
 
 FEW = 60
 """Up to this many groups, boxes have whole descriptions; beyond it, one line of each, and none in Mermaid."""
@@ -47,8 +48,11 @@ def structure(source: Source) -> Diagram:
     The state is that of the session or snapshot; for a catalog or a tool set, nothing is active. There is no Mermaid
     form of a catalog that is larger than what Mermaid draws.
     """
-    facts = _Facts.of(snapshot_of(source))
-    return Diagram(f"{facts.catalog.name}: structure", _dot(facts), drawable(*_mermaid(facts)))
+    snapshot = snapshot_of(source)
+    facts = _Facts.of(snapshot)
+    title, about, graph = f"{facts.catalog.name}: structure", described(snapshot), _graph(facts)
+    svg = placed(graph, title, about)
+    return Diagram(title, graph.text(), drawable(*_mermaid(facts)), svg=svg, description=about)
 
 
 @frozen
@@ -143,7 +147,7 @@ def _at_most_one(members: Sequence[int]) -> str:
 
 
 @frozen
-class _Label:
+class _Text:
     """The text of a box: a title, and smaller lines below it."""
 
     title: Sequence[str]
@@ -154,22 +158,18 @@ class _Label:
     def height(self) -> float:
         return PADDING + TITLE_LINE * len(self.title) + TEXT_LINE * len(self.lines)
 
-    def html(self, width: float) -> Html:
+    def within(self, width: float) -> Label:
         """Return it as a label that fills a box of this width from the left."""
-        title, small = ("<BR/>".join(map(xml, lines)) for lines in (self.title, self.lines))
-        parts = [f"{self.mark}<B>{title}</B>"] if title else []
-        parts += [_small(small)] if small else []
-        return Html(
-            f'<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="0" CELLSPACING="0" WIDTH="{width - MARGIN:.0f}">'
-            f'<TR><TD ALIGN="LEFT" BALIGN="LEFT">{"<BR/>".join(parts)}</TD></TR></TABLE>'
-        )
+        marks = [self.mark, *("" for _ in self.title)]
+        title = [Line(text, bold=True, mark=mark) for text, mark in zip(self.title, marks, strict=False)]
+        return Label((*title, *map(_small, self.lines)), align="left", width=width - MARGIN)
 
 
-def _dot(facts: _Facts) -> str:
+def _graph(facts: _Facts) -> Dot:
     step = indent(facts.levels)
-    heads = {"root": _Label(*_fitted(WIDTH, facts.catalog.name, facts.at_root()))}
+    heads = {"root": _Text(*_fitted(WIDTH, facts.catalog.name, facts.at_root()))}
     if facts.infos:
-        heads["legend"] = _Label((), tuple(facts.legend()))
+        heads["legend"] = _Text((), tuple(facts.legend()))
     labels = [
         _group_label(facts, number, WIDTH - step * info.name.count(".")) for number, info in enumerate(facts.infos)
     ]
@@ -185,11 +185,11 @@ def _dot(facts: _Facts) -> str:
     )
     dot.default("edge", color=LINE, arrowhead="none", arrowtail="none", arrowsize=0.8)
     for (key, label), box in zip(heads.items(), places.boxes, strict=False):
-        _add_note(dot, key, label.html(box.width), box)
+        _add_note(dot, key, label.within(box.width), box)
     for column, (row, box) in places.heads.items():
         path = facts.infos[row - len(heads)].name
         trail = path if len(path) <= TRAIL else f"…{path[1 - TRAIL :]}"
-        _add_note(dot, f"continued_{column}", _Label((), (f"{trail}, continued",)).html(box.width), box)
+        _add_note(dot, f"continued_{column}", _Text((), (f"{trail}, continued",)).within(box.width), box)
     for info, label, box in zip(facts.infos, labels, boxes, strict=True):
         _add_group(dot, info, label, box)
     for number, parent in enumerate(parents):
@@ -198,15 +198,15 @@ def _dot(facts: _Facts) -> str:
             key = identifier("parent", info.name)
             dot.edge(info.parent or "", info.name, id=key, class_="parent", pos=elbow(above, boxes[number], step))
     _add_exclusions(dot, facts, boxes)
-    return dot.text()
+    return dot
 
 
-def _group_label(facts: _Facts, number: int, width: float) -> _Label:
+def _group_label(facts: _Facts, number: int, width: float) -> _Text:
     info = facts.infos[number]
     lines = 3 if len(facts.infos) <= FEW else 1
     title, facts_ = _fitted(width, info.display_name, [facts.about(number)])
     described = wrapped(info.description, int((width - MARGIN) / TEXT_LETTER), lines)
-    return _Label(title, (*facts_, *described), f"{LOOKS[info.state].mark} ")
+    return _Text(title, (*facts_, *described), f"{LOOKS[info.state].mark} ")
 
 
 def _fitted(width: float, title: str, lines: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -216,15 +216,15 @@ def _fitted(width: float, title: str, lines: Iterable[str]) -> tuple[Sequence[st
     return wrapped(title, int((width - MARGIN) / TITLE_LETTER) - 2, TITLE_LINES), pieces
 
 
-def _small(html: str) -> str:
-    return f'<FONT COLOR="{FAINT}" POINT-SIZE="{TEXT_SIZE}">{html}</FONT>'
+def _small(text: str) -> Line:
+    return Line(text, size=TEXT_SIZE, color=FAINT)
 
 
-def _add_note(dot: Dot, key: str, html: Html, box: Box) -> None:
+def _add_note(dot: Dot, key: str, label: Label, box: Box) -> None:
     """Add a box that is no group: its key has a colon, which no path has."""
     dot.node(
         f":{key}",
-        html,
+        label,
         id=key,
         class_=key.partition("_")[0],
         style="filled",
@@ -234,11 +234,11 @@ def _add_note(dot: Dot, key: str, html: Html, box: Box) -> None:
     )
 
 
-def _add_group(dot: Dot, info: GroupInfo, label: _Label, box: Box) -> None:
+def _add_group(dot: Dot, info: GroupInfo, label: _Text, box: Box) -> None:
     look = LOOKS[info.state]
     dot.node(
         info.name,
-        label.html(box.width),
+        label.within(box.width),
         id=identifier("group", info.name),
         class_=f"group {info.state.value}",
         tooltip=printable(info.description or info.display_name)[:TOOLTIP],
@@ -259,8 +259,8 @@ def _add_exclusions(dot: Dot, facts: _Facts, boxes: Sequence[Box]) -> None:
         place = bow(boxes[one], boxes[other], lane)
         dot.edge(paths[one], paths[other], id=key, class_="exclusion", arrowhead="tee", arrowtail="tee", pos=place)
     for number, (members, knot) in enumerate(zip(facts.larger, knots(boxes, facts.larger), strict=True), 1):
-        key, html = f":exclusion_{number}", Html(_small(_at_most_one(members)))
-        dot.node(key, html, id=key[1:], class_="exclusion", fillcolor=GROUND, color=EXCLUSION, **knot.attributes)
+        key, label = f":exclusion_{number}", Label((_small(_at_most_one(members)),))
+        dot.node(key, label, id=key[1:], class_="exclusion", fillcolor=GROUND, color=EXCLUSION, **knot.attributes)
         for member in members:
             place = tie(boxes[member], knot)
             dot.edge(paths[member], key, id=f"{key[1:]}_{member}", class_="exclusion", arrowtail="tee", pos=place)

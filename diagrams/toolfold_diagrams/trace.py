@@ -173,6 +173,12 @@ class Trace:
             if problem := _problem(entry, under_way):
                 raise ConfigError(f"Entry {number} of the trace of {self.name!r} does not fit: {problem}.")
 
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the sequence diagram of the trace, for notebooks."""
+        from .sequence import sequence  # which draws traces, and so imports this module
+
+        return sequence(self).bundle()
+
     def dump(self) -> dict[str, Any]:
         """Return the trace as a value for `json.dumps`, and for `Trace.load`."""
         entries = [{"entry": type(entry).__name__, **_plain(entry)} for entry in self.entries]

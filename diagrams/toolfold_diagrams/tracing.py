@@ -97,16 +97,20 @@ class TraceRecorder:
                 self._add(trace.SessionEnded(session=event.session))
             case observers.NotificationFailed():
                 self._add(
-                    trace.Noted(text=f"a listener failed: {': '.join(_described(event.error))}", session=event.session)
+                    trace.Noted(
+                        text=f"a listener failed: {': '.join(described_error(event.error))}", session=event.session
+                    )
                 )
             case observers.PredicateFailed():
                 mode = "" if event.mode is None else f"mode {event.mode} of "
                 what = f"a predicate or count of {mode}{event.kind} {event.name} failed"
-                self._add(trace.Noted(text=f"{what}: {': '.join(_described(event.error))}"))
+                self._add(trace.Noted(text=f"{what}: {': '.join(described_error(event.error))}"))
             case observers.ListsAnnounced():
                 self._add(trace.Noted(text=f"lists announced: {', '.join(sorted(event.kinds))}"))
             case observers.RolledBack() | observers.HooksFailed() | observers.EventRefused():
                 pass  # shown by what came before: the hooks and the end of their request
+            case observers.Listed():
+                pass  # it changes nothing
 
     def _add(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -143,7 +147,7 @@ class TraceRecorder:
                 group, phase, undoes = event.group, event.phase, event.undoes
                 self._add(trace.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
             case observers.HookEnded():
-                error, problem = _described(event.error)
+                error, problem = described_error(event.error)
                 self._add(trace.HookEnded(request=request, error=error, problem=problem))
             case observers.Answered():
                 self._add(trace.Answered(request=request, is_error=event.is_error))
@@ -164,11 +168,11 @@ class TraceRecorder:
         if transition.hooks_ran and not transition.committed:
             self._add(trace.RolledBack(request=request))
         del self._under_way[event.number]
-        error, problem = _described(event.error)
+        error, problem = described_error(event.error)
         self._add(trace.Ended(request=request, error=error, problem=problem))
 
 
-def _described(error: BaseException | None) -> tuple[str, str]:
+def described_error(error: BaseException | None) -> tuple[str, str]:
     """Return the type and the text of an error."""
     if error is None:
         return "", ""

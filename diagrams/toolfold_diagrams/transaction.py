@@ -12,9 +12,9 @@ from toolfold.machine import TABLE, Effect, Guard, RegionEvent, Row
 from toolfold.machine.transaction import STATES, TRANSITIONS, leaves
 
 from .diagram import Diagram
-from .dot import Dot, Html, chip
+from .dot import Dot, Label, Line, chip
 from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS, PAPER
-from .text import identifier, mermaid, mermaid_lines, xml
+from .text import identifier, mermaid, mermaid_lines
 
 
 def transaction_chart() -> Diagram:
@@ -103,19 +103,21 @@ def _rows() -> Iterator[tuple[RegionState, RegionEvent, Row]]:
             yield state, event, row
 
 
-def _label(event: RegionEvent, row: Row) -> str:
+def _label(event: RegionEvent, row: Row) -> list[str]:
+    """Return what is written at an arrow, in lines that make one when they are joined."""
     guard = f" [{row.guard.value}]" if row.guard is not Guard.NONE else ""
     actions = [row.effect.value] if row.effect is not Effect.NOTHING else []
     actions += [f"{emission.event.value} to {emission.to.value}" for emission in row.emits]
-    return f"{event.value}{guard}" + (f" / {', '.join(actions)}" if actions else "")
+    after = [f"{action}," for action in actions[:-1]] + actions[-1:]
+    return [f"{event.value}{guard}", *(f"{'' if number else '/ '}{action}" for number, action in enumerate(after))]
 
 
 def _inside(state: RegionState) -> list[str]:
     """Return the events of a state that do not leave it."""
-    return [_label(event, row) for source, event, row in _rows() if source is state and row.target is state]
+    return [" ".join(_label(event, row)) for source, event, row in _rows() if source is state and row.target is state]
 
 
-def _between() -> Iterator[tuple[RegionState, RegionState, str]]:
+def _between() -> Iterator[tuple[RegionState, RegionState, list[str]]]:
     for state, event, row in _rows():
         if row.target is not state:
             yield state, row.target, _label(event, row)
@@ -136,7 +138,7 @@ def _region_dot() -> str:
     for initial, guard in _initial():
         dot.edge("initial", identifier("state", initial.value), label=chip([f"[{guard}]"]))
     for tail, head, label in _between():
-        dot.edge(identifier("state", tail.value), identifier("state", head.value), label=chip([label]))
+        dot.edge(identifier("state", tail.value), identifier("state", head.value), label=chip(label))
     return dot.text()
 
 
@@ -146,9 +148,9 @@ def _initial() -> Iterator[tuple[RegionState, str]]:
         yield row.target, row.guard.value
 
 
-def _compartments(title: str, lines: list[str]) -> Html:
-    inside = "".join(f'<BR ALIGN="LEFT"/>{xml(line)}' for line in lines)
-    return Html(f'<B>{xml(title)}</B><BR/><FONT POINT-SIZE="9" COLOR="{FAINT}">{inside}<BR ALIGN="LEFT"/></FONT>')
+def _compartments(title: str, lines: list[str]) -> Label:
+    inside = (Line(line, size=9, color=FAINT) for line in lines)
+    return Label((Line(title, bold=True), *inside), align="left")
 
 
 def _region_mermaid() -> str:
@@ -158,9 +160,9 @@ def _region_mermaid() -> str:
         lines.append(f'  state "{label}" as {identifier("state", state.value)}')
     for initial, guard in _initial():
         lines.append(f"  [*] --> {identifier('state', initial.value)} : {mermaid(f'[{guard}]')}")
-    for tail, head, label in _between():
+    for tail, head, texts in _between():
         arrow = f"{identifier('state', tail.value)} --> {identifier('state', head.value)}"
-        lines.append(f"  {arrow} : {mermaid(label)}")
+        lines.append(f"  {arrow} : {mermaid_lines(texts)}")
     return "\n".join(lines) + "\n"
 
 

@@ -22,8 +22,11 @@ MANIFESTS = Path(__file__).with_name("manifests")
 def build() -> ToolSet:
     """Return the tools, with their own data."""
     store = Store.read()
-    # Tools on the store are quick, and no two may change the same record at the same time.
-    tools = ToolSet("assistant", control="load_tool_group", on_hidden="hint", run_in_thread=False)
+    # Tools on the store are quick, and no two may change the same record at the same time. It is a model that reads
+    # their answers, so schemas of these would only make the list longer.
+    tools = ToolSet(
+        "assistant", control="load_tool_group", on_hidden="hint", run_in_thread=False, structured_output=False
+    )
     tools.include(Core(store))
     load_manifests(tools, MANIFESTS, handlers=store.handler, strict=True)
     return tools

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from . import reference
 from .driver import Answer, Group, Operation, Setup, Tool
@@ -47,19 +47,20 @@ class SessionState:
 
 @frozen
 class World:
-    """The whole state: the sessions by name, and the scripts of hooks."""
+    """The whole state: the sessions by name, the scripts of hooks, and the state of a session before its first use."""
 
     sessions: tuple[tuple[str, SessionState], ...] = ()
     scripts: tuple[tuple[tuple[str, str], str], ...] = ()
+    new: SessionState = SessionState()
 
     def state_of(self, session: str) -> SessionState:
         """Return the state of a session, which is new before its first use."""
-        return dict(self.sessions).get(session, SessionState())
+        return dict(self.sessions).get(session, self.new)
 
     def having(self, session: str, session_state: SessionState) -> World:
         """Return the world with the state of a session replaced."""
         others = {name: other for name, other in self.sessions if name != session}
-        used = others if session_state == SessionState() else {**others, session: session_state}
+        used = others if session_state == self.new else {**others, session: session_state}
         return evolve(self, sessions=tuple(sorted(used.items())))
 
 
@@ -118,7 +119,16 @@ class Oracle:
     """The expected answers for one legal setup."""
 
     setup: Setup
-    initial: World = field(init=False, factory=World)
+
+    @cached_property
+    def initial(self) -> World:
+        """The world before the first operation: pinned groups are active in each session (SPEC FND-4)."""
+        return World(new=SessionState(self.with_pinned(())))
+
+    def with_pinned(self, order: Iterable[int]) -> tuple[int, ...]:
+        """Return active groups, the longest-active first, with those that are pinned (SPEC FND-4)."""
+        pinned = sorted(self.number[path] for path in self.setup.pinned)
+        return tuple(dict.fromkeys((*pinned, *order)))
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
@@ -199,7 +209,8 @@ class Oracle:
             state = self.state(session_state, path)
             if not self.setup.relevant_controls or state == "inactive":
                 found.add(f"{path}.activate")
-            if self.groups[path].deactivator and (not self.setup.relevant_controls or state == "active"):
+            closed_by_clients = self.groups[path].deactivator and path not in self.setup.pinned  # FND-4
+            if closed_by_clients and (not self.setup.relevant_controls or state == "active"):
                 found.add(f"{path}.deactivate")
         return frozenset(found - {tool.full_name for tool in self.setup.tools})
 
@@ -295,8 +306,8 @@ class Oracle:
     def _end(self, world: World, session: str) -> tuple[World, Answer]:
         ran = self._teardown(self.active(world.state_of(session)))
         error = "HookFailed" if any(self._fails(world, *hook) for hook in ran) else None
-        answer = Answer(error=error, hooks=ran, active=(), detail={"list": "SessionClosed"})
-        return world.having(session, SessionState()), answer
+        answer = Answer(error=error, hooks=ran, active=self.active(world.new), detail={"list": "SessionClosed"})
+        return world.having(session, world.new), answer
 
     def following(self, operation: Operation) -> Oracle:
         """Return the oracle after an operation, which is another one if the operation changes the setup."""
@@ -314,17 +325,17 @@ class Oracle:
             if number in restored:
                 displaced = [there.system.subtree(other) for other in there.system.excluded(number)]
                 restored -= frozenset[int]().union(*displaced)
-        order = [there.number[path] for path in dumped if there.number.get(path) in restored]
+        order = there.with_pinned(there.number[path] for path in dumped if there.number.get(path) in restored)
         after = SessionState(tuple(order if there.setup.max_active else sorted(order)), session_state.facts)
         dropped = tuple(path for path in dumped if there.number.get(path) not in restored)
-        return World().having(session, after), Answer(active=there.active(after), detail={"dropped": dropped})
+        return there.initial.having(session, after), Answer(active=there.active(after), detail={"dropped": dropped})
 
     def _register(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
         """Return the world with all sessions in the system of `there`, removed groups closed (SPEC REG-5, REG-7)."""
-        after = world
+        after = evolve(world, sessions=(), new=there.initial.new)
         for name, session_state in world.sessions:
             paths = [self.paths[number] for number in session_state.order]
-            order = tuple(there.number[path] for path in paths if path in there.number)
+            order = there.with_pinned(there.number[path] for path in paths if path in there.number)
             if not reference.legal(there.system, frozenset(order)):
                 return world, self._settled(world.state_of(session), error="ExclusionConflict", notified=None)
             order = order if there.setup.max_active else tuple(sorted(order))

@@ -250,7 +250,7 @@ class Case:
         self.test_run.count()
         before = self.world
         self.history.append(operation)
-        self.world, expected = self.oracle.apply(before, operation)
+        after, expected = self.oracle.apply(before, operation)
         got = self._performed(operation, expected)
         if operation.verb == "list":
             self._cursors[operation.session] = got.next_cursor
@@ -263,6 +263,7 @@ class Case:
         mismatch = next((one for one in found if one.clause not in known), found[0] if found else None)
         if mismatch is None or self._is_known(mismatch, operation, expected, got):
             self._note_evidence(before, operation, expected, got, found)
+            self.world = after
             self.oracle = self.oracle.following(operation) if expected.error is None else self.oracle
         return mismatch, expected, got
 

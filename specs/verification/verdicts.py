@@ -39,6 +39,7 @@ COMMAND = "python -m verification.verdicts"
 IN_PROCESS, OVER_MCP = ("exhaustive", "vectors", "stateful", "schedules"), ("wire",)
 """The layers that are run in each way."""
 ERAS: tuple[Era, ...] = ("legacy", "modern")
+Violated = Callable[[Mutant | WireMutant], frozenset[str]]
 FEW = 60
 """Operations for each check over MCP."""
 
@@ -89,14 +90,27 @@ class Proof:
             yield f"{self.clause}: of the empty engine it is {self.empty.verdict.value}"
 
 
-def prove() -> tuple[Proof, ...]:
-    """Run the three implementations of each clause; those of the wire for what is not checked in process."""
+def violated(mutant: Mutant | WireMutant) -> frozenset[str]:
+    """Return the clauses that a mutant is found to violate."""
+    if isinstance(mutant, Mutant):
+        report = check(mutant.driver, layers=[mutant.layer], budget=mutant.budget)
+    else:
+        report = check(partial(over_mcp, mutant.fixture, mutant.era), layers=OVER_MCP, budget=FEW)
+    return frozenset(violation.clause for violation in report.violations)
+
+
+def prove(violated: Violated = violated) -> tuple[Proof, ...]:
+    """Return the verdicts on three implementations for each clause, over MCP for what is not checked in process.
+
+    Args:
+        violated: What returns the clauses that a mutant violates; by default it runs the mutant.
+    """
     in_process = [partial(make, capabilities=LIVE) for make in (EngineDriver, EmptyDriver)]
     honest, empty = (_rows(check(make, layers=IN_PROCESS)) for make in in_process)
-    proofs = [_proof(clause, honest, empty, MUTANTS.values()) for clause in _checked(IN_PROCESS, empty)]
+    proofs = [_proof(clause, honest, empty, MUTANTS.values(), violated) for clause in _checked(IN_PROCESS, empty)]
     honest, empty = (_rows(check(_in_both_eras(served), layers=OVER_MCP, budget=FEW)) for served in (Fixture, Silent))
     besides = [clause for clause in _checked(OVER_MCP, empty) if clause not in {proof.clause for proof in proofs}]
-    return (*proofs, *(_proof(clause, honest, empty, WIRE_MUTANTS.values()) for clause in besides))
+    return (*proofs, *(_proof(clause, honest, empty, WIRE_MUTANTS.values(), violated) for clause in besides))
 
 
 def over_mcp(served: Callable[[], Fixture], era: Era, timeout: float = TIMEOUT) -> Driver:
@@ -119,22 +133,18 @@ def _rows(report: Report) -> dict[str, Row]:
 
 
 def _proof(
-    clause: str, honest: Mapping[str, Row], empty: Mapping[str, Row], mutants: Iterable[Mutant | WireMutant]
+    clause: str,
+    honest: Mapping[str, Row],
+    empty: Mapping[str, Row],
+    mutants: Iterable[Mutant | WireMutant],
+    violated: Violated,
 ) -> Proof:
-    name, violated = "", frozenset[str]()
+    name, found = "", frozenset[str]()
     for mutant in sorted((one for one in mutants if one.clause == clause), key=lambda one: len(one.also)):
-        name, violated = mutant.name, _violated(mutant)
-        if violated == frozenset({clause}):
+        name, found = mutant.name, violated(mutant)
+        if found == frozenset({clause}):
             break
-    return Proof(clause, name, violated, honest[clause].verdict, empty[clause])
-
-
-def _violated(mutant: Mutant | WireMutant) -> frozenset[str]:
-    if isinstance(mutant, Mutant):
-        report = check(mutant.driver, layers=[mutant.layer], budget=mutant.budget)
-    else:
-        report = check(partial(over_mcp, mutant.fixture, mutant.era), layers=OVER_MCP, budget=FEW)
-    return frozenset(violation.clause for violation in report.violations)
+    return Proof(clause, name, found, honest[clause].verdict, empty[clause])
 
 
 HEAD = f"""\

@@ -50,6 +50,20 @@ def test_document_c_manifest_a_meta_element_or_else_the_file_name_describes_the_
     assert contents(tools) == {"my_tools": ["tool1", "tool2"]}
 
 
+@pytest.mark.spec("GRP-1", "SAF-6")
+def test_texts_of_a_manifest_are_data(tmp_path: Path) -> None:
+    text = "{0.__class__} {tools} %s %(x)s [bold]b[/bold] ../../etc \x1b[31m"
+    meta = {**META, "display_name": text, "description": text}
+    write(tmp_path, evil=[meta, {**entry("tool1"), "description": text}, {**entry("../../etc/passwd")}])
+    tools, report = load(tmp_path)
+    [group] = tools.groups()
+    assert (group.display_name, group.description) == (text, text)
+    assert tools.catalog.tools["tool1"].definition["description"] == text
+    assert contents(tools) == {"evil": ["tool1"]}
+    assert len(report.errors) == 1
+    assert text in (tools.catalog.tools["load_tool_group"].definition["description"])
+
+
 @pytest.mark.spec("GRP-1")
 @pytest.mark.parametrize("more", [{}, entry("test_tool")], ids=["plain", "that looks like a tool"])
 def test_document_c_manifest_the_meta_element_is_never_a_tool(tmp_path: Path, more: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolfold import MissingExtra, SearchDocument, ToolSet
+from toolfold import ConfigError, MissingExtra, SearchDocument, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
 
 pytestmark = pytest.mark.spec("FND-2")
@@ -154,25 +155,45 @@ def test_embeddings_find_what_has_no_word_in_common() -> None:
     assert embeddings(topics)(DOCUMENTS)("  ") == []
 
 
-def test_a_model_by_name_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtra, match=r"toolfold\[embeddings\]"):
+def test_a_text_is_encoded_once_for_all_indexes() -> None:
+    asked: list[str] = []
+
+    def encode(texts: Sequence[str]) -> Iterator[list[float]]:
+        asked.extend(texts)
+        return topics(texts)
+
+    ranker = embeddings(encode)
+    ranker(DOCUMENTS[:2])
+    ranker(DOCUMENTS)
+    assert len(asked) == len(set(asked)) == len(DOCUMENTS)
+    assert list(ranker(DOCUMENTS)("letter")) == list(embeddings(topics)(DOCUMENTS)("letter"))
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "tokenizers", "huggingface_hub"])
+def test_a_model_by_name_needs_the_extra(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    for name in ("onnxruntime", "tokenizers", "huggingface_hub"):
+        monkeypatch.setitem(sys.modules, name, None if name == package else SimpleNamespace())
+    with pytest.raises(MissingExtra, match=rf"{package}.*toolfold\[embeddings\]"):
         embeddings("sentence-transformers/all-MiniLM-L6-v2")
 
 
-def test_a_model_by_name_is_loaded_by_sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[str] = []
+def test_a_model_by_name_is_fetched_and_one_that_lacks_a_file_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fetched: list[str] = []
 
-    class SentenceTransformer:
-        def __init__(self, name: str) -> None:
-            loaded.append(name)
+    def snapshot_download(name: str, allow_patterns: list[str]) -> str:
+        fetched.append(name)
+        assert {"tokenizer.json", "onnx/model.onnx"} <= set(allow_patterns)
+        return str(tmp_path)
 
-        def encode(self, texts: list[str]) -> list[list[float]]:
-            return list(topics(texts))
-
-    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=SentenceTransformer))
-    assert next(iter(embeddings("a-model")(DOCUMENTS)("letter"))) == "mail.send"
-    assert loaded == ["a-model"]
+    for name in ("onnxruntime", "tokenizers"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(snapshot_download=snapshot_download))
+    for model in ("some/model", tmp_path):
+        with pytest.raises(ConfigError, match=r"must have tokenizer\.json, and onnx/model\.onnx or model\.onnx"):
+            embeddings(model)
+    assert fetched == ["some/model"], "a folder is used unchanged"
 
 
 async def test_a_tool_set_searches_with_it() -> None:

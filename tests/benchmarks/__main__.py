@@ -10,24 +10,37 @@ import platform
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 from .harness import Row, in_own_process, rows_as_json
 
 SECTIONS: Mapping[str, tuple[str, str]] = {
     "catalogs": ("catalogs", "measure"),
+    "registering": ("registering", "measure"),
     "resident": ("sessions", "resident"),
     "traced": ("sessions", "traced"),
     "growth": ("sessions", "growth"),
     "traced-growth": ("sessions", "traced_growth"),
     "telemetry": ("telemetry", "measure"),
+    "observed": ("observed", "measure"),
+    "watched": ("watched", "measure"),
     "loading": ("loading", "measure"),
     "drawing": ("drawing", "measure"),
     "wire": ("wire", "measure"),
     "serving": ("serving", "measure"),
+    "stores": ("stores", "measure"),
+    "mcp": ("mcp_servers", "measure"),
+    "agents": ("agents", "measure"),
     "imports": ("imports", "measure"),
     "gateway": ("gateway", "measure"),
 }
 """The sections: a module, imported only in the process of its section, and its function."""
+ON_SERVERS: Mapping[str, tuple[str, str]] = {
+    "lists": ("search.targets", "measure"),
+    "thirteen": ("gateway", "thirteen"),
+    "gateways": ("gateways", "measure"),
+}
+"""Those that need the definitions of real servers."""
 
 
 def main() -> None:
@@ -35,14 +48,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON: seconds, bytes and ratios")
     parser.add_argument("--quick", action="store_true", help="fewer runs, smaller numbers")
-    parser.add_argument("--section", choices=SECTIONS, help="run one section, in this process, and print JSON")
+    parser.add_argument(
+        "--servers", metavar="FOLDER", type=Path, help="definitions of real servers: search/task_sets.py"
+    )
+    parser.add_argument(
+        "--section", choices=[*SECTIONS, *ON_SERVERS], help="run one section, in this process, and print JSON"
+    )
     options = parser.parse_args()
     if options.section:
-        module, function = SECTIONS[options.section]
+        module, function = {**SECTIONS, **ON_SERVERS}[options.section]
         measure: Callable[..., list[Row]] = getattr(import_module(f".{module}", __package__), function)
-        print(json.dumps(rows_as_json(measure(quick=options.quick))))
+        more = {"folder": options.servers} if options.section in ON_SERVERS else {}
+        print(json.dumps(rows_as_json(measure(quick=options.quick, **more))))
         return
-    rows = [row for section in SECTIONS for row in in_own_process(section, quick=options.quick)]
+    sections = [*SECTIONS, *(ON_SERVERS if options.servers else ())]
+    passed = [
+        *(["--quick"] if options.quick else []),
+        *(["--servers", str(options.servers)] if options.servers else []),
+    ]
+    rows = [row for section in sections for row in in_own_process(section, *passed)]
     print(json.dumps(rows_as_json(rows), indent=2, ensure_ascii=False) if options.json else _table(rows))
 
 

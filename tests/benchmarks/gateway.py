@@ -1,4 +1,7 @@
-"""The gateway as a process: its start with a warm cache, what a forwarded call costs, and large results in parallel."""
+"""The gateway as a process: its start with a warm cache, what a forwarded call costs, and large results in parallel.
+
+`thirteen` is the case that users measure: 13 servers in one configuration, with 181 tools.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,24 +23,25 @@ from mcp import Client
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.transports import transport_of
 
-from .harness import Row
+from . import forwarding
+from .harness import SCHEMA, Row
+from .processes import resident
+from .search.gateways import gateway_to
+from .search.replay import by_group, everything, replayed
+from .search.task_sets import Group, Task, live_mcp_bench
 
 UPSTREAMS = 13
 TOOLS = 14
 START_SECONDS = 0.3
-FORWARD_SECONDS = 1e-3
 BIG = 10_000_000
 NEIGHBOUR_SECONDS = 0.5
-MEMORY = 90 * 1024 * 1024
+MEMORY = 90_000_000
 CLIENTS = 10
-HERTZ = os.sysconf("SC_CLK_TCK")
 
 UPSTREAM = f"""
 import json, sys
 open(sys.argv[2], "a").write("started")
-SCHEMA = {{"type": "object", "properties": {{"path": {{"type": "string", "description": "Which one to work on."}}}}}}
-TOOLS = [{{"name": f"{{sys.argv[1]}}_{{n}}", "description": "Works on one of the things.", "inputSchema": SCHEMA}}
-         for n in range({TOOLS})]
+TOOLS = json.load(open(sys.argv[3]))
 BIG = json.dumps({{"content": [{{"type": "text", "text": "x" * {BIG}}}]}})
 SMALL = json.dumps({{"content": [{{"type": "text", "text": "yes"}}]}})
 for line in sys.stdin:
@@ -56,37 +60,102 @@ for line in sys.stdin:
 """
 
 
+THIRTEEN = (
+    *("basic-memory", "biomcp", "desktop-commander", "filesystem", "git", "hackernews", "memory", "playwright"),
+    *("puppeteer", "time", "wikipedia", "word-document-server", "yahoo-finance"),
+)
+READY_SECONDS = 1.0
+READY_TOKENS = 1_500
+CALLS = 2
+
+
 def measure(*, quick: bool) -> list[Row]:
     """Return the rows."""
     return anyio.run(_measure, 3 if quick else 7, 200 if quick else 1000)
 
 
+def thirteen(*, quick: bool, folder: Path) -> list[Row]:
+    """Return the rows on 13 servers of LiveMCPBench."""
+    return anyio.run(_thirteen, 3 if quick else 7, folder / "LiveMCPBench")
+
+
+def thirteen_servers(source: Path) -> list[Group]:
+    """Return 13 servers that many have."""
+    return [server for server in live_mcp_bench(source).groups if server.name in THIRTEEN]
+
+
+async def _thirteen(starts: int, source: Path) -> list[Row]:
+    servers = thirteen_servers(source)
+    offered = {server.name: server.tools for server in servers}
+    tools = gateway_to(servers)
+    (first,) = await replayed(tools, [Task((), ())], everything)
+    (whole,) = await replayed(
+        gateway_to(servers, control="none", search="none"), [Task((), ())], everything, opened=True
+    )
+    tasks = [Task((), (frozenset({name}),)) for name, one in tools.catalog.tools.items() if one.control is None]
+    readers = await replayed(tools, tasks, by_group)
+    assert not sum(reader.missed(task) for reader, task in zip(readers, tasks, strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        base, taken, started = await _starts(Setting(Path(folder), offered), starts)
+    what = f"{len(servers)} real servers, {len(tasks)} tools"
+    return [
+        Row(
+            what=f"{what}: ready",
+            value=taken,
+            unit="s",
+            target=READY_SECONDS,
+            note=f"{base:.2f} s of it import the SDK",
+        ),
+        Row(what=f"{what}: servers started by then", value=started, unit="processes", target=0),
+        Row(
+            what=f"{what}: the first list",
+            value=float(first.read),
+            unit="tokens",
+            target=READY_TOKENS,
+            note=f"everything at once has {whole.read:,}",
+        ),
+        Row(
+            what=f"{what}: calls to call any tool",
+            value=float(1 + max(reader.calls for reader in readers)),
+            unit="calls",
+            target=CALLS,
+        ),
+    ]
+
+
 async def _measure(starts: int, calls: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        setting = Setting(Path(folder))
+        setting = Setting(Path(folder), {f"server{n}": _tools(f"server{n}") for n in range(UPSTREAMS)})
         return [
             *await _first_list(setting, starts),
-            await _forwarded(setting, calls),
+            *await forwarding.measure(Path(folder), setting.command(), setting.environment, calls),
             await _neighbour(setting),
             *await _memory(setting),
         ]
 
 
-class Setting:
-    """Upstreams, a configuration of them, and a cache, in a folder."""
+def _tools(server: str) -> list[dict[str, Any]]:
+    described = {"description": "Works on one of the things.", "inputSchema": SCHEMA}
+    return [{"name": f"{server}_{n}", **described} for n in range(TOOLS)]
 
-    def __init__(self, folder: Path) -> None:
-        self.script = folder / "upstream.py"
+
+class Setting:
+    """Upstreams with their tools, a configuration of them, one of the first, and a cache, in a folder."""
+
+    def __init__(self, folder: Path, tools: Mapping[str, Sequence[Any]]) -> None:
         self.started = folder / "started"
-        self.script.write_text(UPSTREAM)
-        self.all = self._configuration(folder / "all.json", UPSTREAMS)
-        self.one = self._configuration(folder / "one.json", 1)
+        script = folder / "upstream.py"
+        script.write_text(UPSTREAM)
+        servers: dict[str, Any] = {}
+        for name, definitions in tools.items():
+            offered = folder / f"{name}.json"
+            offered.write_text(json.dumps(definitions))
+            arguments = [str(script), name, str(self.started), str(offered)]
+            servers[name] = {"command": sys.executable, "args": arguments}
+        self.all = self._configuration(folder / "all.json", servers)
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
 
-    def _configuration(self, path: Path, number: int) -> str:
-        names = [f"server{n}" for n in range(number)]
-        arguments = {name: [str(self.script), name, str(self.started)] for name in names}
-        servers = {name: {"command": sys.executable, "args": given} for name, given in arguments.items()}
+    def _configuration(self, path: Path, servers: Mapping[str, Any]) -> str:
         path.write_text(json.dumps({"mcpServers": servers}))
         return str(path)
 
@@ -94,16 +163,21 @@ class Setting:
         """Return how to start the gateway."""
         return [sys.executable, "-m", "toolfold_cli", "serve", *options]
 
-    @asynccontextmanager
-    async def client(self, *options: str) -> AsyncGenerator[Client]:
-        """Yield a client of a gateway of its own, over stdio."""
-        # not the SDK's transport, which takes time in the square of the length of a message
-        upstream = UpstreamConfig(command=tuple(self.command(*options)), env=self.environment)
-        async with Client(transport_of(upstream), mode="legacy") as client:
-            yield client
+    def client(self, *options: str) -> AbstractAsyncContextManager[Client]:
+        """Return a client of a gateway of its own, over stdio."""
+        return client_of(self.command(*options), self.environment)
 
 
-async def _first_list(setting: Setting, samples: int) -> list[Row]:
+@asynccontextmanager
+async def client_of(command: Sequence[str], environment: Mapping[str, str]) -> AsyncGenerator[Client]:
+    """Yield a client of a process, over stdio; the SDK's transport takes time in the square of a message's length."""
+    upstream = UpstreamConfig(command=tuple(command), env=environment)
+    async with Client(transport_of(upstream), mode="legacy") as client:
+        yield client
+
+
+async def _starts(setting: Setting, samples: int) -> tuple[float, float, float]:
+    """Return the seconds to import the SDK, those to the first list, and how many upstreams that started."""
     async with setting.client(setting.all) as client:
         await client.list_tools()  # fills the cache
     setting.started.write_text("")
@@ -116,7 +190,12 @@ async def _first_list(setting: Setting, samples: int) -> list[Row]:
         async with setting.client(setting.all) as client:
             await client.list_tools()
             lists.append(perf_counter() - start)
-    base, taken = statistics.median(imports), statistics.median(lists)
+    started = float(setting.started.read_text().count("started"))
+    return statistics.median(imports), statistics.median(lists), started
+
+
+async def _first_list(setting: Setting, samples: int) -> list[Row]:
+    base, taken, started = await _starts(setting, samples)
     return [
         Row(
             what=f"first list of {UPSTREAMS} upstreams from the cache, beyond the import of the SDK",
@@ -127,29 +206,11 @@ async def _first_list(setting: Setting, samples: int) -> list[Row]:
         ),
         Row(
             what="upstreams started by then",
-            value=float(setting.started.read_text().count("started")),
-            unit="sessions",
+            value=started,
+            unit="processes",
             target=0,
         ),
     ]
-
-
-async def _forwarded(setting: Setting, calls: int) -> Row:
-    async with setting.client(setting.one) as client:
-        gateway = _child("toolfold_cli")
-        for _ in range(20):
-            await client.call_tool("server0_0", {"path": "x"})
-        before = _processor_seconds(gateway)
-        for _ in range(calls):
-            await client.call_tool("server0_0", {"path": "x"})
-        spent = (_processor_seconds(gateway) - before) / calls
-    return Row(
-        what="forwarded call: processor time of the gateway, beyond a direct call",
-        value=spent,
-        unit="ms",
-        target=FORWARD_SECONDS,
-        note=f"over stdio on both sides, {calls} calls one after the other",
-    )
 
 
 async def _neighbour(setting: Setting) -> Row:
@@ -199,7 +260,7 @@ async def _memory(setting: Setting) -> list[Row]:
                     rows.append(
                         Row(
                             what=f"memory of the gateway with {clients}, upstreams not counted",
-                            value=float(_resident(process.pid)),
+                            value=float(resident(process.pid)),
                             unit="bytes",
                             target=target,
                         )
@@ -217,26 +278,3 @@ async def _hold(url: str, *, task_status: Any) -> None:
         await client.call_tool("server0__server0_0", {"path": "x"})
         task_status.started()
         await anyio.sleep_forever()
-
-
-def _child(module: str) -> int:
-    """Return the process that this one started to run a module."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == os.getpid() and module in (entry / "cmdline").read_text():
-                    return int(entry.name)
-            except (OSError, ValueError):
-                continue
-    raise LookupError(module)
-
-
-def _processor_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / HERTZ
-
-
-def _resident(process: int) -> int:
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))) * 1024

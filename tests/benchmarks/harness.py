@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import perf_counter, process_time
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, define, field, frozen
 
 from toolfold import ToolSet
 
@@ -23,7 +23,7 @@ SCHEMA = {
     },
     "required": ["path"],
 }
-SCALE = {"s": 1.0, "ms": 1e3, "µs": 1e6, "bytes": 1.0, "×": 1.0, "errors": 1.0, "sessions": 1.0}
+SCALE = {"s": 1.0, "ms": 1e3, "µs": 1e6, "%": 100.0}
 
 
 @frozen(kw_only=True)
@@ -48,8 +48,29 @@ class Row:
         return self.what, self._shown(self.value), target, mark, self.note
 
     def _shown(self, value: float) -> str:
-        scaled = value * SCALE[self.unit]
+        scaled = value * SCALE.get(self.unit, 1.0)
         return f"{scaled:,.0f} {self.unit}" if abs(scaled) >= 100 else f"{scaled:,.3g} {self.unit}"
+
+
+@define
+class Comparison:
+    """What operations cost with each of some frameworks: seconds, bytes or ratios."""
+
+    what: str
+    costs: dict[str, dict[str, float]] = field(factory=dict)
+
+    def add(self, operation: str, framework: str, cost: float) -> None:
+        """Record a cost."""
+        self.costs.setdefault(operation, {})[framework] = cost
+
+    def rows(self) -> list[Row]:
+        """Return the costs as lines of the table."""
+        units = {"list": "µs", "call": "µs", "change": "µs", "memory": "bytes"}
+        return [
+            Row(what=f"{self.what}: {operation}, {framework}", value=cost, unit=units.get(operation, ""))
+            for operation, costs in self.costs.items()
+            for framework, cost in costs.items()
+        ]
 
 
 def rows_as_json(rows: list[Row]) -> list[dict[str, Any]]:
@@ -116,8 +137,8 @@ def _fill(tools: ToolSet, group: str) -> None:
         tools.register(f"t{number}", echo, group=group, description="Works on one of the things.", input_schema=SCHEMA)
 
 
-def in_own_process(section: str, *, quick: bool) -> list[Row]:
+def in_own_process(section: str, *options: str) -> list[Row]:
     """Return the rows of a section, measured in a process of its own."""
-    arguments = [sys.executable, "-m", "tests.benchmarks", "--section", section, *(["--quick"] if quick else [])]
+    arguments = [sys.executable, "-m", "tests.benchmarks", "--section", section, *options]
     done = subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True)
     return [Row(**{key: value for key, value in row.items() if key != "passed"}) for row in json.loads(done.stdout)]

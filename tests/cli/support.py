@@ -25,7 +25,7 @@ from toolfold import ConfigError
 from toolfold_cli.program import program
 from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 
-SECONDS = 30
+SECONDS = 120
 PROGRAM = (sys.executable, "-m", "toolfold_cli")
 RAW = (sys.executable, str(Path(__file__).parents[1] / "adapters" / "gateway" / "upstreams" / "raw.py"))
 

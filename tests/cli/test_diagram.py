@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def test_each_view_is_drawn_in_each_of_its_formats_without_graphviz(view: str, f
 
 
 @pytest.mark.spec("DIA-1")
-@pytest.mark.parametrize("suffix", [".dot", ".gv", ".mmd", ".html", ".txt"])
+@pytest.mark.parametrize("suffix", [".svg", ".dot", ".gv", ".mmd", ".html", ".txt"])
 def test_the_suffix_of_a_file_names_the_format(suffix: str, shop: Path, tmp_path: Path) -> None:
     file = tmp_path / f"shop{suffix}"
     result = invoke("diagram", *ORDERS, "-o", str(file))
@@ -115,11 +117,68 @@ def test_an_export_has_no_limit_unlike_the_picture(form: str, shop: Path) -> Non
     assert (refused.exit_code, "40 groups" in refused.stderr) == (1, True)
 
 
+STOCK = """
+from toolfold import ToolSet
+
+names = ["a"]
+
+
+def made() -> ToolSet:
+    tools = ToolSet("stock")
+    for name in names:
+        tools.register_group(name, on_activate=lambda: None)
+    return tools
+"""
+
+
+@pytest.mark.spec("DIA-2")
+@pytest.mark.parametrize(
+    ("view", "form"),
+    [(view, form) for view, (_, forms, _) in drawing.views().items() for form in forms if form not in ("png", "pdf")],
+)
+def test_a_check_finds_a_picture_fresh_until_what_it_shows_has_changed(
+    view: str, form: str, tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (shop / "stock.py").write_text(STOCK)
+    target = [] if drawing.views()[view][2] == "nothing" else ["stock.py:made"]
+    arguments = [*target, "--view", view, "--format", form, *(["--active", "a"] if view == "sequence" else [])]
+    assert invoke("diagram", *arguments, "-o", "picture").exit_code == 0
+    fresh = invoke("diagram", *arguments, "--check", "picture")
+    assert (fresh.exit_code, fresh.stderr) == (0, "picture is up to date.\n")
+    stored = (shop / "picture").read_bytes()
+    (shop / "picture").write_bytes(stored.replace(b"\n", b"\r\n"))
+    assert invoke("diagram", *arguments, "--check", "picture").exit_code == 0
+    if view == "sequence":
+        arguments[arguments.index("a")] = "a,a"
+    elif target:
+        sys.modules["stock"].names.append("b")
+    else:
+        (shop / "picture").write_bytes(stored.replace(b"a", b"b"))
+    stale = invoke("diagram", *arguments, "--check", "picture")
+    assert (stale.exit_code, stale.stdout) == (1, "")
+    assert re.match(r"toolfold: picture is stale: (from line \d+ on, \d+ line|it was drawn from)", stale.stderr)
+    again = " ".join(["toolfold diagram", *arguments, "--output picture"])
+    assert stale.stderr.endswith(f". Draw it again with: {again}\n")
+
+
+@pytest.mark.spec("DIA-2")
+def test_a_check_of_a_file_that_is_missing_says_how_to_draw_it(shop: Path) -> None:
+    result = invoke("diagram", "shop:tools", "--check=docs/my shop.svg")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "toolfold: docs/my shop.svg is stale: it does not exist. "
+        "Draw it again with: toolfold diagram shop:tools '--output=docs/my shop.svg'\n",
+    )
+    assert not (shop / "docs").exists()
+
+
 @pytest.mark.spec("DIA-1", "ERR-2")
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
         (["shop:tools", "-o", "shop.jpeg"], 2, "The suffix of 'shop.jpeg' is not that of a format"),
+        (["shop:tools", "-o", "a.svg", "--check", "b.svg"], 2, "--check FILE compares what -o FILE writes: leave out"),
         (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "'structure' has no format scxml"),
         (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "Views with scxml: 'statechart'."),
         (["shop:tools", "--view", "statechart", "-o", "a.html"], 2, "has no format html"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 
 from tests.cli.support import invoke
 from toolfold_adapters.gateway import load_config
+from toolfold_adapters.gateway.files import read_file
 from toolfold_cli.client_files import client_files
 
 pytestmark = pytest.mark.spec("GWY-2")
@@ -26,7 +28,7 @@ SERVERS = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "APPDATA"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
@@ -114,6 +116,130 @@ def test_vs_code_goes_on_asking_for_inputs(home: Path) -> None:
     assert config.upstreams["web"].headers == {"Key": SECRET}
 
 
+COMMENTED = """{
+\t// what is asked
+\t"inputs": [{ "type": "promptString", "id": "key" }, ], // once
+\t"servers": { // mine
+\t\t/* the first */
+\t\t"files": {
+\t\t\t"command": "PYTHON", // the interpreter
+\t\t\t"args": ["-m", "files"],
+\t\t},
+\t\t// and the second
+\t\t"web": { "url": "https://x.org//mcp", "headers": { "Key": "${input:key}" } }, // remote
+\t\t// "off": {}
+\t},
+\t"number": 12345678901234567890.5, // as it is
+}
+""".replace("PYTHON", sys.executable)
+
+
+def moved_and_back(home: Path, text: str) -> str:
+    """Have Toolfold serve the servers of a file, check that nothing is lost, and return its text after an undo."""
+    file, served = home / "mcp.json", home / "mcp.toolfold.json"
+    file.write_bytes(text.encode())
+    before = read_file(file)
+    (section,) = {"mcpServers", "servers", "mcp"} & before.keys()
+    init("--config", str(file), "--yes")
+    assert read_file(served)[section] == before[section]
+    assert {**read_file(file), section: before[section]} == before
+    init("--config", str(file), "--undo", "--yes")
+    return file.read_bytes().decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COMMENTED,
+        COMMENTED.replace("\n", "\r\n"),
+        '{"b": "ü", "mcpServers": {"a": {"url": "https://x.org"}, "c": {"url": "https://x.org"}}, "a": 1e2}',
+        '{"servers": {"a": {"url": "https://x.org"}, "b": {"url": "https://y.org"} // last\n}}',
+    ],
+)
+def test_a_file_is_as_it_was_to_the_letter_once_its_servers_are_put_back(home: Path, text: str) -> None:
+    assert moved_and_back(home, text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"servers": {"a": {"url": "https://x.org"} /* one */ , "b": {"url": "https://y.org"}}, "z": {}}\n',
+        '{"mcp": {"servers": {\n"a": {"url": "https://x.org"} // one \n, "b": {"url": "https://y.org"},}}}',
+    ],
+)
+def test_a_comment_before_a_comma_is_not_lost(home: Path, text: str) -> None:
+    back = moved_and_back(home, text)
+    assert " one " in back
+    (home / "before.json").write_text(text)
+    assert read_file(home / "mcp.json") == read_file(home / "before.json")
+
+
+def test_comments_stay_where_they_are_and_those_about_a_server_go_with_it(home: Path) -> None:
+    file = home / "mcp.json"
+    file.write_text(COMMENTED)
+    init("--config", str(file), "--yes")
+    changed, served = file.read_text(), (home / "mcp.toolfold.json").read_text()
+    for comment in ("// what is asked", "// once", '// "off": {}', "// as it is"):
+        assert comment in changed
+    for comment in ("/* the first */", "// the interpreter", "// and the second", "// remote"):
+        assert comment not in changed
+        assert comment in served
+    assert '\n\t\t"toolfold": {\n\t\t\t"type": "stdio",\n' in changed
+
+
+def test_a_server_that_came_anew_joins_those_that_are_served_with_its_comment(home: Path) -> None:
+    file = home / "mcp.json"
+    file.write_text('{"servers": {"a": {"url": "https://x.org"}}}')
+    init("--config", str(file), "--yes")
+    server = '\n  "b": {"url": "https://y.org"} // new\n'
+    file.write_text(file.read_text().replace('{"toolfold"', "{" + server + ', "toolfold"'))
+    init("--config", str(file), "--yes")
+    assert list(read_file(file)["servers"]) == ["toolfold"]
+    assert list(read_file(home / "mcp.toolfold.json")["servers"]) == ["a", "b"]
+    assert "// new" in (home / "mcp.toolfold.json").read_text()
+
+
+def test_servers_are_not_put_back_over_others_of_the_same_name(home: Path) -> None:
+    file = write(home / "mcp.json", {"mcpServers": {"a": {"url": "https://x.org"}}})
+    init("--config", str(file), "--yes")
+    again = read(file)
+    again["mcpServers"]["a"] = {"url": "https://y.org"}
+    write(file, again)
+    result = invoke("init", "--config", str(file), "--undo", "--yes")
+    assert result.exit_code == 1
+    assert f"{home / 'mcp.toolfold.json'} both have a server named 'a'; rename one of them." in result.stderr
+    assert read(file) == again
+
+
+def test_a_server_that_is_called_toolfold_is_put_back(home: Path) -> None:
+    data = {"mcpServers": {"toolfold": {"command": sys.executable}}}
+    file = write(home / ".cursor" / "mcp.json", data)
+    init("--yes")
+    init("--undo", "--yes")
+    assert read(file) == data
+
+
+def test_what_the_client_will_give_toolfold_is_not_missed(home: Path) -> None:
+    write(
+        home / ".codex" / "config.toml",
+        "[mcp_servers.web]\nurl = 'https://x.org'\nbearer_token_env_var = 'NOT_SET_HERE'\n",
+    )
+    assert "NOT_SET_HERE" not in init("--dry-run")
+
+
+def test_copilot_is_given_an_entry_with_the_fields_that_it_requires(home: Path) -> None:
+    server = {"type": "local", "command": sys.executable, "args": [], "tools": ["*"]}
+    file = write(home / ".copilot" / "mcp-config.json", {"mcpServers": {"a": server}})
+    init("--yes")
+    entry = read(file)["mcpServers"]["toolfold"]
+    assert (entry["type"], entry["tools"]) == ("local", ["*"])
+
+
+def test_a_server_that_is_switched_off_is_shown_as_left_out(home: Path) -> None:
+    write(home / ".cursor" / "mcp.json", {"mcpServers": {**SERVERS, "off": {"command": "x", "disabled": True}}})
+    assert re.search(r"off +left out", init("--dry-run"))
+
+
 def test_codex_keeps_its_comments_and_passes_on_the_variables_that_servers_need(home: Path) -> None:
     text = (
         "# mine\nmodel = 'x'  # the model\n\n[mcp_servers.files]\n"
@@ -188,6 +314,10 @@ def test_clients_are_found_where_their_platform_has_them(home: Path, platform: s
         settings / "Code" / "User" / "mcp.json",
         home / "project" / ".vscode" / "mcp.json",
         home / ".codex" / "config.toml",
+        home / "project" / ".codex" / "config.toml",
+        home / ".copilot" / "mcp-config.json",
+        home / ".codeium" / "windsurf" / "mcp_config.json",
+        settings / "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
     ]
     for place in places:
         write(place, "{}")

@@ -60,7 +60,7 @@ def test_the_table_shows_the_description_of_a_group_on_one_line(shop: Path) -> N
 
 def test_json_has_the_same_keys_for_each_group(shop: Path) -> None:
     report = json.loads(invoke("inspect", "shop:tools", "--json").stdout)
-    keys = ["name", "active", "tools", "listed", "tokens", "groups", "servers", "exclusions", "upstreams"]
+    keys = ["name", "active", "tools", "listed", "tokens", "groups", "servers", "exclusions"]
     assert list(report) == keys
     assert report["groups"][1] == {
         "path": "cellar",

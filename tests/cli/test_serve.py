@@ -32,10 +32,12 @@ class Served:
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
     """The servers that the command makes, none of which listens."""
     servers: list[Served] = []
-    of_http = ("host", "port", "path", "allowed_hosts", "allowed_origins", "forwarded_allow_ips")
+    of_http = ("host", "port", "path", "allowed_hosts", "allowed_origins", "forwarded_allow_ips", "shutdown_timeout")
 
     async def serve(tools: ToolSet, *, transport: str, on_ready: Callable[[str], None], **options: Any) -> None:
         address = {name: options.pop(name) for name in of_http}
+        assert options.pop("auth") is None
+        address["live"] = options.pop("live")
         servers.append(Served(mcp.build_server(tools, **options), options, {"transport": transport, **address}))
         on_ready("http://here/mcp")
 
@@ -93,6 +95,11 @@ def test_the_extension_for_groups_can_be_left_off(shop: Path, served: list[Serve
     assert bool(asked(served[0].server, extensions, "auto")) is not bool(arguments)
 
 
+@pytest.mark.spec("INT-5")
+def test_telemetry_that_goes_nowhere_is_warned_of(shop: Path, served: list[Served]) -> None:
+    assert "--telemetry records no spans" in serve_http("shop:tools", "--telemetry")
+
+
 @pytest.mark.spec("CTL-4")
 def test_the_form_of_answers_and_the_separator_are_options(shop: Path, served: list[Served]) -> None:
     options = ("--answers", "names", "--answer-tokens", "2000", "--separator", ".")
@@ -108,7 +115,7 @@ def test_the_form_of_answers_and_the_separator_are_options(shop: Path, served: l
 def test_the_address_and_the_limits_are_options(shop: Path, served: list[Served]) -> None:
     address = ("--port", "0", "--path", "/x", "--allow-host", "a:*", "--allow-origin", "http://a", "--host", "::1")
     limits = ("--limit", "sessions=none/2", "--limit", "sessions=1", "--limit", "calls=9/3")
-    serve_http("shop:tools", *address, *limits, "--forwarded-allow-ips", "*")
+    serve_http("shop:tools", *address, *limits, "--forwarded-allow-ips", "*", "--shutdown-timeout", "9")
     assert served[0].address == {
         "transport": "http",
         "host": "::1",
@@ -117,9 +124,22 @@ def test_the_address_and_the_limits_are_options(shop: Path, served: list[Served]
         "allowed_hosts": ("a:*",),
         "allowed_origins": ("http://a",),
         "forwarded_allow_ips": "*",
+        "shutdown_timeout": 9.0,
+        "live": None,
     }
     changed = served[0].options["limits"]
     assert (changed.sessions, changed.calls) == (Limit(1, 2), Limit(9, 3))
+
+
+@pytest.mark.spec("DIA-3")
+@pytest.mark.parametrize(
+    ("arguments", "control"), [(("--live", "shop:tools"), False), (("shop:tools", "--live=control"), True)]
+)
+def test_a_live_page_is_served_on_request_and_changes_nothing_unless_that_is_asked_for_too(
+    shop: Path, served: list[Served], arguments: tuple[str, ...], control: bool
+) -> None:
+    assert serve_http(*arguments).endswith("; live page at http://here/live/; serving http://here/mcp\n")
+    assert served[0].address["live"].control is control
 
 
 @pytest.mark.parametrize(
@@ -129,6 +149,7 @@ def test_the_address_and_the_limits_are_options(shop: Path, served: list[Served]
         (("shop:tools", "--profile", "tills"), "There is no profile 'tills'; the profiles are: look, till.\n"),
         (("shop:tools", "--answer-tokens", "5"), "answer_tokens must be at least 1200, not 5."),
         (("shop:tools", "--host", "0.0.0.0", "--port", "0"), "--allow-host"),
+        (("shop:tools", "--host", "0.0.0.0", "--live"), "0.0.0.0 can be reached from other machines: say with auth"),
     ],
 )
 @pytest.mark.spec("ERR-2")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import refusal_of
-from toolfold_cli.targets import parse_target
+from tests.cli.support import invoke, refusal_of
+from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 
 FORMS = (
     "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, the URL of an MCP "
@@ -74,3 +75,45 @@ async def test_a_target_or_an_option_that_does_not_apply_to_it_is_refused(
 ) -> None:
     (shop / "groups.toml").write_text('[upstream]\nurl = "https://example.org"\n')
     assert await refusal_of(text, *command, **options) == message
+
+
+CATALOG = """
+[groups.orders]
+tools = ["place", "cancel"]
+
+[groups."orders.returns"]
+"""
+
+
+@pytest.mark.spec("DIA-1", "GRP-2")
+def test_a_catalog_is_drawn_and_inspected(shop: Path) -> None:
+    (shop / "catalog.toml").write_text(CATALOG)
+    assert "└─ ○ orders · 2 tools" in invoke("diagram", "catalog.toml", "--format", "tree").stdout
+    assert invoke("diagram", "catalog.toml", "-o", "catalog.svg").exit_code == 0
+    assert invoke("diagram", "catalog.toml", "--check", "catalog.svg").exit_code == 0
+    sequence = invoke("diagram", "catalog.toml", "--view", "sequence", "--active", "orders", "--format", "mermaid")
+    assert sequence.stdout.startswith("sequenceDiagram\n")
+    assert json.loads(invoke("inspect", "catalog.toml", "--json").stdout)["name"] == "catalog"
+
+
+@pytest.mark.spec("GRP-2")
+async def test_a_catalog_is_served_as_a_preview_with_the_options_of_the_command(
+    shop: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (shop / "catalog.toml").write_text(CATALOG)
+    async with open_target(parse_target("catalog.toml"), GatewayOptions(max_active=1), serving=True) as opened:
+        assert opened.tools.catalog.max_active == 1
+    assert "catalog.toml has no program: this is a preview" in caplog.text
+
+
+@pytest.mark.spec("DIA-1", "ERR-2")
+def test_a_wrong_catalog_is_refused_with_file_and_place(shop: Path) -> None:
+    (shop / "catalog.toml").write_text(CATALOG.replace("place", "pl ace"))
+    result = invoke("inspect", "catalog.toml")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(
+        "toolfold: catalog.toml, [groups.orders], entry 1 (pl ace): 'pl ace' is not a valid"
+    )
+    (shop / "catalog.toml").write_text(CATALOG)
+    late = invoke("inspect", "catalog.toml", "--start-timeout", "3")
+    assert late.stderr == "toolfold: --start-timeout is for other servers; catalog.toml is none.\n"

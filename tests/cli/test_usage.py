@@ -60,6 +60,26 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: tuple[str, ..
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("variable", "option"),
+    [
+        ("TOOLFOLD_PORT", "--port"),
+        ("TOOLFOLD_HTTP", "--http"),
+        ("TOOLFOLD_LIMIT", "--limit"),
+        ("TOOLFOLD_STORE", "--store"),
+        ("TOOLFOLD_LIVE", "--live"),
+    ],
+)
+def test_a_wrong_value_in_the_environment_is_refused_with_the_name_of_the_variable(
+    variable: str, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "perhaps")
+    result = invoke("serve", "shop:tools")
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}': " in result.stderr
+    assert f"It was set by {variable}." in result.stderr.replace("\n", " ")
+
+
 def test_a_failure_ends_with_1_and_a_paragraph_without_a_traceback(shop: Path) -> None:
     result = invoke("inspect", "shop:fail")
     assert (result.exit_code, result.stdout) == (1, "")

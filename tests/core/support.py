@@ -22,7 +22,7 @@ from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
 from toolfold_specs.systems import systems, wide_systems
 
-WAIT = 5.0
+WAIT = 60.0
 """Seconds after which a test that hangs fails; nothing ever waits that long."""
 
 FAMILIES: Mapping[str, tuple[System, ...]] = {

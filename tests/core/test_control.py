@@ -130,6 +130,35 @@ def test_a_loader_describes_each_group_that_it_can_open_on_a_separate_line() -> 
 
 
 @pytest.mark.spec("CTL-3")
+async def test_the_descriptions_of_many_groups_are_cut_to_fit_and_whole_when_a_group_is_opened() -> None:
+    tools = ToolSet("many", control="open_group")
+    texts = {f"g{number:02}": f"About {number}. {'word ' * (100 if number % 2 else 0)}".strip() for number in range(60)}
+    for path, text in texts.items():
+        tools.register_group(path, text)
+    listed = tools.catalog.tools["open_group"].description.partition("Groups:\n")[2]
+    lines = listed.splitlines()
+    assert len(listed) <= 4_000
+    assert [line[2:5] for line in lines] == list(texts)
+    assert lines[0] == "- g00: About 0.", "short ones stay whole"
+    assert lines[1].startswith("- g01: About 1. word word")
+    assert lines[1].endswith("word …")
+    assert len({len(line) for line in lines[11::2]}) == 1, "the long ones are cut to one length"
+    opened = await tools.call_tool("open_group", {"group": "g01"})
+    assert texts["g01"] in opened.text
+    opened = await tools.call_tool("open_group", {"group": "g00"})
+    assert "About" not in opened.text, "the list had it"
+
+
+@pytest.mark.spec("CTL-3")
+def test_every_group_is_named_even_where_names_alone_fill_the_list() -> None:
+    tools = ToolSet("names", control=Loader(name="open", room=40))
+    for number in range(20):
+        tools.register_group(f"group_{number:02}", "About it")
+    lines = tools.catalog.tools["open"].description.splitlines()
+    assert lines[2:] == [f"- group_{number:02}" for number in range(20)]
+
+
+@pytest.mark.spec("CTL-3")
 def test_a_loader_without_groups_says_so() -> None:
     assert "no groups" in ToolSet("t", control="expand_tools").catalog.tools["expand_tools"].description
 

@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -295,3 +295,23 @@ def test_what_can_not_be_included_is_refused_by_name() -> None:
     with pytest.raises(InvalidName):
         tools.include(group(type("Café", (), {}))())
     assert not tools.catalog.groups
+
+
+@pytest.mark.spec("KIT-2", "ERR-2")
+def test_an_async_generator_is_refused_since_a_call_has_one_result() -> None:
+    async def stream() -> Any:
+        yield 1
+
+    class Streaming:
+        async def __call__(self) -> Any:
+            yield 1
+
+    tools = ToolSet("t")
+    handlers: list[Any] = [stream, Streaming()]
+    for handler in handlers:
+        forms: list[dict[str, Any]] = [{}, {"input": {}}]
+        for options in forms:
+            with pytest.raises(InvalidDefinition, match="its handler is an async generator, and a call has one result"):
+                tools.register("t", handler, **cast("Any", options))
+        with pytest.raises(InvalidDefinition, match="async generator"):
+            tools.register_prompt("p", handler)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.core.support import answer
-from toolfold import Context, InvalidDefinition, ToolSet, Visibility
+from toolfold import Context, InvalidDefinition, QuotaExceeded, ToolSet, Visibility
 
 
 @pytest.mark.spec("SES-5", "VIS-3")
@@ -43,3 +43,17 @@ def test_facts_that_are_equal_but_of_different_types_are_distinct() -> None:
     assert tools.list_tools().names == ()
     tools.default_session.set_fact("n", True)
     assert tools.list_tools().names == ("t",)
+
+
+@pytest.mark.spec("STO-7")
+def test_the_facts_of_a_session_are_bounded_in_number_and_length() -> None:
+    session = ToolSet("desk", control="none").default_session
+    with pytest.raises(QuotaExceeded, match="65536 characters of a fact"):
+        session.set_fact("long", "x" * 65_536)
+    for number in range(1000):
+        session.set_fact(str(number), number)
+    with pytest.raises(QuotaExceeded, match="1000 facts of a session"):
+        session.set_fact("one more", 1)
+    session.set_fact("0", "again")
+    assert len(session.facts) == 1000
+    assert session.facts["0"] == "again"

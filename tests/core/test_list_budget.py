@@ -128,12 +128,12 @@ def stored(definition: Mapping[str, Any]) -> int:
     return int(str(definition["description"]).split()[-1])
 
 
-def shelf(tokens: int = 100, **options: Any) -> ToolSet:
+def shelf(tokens: int = 100, *, pinned: str = "", **options: Any) -> ToolSet:
     """A tool set with a tool of 10 tokens in no group, and groups of 40 tokens each, but for one of 20."""
     tools = ToolSet("shelf", control="none", list_budget=ListBudget(tokens, stored), **options)
     tools.register("root", lambda: "ok", description="costs 10")
     for group, cost in (("a", 40), ("b", 40), ("c", 40), ("small", 20), ("a.inner", 40)):
-        tools.register_group(group, pinned=group == "small")
+        tools.register_group(group, pinned=group == pinned)
         tools.register("t", lambda: "ok", description=f"costs {cost}", group=group)
     tools.register_group("empty")
     return tools
@@ -177,7 +177,7 @@ async def test_using_a_tool_counts_as_use_of_the_groups_around_it_and_of_no_othe
 
 @pytest.mark.spec("FND-3", "FND-4")
 async def test_neither_pinned_groups_nor_those_that_would_not_help_are_evicted() -> None:
-    async with shelf(evict="idlest").open_session(active=["small", "empty"]) as session:
+    async with shelf(evict="idlest", pinned="small").open_session(active=["empty"]) as session:
         await session.activate("b")
         await session.activate("c")
         assert session.active == ("c", "empty", "small")

@@ -200,6 +200,14 @@ async def test_a_custom_loader_answers_in_its_own_words() -> None:
     assert (await received(tools, which="no"))[0].startswith("There is no group 'no'.")
 
 
+@pytest.mark.spec("CTL-3")
+def test_the_tools_that_open_and_close_groups_are_described_in_the_words_of_the_loader() -> None:
+    words = Loader(name="open", description="Take it out.", closer="close", closer_description="Put it back.")
+    tools = mail(words).catalog.tools
+    assert tools["open"].description.startswith("Take it out.\nGroups:")
+    assert tools["close"].description == "Put it back."
+
+
 @pytest.mark.spec("CTL-3", "GRP-3")
 async def test_every_text_may_contain_every_placeholder() -> None:
     all_of_them = "{group}|{title}|{count}|{tools}|{groups}|{argument}"

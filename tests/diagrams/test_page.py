@@ -120,7 +120,7 @@ def test_tokens_are_those_of_the_reports() -> None:
             assert tool["tokens"] == approximate_tokens(dict(catalog.tools[tool["name"]].definition))
 
 
-@pytest.mark.spec("DIA-1")
+@pytest.mark.spec("DIA-1", "SAF-6")
 def test_hostile_texts_are_data_and_nothing_else() -> None:
     tools = hostile()
     parsed, plain = Parsed(page(tools)), Parsed(page(ToolSet("plain", control="none")))

@@ -12,8 +12,8 @@ function walked(numbers) {
     return {
       states: textsOf("[role=treeitem] .state"),
       displaced: textsOf("#step .displaced li"),
-      error: textsOf("#told .error").join(),
-      refusal: textsOf("#told .refusal:not(.told)").join(),
+      error: textsOf("#outcome .error").join(),
+      refusal: textsOf("#outcome .refusal:not(.outcome)").join(),
       listed: textsOf("#now li"),
       added: textsOf("#step .added li"),
       removed: textsOf("#step .removed li"),
@@ -32,7 +32,9 @@ function unfolded(all) {
 function overflowing() {
   const isWide = (each) => each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0;
   const isPlace = (each) =>
-    getComputedStyle(each).display !== "inline" && getComputedStyle(each).overflowX !== "hidden";
+    each instanceof HTMLElement &&
+    getComputedStyle(each).display !== "inline" &&
+    getComputedStyle(each).overflowX === "visible";
   return [...document.querySelectorAll("body, body *")]
     .filter((each) => isWide(each) && isPlace(each))
     .map((each) => `${each.tagName} ${each.className}: ${each.textContent.slice(0, 30)}`);
@@ -75,6 +77,7 @@ const VERBS = {
   click: (selector) => page.click(selector),
   unfold: (selector) => page.locator(selector).evaluateAll(unfolded),
   fill: (selector, text) => page.fill(selector, text),
+  wait: (selector) => page.locator(selector).first().waitFor({ state: "attached" }),
   press: (key) => page.keyboard.press(key),
   texts: (selector) => page.locator(selector).allTextContents(),
   shown: (selector) => page.locator(selector).filter({ visible: true }).allTextContents(),
@@ -88,34 +91,40 @@ const VERBS = {
 
 // Without its sandbox, since the root of a container may have none.
 const browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox"] });
-const page = await browser.newPage();
+let page;
 let said;
-page.setDefaultTimeout(10_000);
-page.on("request", (request) => said.requests.push(request.url()));
-page.on("console", (message) => said.complaints.push(message.text()));
-page.on("pageerror", (error) => said.complaints.push(String(error)));
-page.on("dialog", (dialog) => (said.complaints.push(dialog.message()), dialog.dismiss()));
-await page.addInitScript(() =>
-  document.addEventListener("securitypolicyviolation", (event) => console.error(event.violatedDirective)),
-);
 
-async function done({ url, width = 1400, height = 900, scheme = "light", steps }) {
+// Opens a page, and closes the one before it, of which nothing is requested or complained any more.
+async function open({ url, width = 1400, height = 900, scheme = "light", motion = "no-preference" }) {
+  await page?.close();
   said = { results: [], requests: [], complaints: [] };
-  await page.setViewportSize({ width, height });
-  await page.emulateMedia({ colorScheme: scheme });
+  page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme, reducedMotion: motion });
+  page.setDefaultTimeout(60_000);
+  page.on("request", (request) => said.requests.push(request.url()));
+  page.on("console", (message) => said.complaints.push(message.text()));
+  page.on("pageerror", (error) => said.complaints.push(String(error)));
+  page.on("dialog", (dialog) => (said.complaints.push(dialog.message()), dialog.dismiss()));
+  await page.addInitScript(() =>
+    document.addEventListener("securitypolicyviolation", (event) => console.error(event.violatedDirective)),
+  );
   const begun = performance.now();
   await page.goto(url);
   said.opened = performance.now() - begun;
+}
+
+async function done({ steps, ...job }) {
+  if (job.url) await open(job);
+  said = { ...said, results: [] };
   for (const [verb, ...given] of steps) said.results.push((await VERBS[verb](...given)) ?? null);
   return said;
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
   // What hangs ends everything, and so fails the test that waits for an answer.
-  const watch = setTimeout(() => process.exit(1), 90_000);
-  const told = [];
-  for (const job of JSON.parse(line)) told.push(await done(job).catch((error) => ({ error: String(error) })));
-  process.stdout.write(`${JSON.stringify(told)}\n`);
+  const watch = setTimeout(() => process.exit(1), 300_000);
+  const results = [];
+  for (const job of JSON.parse(line)) results.push(await done(job).catch((error) => ({ error: String(error) })));
+  process.stdout.write(`${JSON.stringify(results)}\n`);
   clearTimeout(watch);
 }
 await browser.close();

@@ -22,8 +22,8 @@ class Browser:
     def do(self, *jobs: dict[str, Any]) -> list[dict[str, Any]]:
         """Return what each job gave: `results` of its steps, `requests`, `complaints`, and `opened` in milliseconds.
 
-        A job opens a `url` and takes `steps`, which begin with a verb of `browser.mjs`. It may say how wide and high
-        the window is, and the scheme of colours.
+        A job opens a `url`, or goes on in the page that is open, and takes `steps`, which begin with a verb of
+        `browser.mjs`. It may say how wide and high the window is, and the scheme of colours.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -3,11 +3,12 @@
 //     node client.mjs '{"package": "sdk", "era": "legacy", "server": {"url": "…"}, "steps": [["listTools"]]}'
 //
 // A step is a method of the client and its argument; a call with the argument `handle` is given the handle that came
-// last. `received` is how many notifications of a changed list had come by then.
+// last. `received` is how many notifications of a changed list had come by then. `roots` are URIs that the client says
+// are its roots.
 
 const CHANGED = "notifications/tools/list_changed";
 const PACKAGES = {
-  sdk: { client: "sdk/client/index.js", stdio: "sdk/client/stdio.js", http: "sdk/client/streamableHttp.js" },
+  sdk: { client: "sdk/client/index.js", stdio: "sdk/client/stdio.js", http: "sdk/client/streamableHttp.js", types: "sdk/types.js" },
   client: { client: "client", stdio: "client/stdio", http: "client" },
 };
 
@@ -18,7 +19,12 @@ const { StdioClientTransport } = await load("stdio");
 const { StreamableHTTPClientTransport } = await load("http");
 
 const mode = asked.era === "legacy" ? "legacy" : { pin: asked.era };
-const client = new Client({ name: "external", version: "1" }, { versionNegotiation: { mode } });
+const capabilities = asked.roots ? { roots: {} } : {};
+const client = new Client({ name: "external", version: "1" }, { capabilities, versionNegotiation: { mode } });
+if (asked.roots) {
+  const request = asked.package === "sdk" ? (await load("types")).ListRootsRequestSchema : "roots/list";
+  client.setRequestHandler(request, async () => ({ roots: asked.roots.map((uri) => ({ uri })) }));
+}
 let received = 0;
 client.fallbackNotificationHandler = async ({ method }) => {
   received += method === CHANGED;
@@ -44,6 +50,6 @@ for (const [method, argument] of asked.steps) {
   handle = outcome.result?._meta?.["dev.toolfold/handle"] ?? handle;
   steps.push({ ...outcome, progress, received });
 }
-const capabilities = client.getServerCapabilities();
+const offered = client.getServerCapabilities();
 await client.close();
-console.log(JSON.stringify({ capabilities, steps, received }));
+console.log(JSON.stringify({ capabilities: offered, steps, received }));

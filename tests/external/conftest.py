@@ -15,7 +15,20 @@ import pytest
 
 from tests.external.browser import Browser, started
 from tests.external.foreign.servers import Server, fastmcp, load
+from tests.external.servers import python_programs
 from tests.external.support import FOLDER, PATIENCE, installed_browser, missing
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Toolfold caches and what was approved on this machine is neither used nor changed; Go and uv have theirs."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    with pytest.MonkeyPatch.context() as patched:
+        for name, folder in (("GOCACHE", "go-build"), ("UV_CACHE_DIR", "uv")):
+            patched.setenv(name, os.environ.get(name) or str(caches / folder))
+        for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+            patched.setenv(name, str(tmp_path_factory.mktemp(name)))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +57,18 @@ def bat() -> str:
     return shutil.which("bat") or shutil.which("batcat") or _skip("bat is not installed: apt-get install bat")
 
 
+@pytest.fixture(scope="session")
+def go() -> str:
+    """The path of Go; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    return shutil.which("go") or _skip("go is not installed: apt-get install golang-go")
+
+
+@pytest.fixture(scope="session")
+def uv() -> str:
+    """The path of uv; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    return shutil.which("uv") or _skip("uv is not installed: pip install uv")
+
+
 @pytest.fixture
 def foreign(request: pytest.FixtureRequest) -> Server:
     """A server of `foreign`, built. Without what it needs a test is skipped; with TOOLFOLD_EXTERNAL=required, fails."""
@@ -61,10 +86,24 @@ def fastmcp_python() -> str:
 
 
 @pytest.fixture(scope="session")
+def python_servers() -> None:
+    """Skip a test if there is no environment with the Python servers; with TOOLFOLD_EXTERNAL=required, fail it."""
+    if not python_programs():
+        _skip("TOOLFOLD_SERVERS does not name the folder of the programs of mcp-server-git, -time and -fetch")
+
+
+@pytest.fixture(scope="session")
 def fastmcp_source() -> Path:
     """The folder of FastMCP's source distribution, for its tests and examples; without it a test is skipped."""
     source = os.environ.get("TOOLFOLD_FASTMCP_SOURCE", "")
     return Path(source) if source else _skip("TOOLFOLD_FASTMCP_SOURCE does not name FastMCP's source distribution")
+
+
+@pytest.fixture(scope="session")
+def sdk_source() -> Path:
+    """The folder of the MCP SDK's source distribution, for its examples; without it a test is skipped, or fails."""
+    source = os.environ.get("TOOLFOLD_SDK_SOURCE", "")
+    return Path(source) if source else _skip("TOOLFOLD_SDK_SOURCE does not name the source distribution of mcp")
 
 
 def _skip(lacking: str) -> NoReturn:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -17,14 +22,16 @@ from anyio.streams.text import TextReceiveStream
 from attrs import frozen
 from mcp import Client, StdioServerParameters
 
+from tests.external.forking import READY
+
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 PACKAGES = FOLDER / "node_modules" / "@modelcontextprotocol"
 TOOLFOLD = str(Path(sys.executable).with_name("toolfold"))
 DESK = ("tests.adapters.mcp.desk:make_desk", "--separator", ".")
 PATIENCE = 120
+FORKING = FOLDER / "forking.py"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-SIGTERM_STATUS = 128 + 15
 
 
 DIVIDED = ("--groups", str(FOLDER / "divided.toml"))
@@ -46,7 +53,7 @@ class Upstream:
     @property
     def behind_toolfold(self) -> StdioServerParameters:
         """How a client starts it with groups in front."""
-        return _parameters((TOOLFOLD, "serve", *DIVIDED, "--", *self.command), self.env)
+        return _parameters(serving(*DIVIDED, "--", *self.command), self.env)
 
 
 NODE_OFFLINE = ("node", "--import", (FOLDER / "offline.mjs").as_uri())
@@ -58,7 +65,13 @@ GITHUB = Upstream(
 
 def over_stdio(*target: str) -> StdioServerParameters:
     """Return how a client starts `toolfold serve` for a target."""
-    return _parameters((TOOLFOLD, "serve", *target), {})
+    return _parameters(serving(*target), {})
+
+
+def serving(*target: str) -> tuple[str, ...]:
+    """Return a command that is `toolfold serve` for a target, without the time that its imports take."""
+    modules = ("toolfold_cli.serve", "toolfold_adapters.mcp.serve", "toolfold_adapters.gateway")
+    return (*preloaded(sys.executable, *modules), TOOLFOLD, "serve", *target)
 
 
 def _parameters(command: Sequence[str], env: Mapping[str, str]) -> StdioServerParameters:
@@ -79,7 +92,7 @@ async def over_http(*target: str) -> AsyncGenerator[str]:
             yield url
         finally:
             process.terminate()
-        assert await process.wait() == SIGTERM_STATUS
+        assert await process.wait() == 0
 
 
 async def _url(output: TextReceiveStream) -> str:
@@ -114,13 +127,49 @@ async def run(*command: str, env: Mapping[str, str] | None = None) -> tuple[int,
     return done.returncode, done.stdout.decode()
 
 
-async def typescript(package: str, era: str, server: StdioServerParameters | str, *steps: Sequence[Any]) -> Any:
+async def typescript(
+    package: str, era: str, server: StdioServerParameters | str, *steps: Sequence[Any], roots: Sequence[str] = ()
+) -> Any:
     """Return what `client.mjs` says: a client of one of the TypeScript SDK's packages that does the steps."""
     target = {"url": server} if isinstance(server, str) else server.model_dump(exclude_none=True, mode="json")
-    request = {"package": package, "era": era, "server": target, "steps": steps}
+    request = {"package": package, "era": era, "server": target, "steps": steps, "roots": roots or None}
     status, printed = await run("node", str(FOLDER / "client.mjs"), json.dumps(request))
     assert status == 0
     return json.loads(printed)
+
+
+@cache
+def preloaded(python: str, *modules: str, path: str | None = None) -> tuple[str, ...]:
+    """Return a command that runs a Python program in a process that has imported some modules already.
+
+    The program's file and its arguments are to follow.
+
+    Args:
+        python: The Python that the program is run by.
+        modules: What is imported once, for all programs that are run so.
+        path: Where Python looks for them: a PYTHONPATH; as here by default.
+    """
+    folder = TemporaryDirectory()
+    place = str(Path(folder.name, "socket"))
+    env = {**os.environ, **({} if path is None else {"PYTHONPATH": path})}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([python, str(FORKING), "fork", place, *modules], env=env, text=True, **pipes)
+
+    def end() -> None:
+        process.communicate()
+        folder.cleanup()
+
+    atexit.register(end)
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"{READY}\n", f"{', '.join(modules)} can't be imported by {python}"
+    return (sys.executable, "-I", "-S", str(FORKING), "run", place)
+
+
+def outcomes(printed: str) -> Counter[str]:
+    """Return how many tests that were run had which outcome, from the last line that pytest prints."""
+    last = printed.rstrip().rpartition("\n")[2]
+    counted = {outcome: int(number) for number, outcome in re.findall(r"(\d+) (\w+)(?=,| in )", last)}
+    return Counter({outcome: counted[outcome] for outcome in counted.keys() - {"deselected", "warning", "warnings"}})
 
 
 def names_in(listed: Mapping[str, Any]) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.external.findings import FILE, Judged, judge, section
-from tests.external.foreign.client import Client, connected
+from tests.external.foreign.client import QUIET, Client, connected
 from tests.external.foreign.confirming import (
     Dispute,
     Finding,
@@ -25,7 +25,7 @@ from tests.external.foreign.confirming import (
     unknown_tool_is_a_result,
 )
 from tests.external.foreign.servers import SERVERS, Server, load
-from tests.external.support import TOOLFOLD
+from tests.external.support import serving
 
 COMPILED = [name for name in SERVERS if load(name).build]
 READY = [name for name in SERVERS if name not in COMPILED]
@@ -81,7 +81,7 @@ def test_only_confirmed_findings_are_recorded(
 def conforms(era: str, *checks: Callable[[Client], None]) -> None:
     """Assert that no check shows anything in a conforming server."""
     for check in checks:
-        with connected((TOOLFOLD, "serve", "examples.desk:tools"), {}, era) as client:
+        with connected(serving("examples.desk:tools"), {}, era, QUIET) as client:
             assert not shows(check, client), check.__qualname__
 
 

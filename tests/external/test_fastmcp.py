@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,23 +21,29 @@ from anyio.streams.text import TextReceiveStream
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from tests.external.support import ROOT
+from tests.external.support import ROOT, outcomes, preloaded
+from tests.process.docs.blocks import blocks_of
 from toolfold_adapters.mcp.meta import HANDLE_META
 
 HERE = Path(__file__).with_name("grouped")
 SHOP = (str(HERE / "shop.py"), "shop")
+PRELOADED = ("fastmcp.server.server", "griffe", "toolfold_adapters.integrations.fastmcp", "toolfold_adapters.mcp.serve")
 MINUTES = 10 * 60
 CONTROLS = {"call_tool", "close_group", "open_group"}
-OWN_TESTS = (
-    *("middleware", "mount", "transforms", "test_context.py", "test_dependencies.py", "test_mrtr_guards.py"),
-    *("test_pagination.py", "test_cache_hints.py", "test_protocol_eras.py", "test_session_visibility.py"),
-    *("test_server_lifespan.py", "test_extensions.py", "test_auth_integration.py"),
+MAIN_TESTS = (
+    *("mount", "test_context.py", "test_dependencies.py", "test_server_lifespan.py", "test_session_visibility.py"),
+    *("test_pagination.py", "test_protocol_eras.py", "test_auth_integration.py", "test_server_docket.py"),
+    *("middleware/test_middleware.py", "middleware/test_middleware_nested.py"),
 )
+"""Mounts, injection, lifespan, pages, eras, authentication, background tasks and middleware."""
+OTHER_TESTS = (*("middleware", "transforms", "test_mrtr_guards.py", "test_cache_hints.py", "test_extensions.py"),)
 LEFT_OUT = (
     # It counts lists, and a server that was grouped before it had tools is asked for its list by the first call.
     "tests/server/middleware/test_caching.py::TestResponseCachingMiddlewareIntegration::test_statistics",
     # It has a second of processor time, which a busy machine does not give it.
     "tests/server/transforms/test_search_regex.py::test_costly_pattern_stops_within_the_search_budget",
+    # It has eight seconds for a process of its own, likewise.
+    "tests/server/transforms/test_search_regex.py::test_search_repeated_alternatives",
 )
 EXAMPLES = (
     *(("echo", "mcp"), ("simple_echo", "mcp"), ("complex_inputs", "mcp"), ("mount_example", "app")),
@@ -53,16 +60,22 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(HERE)])}
 
 
+def started(python: str, program: Path, *arguments: str) -> tuple[str, ...]:
+    """Return a command that runs a program for which FastMCP is imported already."""
+    return (*preloaded(python, *PRELOADED, path=environment()["PYTHONPATH"]), str(program), *arguments)
+
+
 @asynccontextmanager
 async def served(python: str, era: Any, transport: str, *arguments: str) -> AsyncGenerator[Client]:
     """Serve a FastMCP server, and yield a client of it."""
     file, name, *flags = arguments
-    command = [str(HERE / "served.py"), file, name, transport, *flags]
+    env = environment()
+    program, *command = started(python, HERE / "served.py", file, name, transport, *flags)
     if transport == "stdio":
-        async with Client(StdioServerParameters(command=python, args=command, env=environment()), mode=era) as client:
+        async with Client(StdioServerParameters(command=program, args=command, env=env), mode=era) as client:
             yield client
         return
-    async with await anyio.open_process([python, *command], env=environment(), stderr=None) as process:
+    async with await anyio.open_process([program, *command], env=env, stderr=None) as process:
         assert process.stdout is not None
         url = ""
         async for text in TextReceiveStream(process.stdout):
@@ -106,27 +119,39 @@ def sample(schema: Any) -> Any:
     return schema["default"] if "default" in schema else kinds.get(schema.get("type"))
 
 
-@pytest.mark.skipif(
-    os.environ.get("TOOLFOLD_FOREIGN") != "all", reason="it runs 900 tests of others: set TOOLFOLD_FOREIGN=all"
-)
-def test_the_tests_of_fastmcp_pass_with_groups_in_front(fastmcp_python: str, fastmcp_source: Path) -> None:
-    tests = [f"tests/server/{name}" for name in OWN_TESTS]
-    command = [fastmcp_python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-p", "toolfold_in_front"]
+def outcomes_in_front(python: str, source: Path, names: tuple[str, ...]) -> Counter[str]:
+    """Run tests of FastMCP with groups in front of their servers, and return how many had which outcome: none fails."""
     left_out = [part for test in LEFT_OUT for part in ("--deselect", test)]
+    # FastMCP gives each of its tests five seconds, which is not always enough beside other work.
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-p", "toolfold_in_front", "-o", f"timeout={MINUTES}"]
     done = subprocess.run(
-        [*command, *left_out, *tests],
-        cwd=fastmcp_source,
+        [python, "-m", "pytest", *options, *left_out, *(f"tests/server/{name}" for name in names)],
+        cwd=source,
         env=environment(),
         capture_output=True,
         text=True,
         timeout=MINUTES,
     )
     assert done.returncode == 0, done.stdout[-4000:]
-    assert int(done.stdout.rpartition(" passed")[0].split()[-1]) > 900
+    return outcomes(done.stdout)
 
 
-@both_eras
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_each_of_the_main_tests_of_fastmcp_passes_with_groups_in_front(
+    fastmcp_python: str, fastmcp_source: Path
+) -> None:
+    found = outcomes_in_front(fastmcp_python, fastmcp_source, MAIN_TESTS)
+    assert found["passed"] > 300
+    assert found.keys() == {"passed"}
+
+
+@pytest.mark.skipif(
+    os.environ.get("TOOLFOLD_FOREIGN") != "all", reason="it runs 600 more tests of others: set TOOLFOLD_FOREIGN=all"
+)
+def test_the_other_tests_of_fastmcp_pass_with_groups_in_front(fastmcp_python: str, fastmcp_source: Path) -> None:
+    assert outcomes_in_front(fastmcp_python, fastmcp_source, OTHER_TESTS)["passed"] > 500
+
+
+@pytest.mark.parametrize(("transport", "era"), [("stdio", "legacy"), ("http", "auto")])
 @pytest.mark.parametrize(("example", "name"), EXAMPLES)
 async def test_the_examples_of_fastmcp_answer_the_same_with_groups_and_without(
     fastmcp_python: str, fastmcp_source: Path, example: str, name: str, transport: str, era: str
@@ -160,7 +185,7 @@ async def test_a_server_with_groups_by_tags_works_as_it_did(fastmcp_python: str,
         refused = await answer(client, "stock", {})
         assert (refused["code"], "open_group" in refused["message"]) == (-32602, True)
         text, handle = await opened(client, "database")
-        assert "- stock: Tell the stock" in text
+        assert "- stock: Return the stock" in text
         assert (await client.call_tool("call_tool", {"name": "stock", **handle})).structured_content == {"result": 3}
         failed = await client.call_tool("call_tool", {"name": "drop", "arguments": {"table": "t"}, **handle})
         assert "t can't be dropped" in str(failed.content)
@@ -187,22 +212,28 @@ BAD = {
     "no tags": ("group_server(FastMCP('m', tools=[f]), 'tags')", "no tool has tags"),
     "a server of the SDK": ("group_server(MCPServer('m'), 'tags')", "import group_server from toolfold_adapters.mcp."),
     "not imported from here": ("mcp.group_server(FastMCP('m'), 'tags')", "toolfold_adapters.integrations.fastmcp"),
-    "an old version": ("check_version('3.4.1')", 'pip install "fastmcp>=4.1,<5"'),
+    "an old version": (
+        "import fastmcp, sys; fastmcp.__version__ = '3.4.1'\n"
+        "del sys.modules['toolfold_adapters.integrations.fastmcp']\n"
+        "import toolfold_adapters.integrations.fastmcp",
+        'FastMCP >=4.1,<5: pip install --upgrade "toolfold[fastmcp]"',
+    ),
     "twice": ("group_server(group_server(FastMCP('m', tools=[f]), {}), {})", "has groups already"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_grouped_is_refused_in_a_sentence(fastmcp_python: str, case: str) -> None:
+def test_what_cannot_be_grouped_is_refused_in_a_sentence(fastmcp_python: str, case: str, tmp_path: Path) -> None:
     code, message = BAD[case]
-    program = (
+    program = tmp_path / "program.py"
+    program.write_text(
         "from fastmcp import FastMCP\nfrom mcp.server import MCPServer\nfrom toolfold_adapters import mcp\n"
-        "from toolfold_adapters.integrations.fastmcp import check_version, group_server\n"
-        f"def f() -> int: return 1\n{code}\n"
+        "from toolfold_adapters.integrations.fastmcp import group_server\n"
+        f"def f() -> int: return 1\n{code}\n",
+        encoding="utf-8",
     )
-    done = subprocess.run(
-        [fastmcp_python, "-c", program], env=environment(), capture_output=True, text=True, timeout=MINUTES
-    )
+    command = started(fastmcp_python, program)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=MINUTES)
     last = done.stderr.splitlines()[-1]
     assert last.startswith("toolfold.errors.ConfigError: ")
     assert message in last
@@ -222,6 +253,43 @@ def test_the_command_line_shows_and_serves_such_a_server(fastmcp_python: str) ->
     )
     assert (served.returncode, served.stdout) == (0, "")
     assert "toolfold: 7 tools in 6 groups" in served.stderr
+
+
+def test_the_code_of_the_page_on_existing_servers_runs(fastmcp_python: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "existing-servers.md").read_text(encoding="utf-8")
+    blocks = [block for block in blocks_of(page) if block.language == "python"]
+    for block in blocks:
+        if block.title is not None:
+            (tmp_path / block.title).write_text(block.text, encoding="utf-8")
+    program = "\n".join(block.text for block in blocks if block.title is None)
+    listing = (
+        "import asyncio\nfrom fastmcp import Client\n"
+        "async def names(server):\n"
+        "    async with Client(server, mode='legacy') as client:\n"
+        "        await client.call_tool('open_group', {'group': 'play'})\n"
+        "        return [tool.name for tool in await client.list_tools()]\n"
+        "print(site.routes[-1].path, *asyncio.run(names(club)))\n"
+    )
+    command = [fastmcp_python, "-c", program + listing]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=MINUTES)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("/tools call_tool close_group games_roll open_group\n")
+
+
+def test_groups_of_a_mounted_server_are_groups_of_the_server_that_runs(fastmcp_python: str) -> None:
+    command = started(fastmcp_python, HERE / "mounted.py")
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=MINUTES)
+    outer, inner = json.loads(done.stdout)
+    none, prizes = '{"fastmcp": {"tags": []}}', '{"dev.toolfold/group": "prizes", "fastmcp": {"tags": []}}'
+    drink = '{"fastmcp": {"tags": ["bar"]}}'
+    assert outer == [
+        [*sorted(CONTROLS), "ping"],
+        [["games_chess", none]],
+        [["games_roll", none]],
+        [["games_win", prizes]],
+        [["games_drink", drink]],
+    ]
+    assert inner == [sorted(CONTROLS), [["chess", none], ["drink", drink]], [["roll", none]], [["win", prizes]]]
 
 
 def test_a_grouped_server_mounts_in_fastapi(fastmcp_python: str) -> None:

@@ -103,21 +103,6 @@ async def test_a_group_of_a_real_server_opens_and_closes_with_one_notification_e
             assert await names_of(client) == closed
 
 
-@pytest.mark.spec("GWY-1")
-@UPSTREAMS
-async def test_every_tool_of_a_real_server_is_defined_as_it_is_without_a_gateway(upstream: Upstream) -> None:
-    async with (
-        client_of(upstream.directly, "legacy") as (direct, _),
-        client_of(upstream.behind_toolfold, "legacy") as (client, _),
-    ):
-        expected = await definitions(direct)
-        await open_all(client)
-        shown = await definitions(client)
-    for name, definition in expected.items():
-        assert shown[name] == without_execution(definition)
-    assert not any("." in name for name in shown)
-
-
 @pytest.mark.spec("GWY-5")
 @UPSTREAMS
 async def test_the_report_counts_every_tool_of_a_real_server_and_what_is_saved(upstream: Upstream) -> None:

@@ -1,10 +1,8 @@
-"""Several real servers at once behind `toolfold serve CONFIG`, with clients of both eras in front."""
+"""Real servers behind `toolfold serve CONFIG`, each alone, with clients of both eras in front."""
 
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,65 +13,98 @@ import mcp_types as t
 import pytest
 import tomlkit
 from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
 
-from tests.external.support import EVERYTHING, PACKAGES, PATIENCE, ROOT, TOOLFOLD
+from tests.adapters.mcp.support import change_of
+from tests.external.servers import REAL_SERVERS, RealServer, configured
+from tests.external.support import PATIENCE, definitions, over_stdio
+from tests.external.test_gateway import without_execution
+from toolfold_adapters.mcp.meta import HANDLE_META
 
-pytestmark = [pytest.mark.usefixtures("node_packages"), pytest.mark.spec("GWY-1")]
+pytestmark = [pytest.mark.usefixtures("node_packages", "python_servers"), pytest.mark.spec("GWY-1", "GWY-2")]
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
+NAMED = {server.name: server for server in REAL_SERVERS}
 
 
-def installed(package: str, *arguments: str) -> dict[str, Any]:
-    """Return an installed server as a gateway's configuration has it."""
-    return {"command": ["node", str(PACKAGES / package / "dist/index.js"), *arguments]}
-
-
-def one_group_each(servers: dict[str, Any]) -> str:
-    """Return a configuration in which no server is divided."""
-    return tomlkit.dumps({"budgets": {"group_tokens": 100_000}, "upstreams": servers})
+def directly(entry: dict[str, Any]) -> Any:
+    """Return what `mcp.Client` connects to for an entry of a configuration."""
+    if entry.get("type") == "sse":
+        return sse_client(entry["url"])
+    if "url" in entry:
+        return entry["url"]
+    return StdioServerParameters(command=entry["command"], args=entry["args"], env={**os.environ, **entry["env"]})
 
 
 @asynccontextmanager
-async def client_of(folder: Path, era: str, servers: dict[str, Any], **options: Any) -> AsyncGenerator[Client]:
-    """Yield a client of a gateway in front of servers, all of whose groups are open from the start."""
-    config = folder / "gateway.toml"
-    config.write_text(one_group_each(servers), encoding="utf-8")
-    gateway = StdioServerParameters(
-        command=TOOLFOLD,
-        args=["serve", str(config), "--active", ",".join(servers)],
-        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
-        cwd=ROOT,
-    )
+async def client_of(config: str, era: str, **callbacks: Any) -> AsyncGenerator[Client]:
+    """Yield a client of a gateway in front of the servers of a configuration."""
     with anyio.fail_after(PATIENCE):
-        async with Client(gateway, mode=era, **options) as client:
+        async with Client(over_stdio(config), mode=era, **callbacks) as client:
             yield client
 
 
-@asynccontextmanager
-async def everything_over_http() -> AsyncGenerator[str]:
-    """Run server-everything over streamable HTTP and yield its URL."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program, *arguments = EVERYTHING.command
-    command = [program, *arguments[:-1], "streamableHttp"]
-    environment = {**os.environ, "PORT": str(port)}
-    async with await anyio.open_process(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        assert process.stderr is not None
-        try:
-            while b"listening" not in await process.stderr.receive():
-                continue
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            process.terminate()
+async def outcome_of(call: Any) -> Any:
+    """Return all that a client gets to see of a call."""
+    result = await call
+    return result.model_dump(by_alias=True, include={"content", "structured_content", "is_error"}, mode="json")
+
+
+class Opened:
+    """A client that has opened groups: what it is listed then, and how it calls."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.handle: str | None = None
+
+    async def open_all(self) -> None:
+        """Open every group that the list names."""
+        described = {tool.name: tool.description or "" for tool in (await self.client.list_tools()).tools}
+        for line in described.get("open_group", "").splitlines():
+            if line.startswith("- "):
+                given = {"handle": self.handle} if self.handle else {}
+                answer = await self.client.call_tool("open_group", {"group": line[2:].partition(":")[0], **given})
+                self.handle = change_of(answer).get("handle")
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        """Return what is listed: name to definition."""
+        meta: Any = {HANDLE_META: self.handle} if self.handle else None
+        tools = (await self.client.list_tools(meta=meta, cache_mode="bypass")).tools
+        return {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools}
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool, by `call_tool` where there is a handle."""
+        if self.handle is None:
+            return await self.client.call_tool(tool, arguments)
+        through = {"handle": self.handle, "name": tool, "arguments": arguments}
+        return await self.client.call_tool("call_tool", through)
+
+
+@pytest.mark.spec("DEL-1", "DEL-2", "CALL-1")
+@pytest.mark.parametrize("server", REAL_SERVERS, ids=lambda server: server.name)
+async def test_a_real_server_has_all_its_tools_once_its_groups_are_open_and_answers_as_directly(
+    tmp_path: Path, server: RealServer
+) -> None:
+    with configured(tmp_path / "site", server) as site:
+        tool, arguments = site.call_of(server)
+        async with Client(directly(site.entries[server.name]), mode="legacy") as direct:
+            expected = [without_execution(one) for one in (await definitions(direct)).values()]
+            answer = await outcome_of(direct.call_tool(tool, arguments))
+        assert server.answer in str(answer)
+        config = site.written_to(tmp_path / "mcp.json")
+        for era in ("legacy", "auto"):
+            async with client_of(config, era) as client:
+                opened = Opened(client)
+                await opened.open_all()
+                listed = await opened.listed()
+                for one in expected:
+                    name = server.renamed.get(one["name"], one["name"])
+                    assert listed[name] == {**one, "name": name}
+                assert await outcome_of(opened.call(tool, arguments)) == answer
 
 
 def text_of(result: t.CallToolResult) -> str:
     return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
-
-
-async def roots(folder: Path) -> t.ListRootsResult:
-    return t.ListRootsResult(roots=[t.Root(uri=folder.as_uri(), name="work")])  # type: ignore[arg-type]
 
 
 async def sample(context: Any, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:
@@ -85,68 +116,62 @@ async def elicit(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
     return t.ElicitResult(action="accept", content={"name": "Ada", "check": True})
 
 
+def roots_at(folder: Path) -> Any:
+    """Return how a client answers that its one root is a folder."""
+
+    async def list_roots(context: Any) -> t.ListRootsResult:
+        return t.ListRootsResult(roots=[t.Root(uri=folder.as_uri(), name="work")])  # type: ignore[arg-type]
+
+    return list_roots
+
+
 @ERAS
 async def test_the_filesystem_server_works_in_the_roots_of_the_client(tmp_path: Path, era: str) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "note.txt").write_text("found by its root")
-    allowed = tmp_path / "allowed"
-    allowed.mkdir()
-
-    async def list_roots(context: Any) -> t.ListRootsResult:
-        return await roots(work)
-
-    servers = {"files": installed("server-filesystem", str(allowed)), "memory": installed("server-memory")}
-    async with client_of(tmp_path, era, servers, list_roots_callback=list_roots) as client:
-        # the server takes up the roots after it has got them, and answers calls meanwhile
-        while str(work) not in text_of(await client.call_tool("files__list_allowed_directories")):
-            continue
-        read = await client.call_tool("files__read_text_file", {"path": str(work / "note.txt")})
+    with configured(tmp_path / "site", NAMED["filesystem"]) as site:
+        config = site.written_to(tmp_path / "mcp.json")
+        async with client_of(config, era, list_roots_callback=roots_at(work)) as client:
+            opened = Opened(client)
+            await opened.open_all()
+            read = await opened.call("read_text_file", {"path": str(work / "note.txt")})
     assert text_of(read) == "found by its root"
 
 
 @ERAS
-async def test_the_memory_server_keeps_what_it_is_given(tmp_path: Path, era: str) -> None:
-    memory = {**installed("server-memory"), "env": {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}}
-    entity = {"name": "Ada", "entityType": "person", "observations": ["wrote programs"]}
-    async with client_of(tmp_path, era, {"memory": memory, "everything": installed("server-everything")}) as client:
-        created = await client.call_tool("memory__create_entities", {"entities": [entity]})
-        assert not created.is_error
-        found = await client.call_tool("memory__search_nodes", {"query": "programs"})
-    assert "Ada" in text_of(found)
-
-
-@ERAS
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_what_the_everything_server_asks_reaches_the_client(tmp_path: Path, era: str, transport: str) -> None:
-    async def list_roots(context: Any) -> t.ListRootsResult:
-        return await roots(tmp_path)
-
-    async with everything_over_http() as url:
-        everything = installed("server-everything") if transport == "stdio" else {"url": url}
-        callbacks = {"list_roots_callback": list_roots, "sampling_callback": sample, "elicitation_callback": elicit}
-        servers = {"everything": everything, "memory": installed("server-memory")}
-        async with client_of(tmp_path, era, servers, **callbacks) as client:
-            sampled = await client.call_tool(
-                "everything__trigger-sampling-request", {"prompt": "Think", "maxTokens": 5}
-            )
+@pytest.mark.parametrize("name", ["everything", "everything-http"])
+async def test_what_the_everything_server_asks_reaches_the_client(tmp_path: Path, era: str, name: str) -> None:
+    callbacks = {
+        "list_roots_callback": roots_at(tmp_path),
+        "sampling_callback": sample,
+        "elicitation_callback": elicit,
+    }
+    with configured(tmp_path / "site", NAMED[name]) as site:
+        async with client_of(site.written_to(tmp_path / "mcp.json"), era, **callbacks) as client:
+            opened = Opened(client)
+            await opened.open_all()
+            sampled = await opened.call("trigger-sampling-request", {"prompt": "Think", "maxTokens": 5})
             assert "sampled here" in text_of(sampled)
-            elicited = await client.call_tool("everything__trigger-elicitation-request", {})
+            elicited = await opened.call("trigger-elicitation-request", {})
             assert "Ada" in text_of(elicited)
-            rooted = await client.call_tool("everything__get-roots-list", {})
+            rooted = await opened.call("get-roots-list", {})
             assert tmp_path.as_uri() in text_of(rooted)
 
 
 @ERAS
 async def test_prompts_resources_and_completions_of_the_everything_server_pass(tmp_path: Path, era: str) -> None:
-    servers = {"everything": installed("server-everything"), "memory": installed("server-memory")}
-    async with client_of(tmp_path, era, servers) as client:
-        prompts = {prompt.name.removeprefix("everything__"): prompt for prompt in (await client.list_prompts()).prompts}
-        said = await client.get_prompt(prompts["args-prompt"].name, {"city": "Paris"})
-        assert "Paris" in said.messages[0].content.text  # type: ignore[union-attr]
-        resource = (await client.list_resources()).resources[0]
-        assert (await client.read_resource(str(resource.uri))).contents
-        assert (await client.list_resource_templates()).resource_templates
-        ref = t.PromptReference(name=prompts["completable-prompt"].name)
-        completed = await client.complete(ref, {"name": "department", "value": "E"})
-        assert completed.completion.values == ["Engineering"]
+    with configured(tmp_path / "site", NAMED["everything"]) as site:
+        undivided = {"command": [site.entries["everything"]["command"], *site.entries["everything"]["args"]]}
+        config = tmp_path / "gateway.toml"
+        config.write_text(tomlkit.dumps({"budgets": {"group_tokens": 100_000}, "upstreams": {"everything": undivided}}))
+        async with client_of(str(config), era) as client:
+            assert "args-prompt" in {prompt.name for prompt in (await client.list_prompts()).prompts}
+            said = await client.get_prompt("args-prompt", {"city": "Paris"})
+            assert "Paris" in said.messages[0].content.text  # type: ignore[union-attr]
+            resource = (await client.list_resources()).resources[0]
+            assert (await client.read_resource(str(resource.uri))).contents
+            assert (await client.list_resource_templates()).resource_templates
+            ref = t.PromptReference(name="completable-prompt")
+            completed = await client.complete(ref, {"name": "department", "value": "E"})
+            assert completed.completion.values == ["Engineering"]

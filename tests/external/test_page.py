@@ -141,7 +141,7 @@ def office() -> ToolSet:
     tools.register_group("mail", "Letters to and from people", title="Post")
     tools.register_group("send", "Send what was written", parent="mail")
     tools.register_group("spam", "What nobody asked for", parent="mail")
-    tools.register_group("files", "Papers in drawers", on_activate=answer, pinned=True)
+    tools.register_group("files", "Papers in drawers", on_activate=answer, transient=True)
     tools.register_exclusion("mail.send", "files")
     schema = {"type": "object", "properties": {"10": {"type": "integer", "maximum": 2**63}, "9": {"default": 1.0}}}
     tools.register("letter", answer, description="Write a <b>letter</b>", group="mail", input_schema=schema)
@@ -239,7 +239,7 @@ def test_a_group_shows_its_exclusions_and_which_tools_are_listed_hidden_or_decid
         ["texts", "#figure-tools"],
     ]
     (said,) = pages.opened((office(), steps, {}))
-    assert said[1] == ["excludes mail.send", "runs hooks", "pinned"]
+    assert said[1] == ["excludes mail.send", "runs hooks", "not stored"]
     assert said[2] == ["listed", "not listed", "depends on the program", "not listed", "hidden"]
     assert said[4] == ["not listed", "listed", "depends on the program", "listed", "hidden"]
     assert "depends on the state of the program" in said[6][0]
@@ -321,7 +321,7 @@ def test_three_hundred_groups_with_five_thousand_tools_are_shown_and_searched(pa
         ["evaluate", search],
         ["shown", ROWS],
         ["evaluate", press],
-        ["texts", ".told"],
+        ["texts", ".outcome"],
     ]
     start = large()
     (said,) = pages.said((start, steps, {}))

@@ -66,7 +66,13 @@ def java(folder: Path, toolchain: Toolchain) -> Command:
     return (toolchain("java"), str(folder / "Driver.java"))
 
 
-@pytest.fixture(scope="module", params=[typescript, go, rust, java], ids=lambda make: make.__name__)
+LANGUAGES = [
+    pytest.param(make, id=make.__name__, marks=pytest.mark.xdist_group(make.__name__))  # so that each is built once
+    for make in (typescript, go, rust, java)
+]
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
 def starter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toolchain: Toolchain) -> Command:
     """The command that starts a starter, built in a folder of its own."""
     language = request.param.__name__

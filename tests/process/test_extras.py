@@ -46,8 +46,11 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
         ("import toolfold_adapters.mcp.handles", "mcp", "mcp"),
         ("import toolfold_adapters.gateway", "mcp", "mcp"),
         ("import toolfold_adapters.integrations.fastmcp", "fastmcp", "fastmcp"),
+        ("import toolfold_adapters.integrations.otel", "opentelemetry", "otel"),
+        ("import toolfold_adapters.integrations.langchain", "langchain", "langchain"),
+        ("import toolfold_adapters.integrations.openai_agents", "agents", "openai-agents"),
+        ("import toolfold_adapters.integrations.pydantic_ai", "pydantic_ai", "pydantic-ai"),
         ("import anyio; from toolfold_cli.scenario import play; anyio.run(play, print)", "mcp", "mcp"),
-        ("import toolfold_diagrams as d; d.transaction_chart().rendered('svg')", "graphviz", "diagrams"),
         ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),
         ("import toolfold_specs.drivers.link", "mcp_types", "mcp"),
         ("import toolfold_specs.fixture_server", "mcp", "mcp"),
@@ -87,7 +90,7 @@ def test_an_old_package_that_lacks_a_module_is_distinguished_from_a_missing_one(
 
 
 def test_every_package_of_an_extra_is_known_with_the_first_extra_that_has_it() -> None:
-    """`mcp_types` comes with `mcp`."""
+    """`mcp_types` comes with `mcp`, and some packages are imported by other names than they are installed by."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {
         re.split(r"[<>=\[]", requirement)[0].replace("-", "_"): extra
@@ -96,4 +99,11 @@ def test_every_package_of_an_extra_is_known_with_the_first_extra_that_has_it() -
         for requirement in requirements
     }
     del brought["toolfold"]
-    assert {**brought, "mcp_types": brought["mcp"]} == EXTRAS
+    named = {
+        "openai_agents": "agents",
+        "opentelemetry_api": "opentelemetry",
+        "pydantic_ai_slim": "pydantic_ai",
+        "python_dotenv": "dotenv",
+    }
+    packages = {named.get(package, package): extra for package, extra in brought.items()}
+    assert {**packages, "mcp_types": packages["mcp"]} == EXTRAS

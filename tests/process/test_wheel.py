@@ -1,13 +1,19 @@
-"""The wheel holds what the checkout holds, and nothing else."""
+"""The wheel holds what the checkout holds, and nothing else; the source distribution holds the checkout."""
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
 from configparser import ConfigParser
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
+import toolfold
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -19,14 +25,28 @@ PACKAGES = {
 }
 
 
+def build(kind: str, source: Path, folder: Path) -> Path:
+    """Build a wheel or a source distribution (sdist) of a folder, into another; return its path."""
+    command = [sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", str(folder), str(source)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (path,) = folder.iterdir()
+    return path
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, freshly built."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    built = subprocess.run(command, capture_output=True, text=True)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (path,) = folder.glob("*.whl")
+    return build("wheel", ROOT, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in the source distribution, freshly built and unpacked."""
+    folder = tmp_path_factory.mktemp("sources")
+    with tarfile.open(build("sdist", ROOT, tmp_path_factory.mktemp("dist"))) as archive:
+        archive.extractall(folder, filter="data")
+    (path,) = folder.iterdir()
     return path
 
 
@@ -62,6 +82,41 @@ def test_the_command_is_in_the_wheel(site: Path) -> None:
 def test_the_licence_is_in_the_wheel(site: Path) -> None:
     (path,) = site.glob("*.dist-info/licenses/LICENSE")
     assert "Apache License" in path.read_text()
+
+
+@pytest.fixture(scope="module")
+def metadata(site: Path) -> Message:
+    """What the wheel says about itself."""
+    (path,) = site.glob("*.dist-info/METADATA")
+    return message_from_string(path.read_text(encoding="utf-8"))
+
+
+def test_the_version_is_that_of_the_package(metadata: Message) -> None:
+    assert metadata["Version"] == toolfold.__version__
+
+
+def test_the_description_is_the_readme_without_links_into_the_repository(metadata: Message) -> None:
+    readme, description = (ROOT / "README.md").read_text(encoding="utf-8"), str(metadata.get_payload())
+    blocks = re.findall(r"^```.*?^```$", readme, re.MULTILINE | re.DOTALL)
+    assert blocks
+    assert all(block in description for block in blocks)
+    links = [link for link in re.findall(r"\]\(([^)]*)\)", readme) if not link.startswith("https://")]
+    assert links
+    assert [link for link in links if f"]({link})" in description] == []
+    assert "SECURITY.md" in description
+    assert "mcp-name: " in description
+
+
+def test_the_source_distribution_is_the_checkout(sources: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    contents = {path.relative_to(sources).as_posix() for path in sources.rglob("*") if path.is_file()}
+    assert {name for name in listed.splitlines() if (ROOT / name).exists()} <= contents
+
+
+def test_the_wheel_of_the_source_distribution_is_that_of_the_checkout(
+    wheel: Path, sources: Path, tmp_path: Path
+) -> None:
+    assert build("wheel", sources, tmp_path).read_bytes() == wheel.read_bytes()
 
 
 @pytest.mark.parametrize("package", PACKAGES)

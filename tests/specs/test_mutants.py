@@ -14,7 +14,7 @@ from toolfold_specs.driver import CAPABILITIES
 from toolfold_specs.kit import check
 from toolfold_specs.layers import all_checks
 from toolfold_specs.report import Status
-from verification.mutants import MUTANTS, Mutant, hooks, offers, registration, sessions, transitions
+from verification.mutants import MUTANTS, Mutant, hooks, names, offers, registration, sessions, transitions
 from verification.mutants.driver import EngineDriver
 from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
 from verification.mutants.wire import WireMutant
@@ -66,7 +66,7 @@ def test_the_clauses_of_mutants_exist() -> None:
 
 
 def test_the_names_of_mutants_are_unique() -> None:
-    modules = (hooks, offers, registration, sessions, transitions)
+    modules = (hooks, names, offers, registration, sessions, transitions)
     assert len(MUTANTS) == sum(len(module.MUTANTS) for module in modules)
 
 

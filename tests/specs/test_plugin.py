@@ -32,6 +32,12 @@ SUITE = """
 """
 
 
+@pytest.fixture(autouse=True)
+def without_plugins_of_others(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LangChain brings a plugin that opens sockets as it is loaded; `pytester` first discards options from outside."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin")
+
+
 def run(pytester: pytest.Pytester, *arguments: str, factory: str = "driver", more: str = "") -> pytest.RunResult:
     pytester.makepyfile(test_it=SUITE.format(factory=factory, more=more))
     return pytester.runpytest_inprocess("-W", "error", "-p", "no:cacheprovider", "--strict-markers", *arguments)

@@ -13,7 +13,8 @@ listing.py       asking a server what it offers              cache.py       what
 downstream.py    the clients, as upstreams know them         forward.py     requests there, and answers back
 dialogue.py      questions of upstreams, between the eras    serving.py     completions, log levels, subscriptions
 outbox.py        what comes beside answers, in order         reasons.py     why a server did not start
-bridge.py        `toolfold connect`
+bridge.py        `toolfold connect`                      private.py     files for their owner only
+watched.py       resources that clients subscribed to    headers.py     headers of the modern era
 """
 
 from toolfold.spi import extras_named

@@ -9,10 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +17,7 @@ from toolfold.spi import table
 
 from .config import UpstreamConfig
 from .definitions import Definitions
+from .private import write_private
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -29,33 +27,28 @@ class Approvals:
 
     Args:
         folder: Where the files are; see `approvals_folder`.
+        serving: Whether a server that is seen first is approved: where somebody only looks, nothing is stored.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, serving: bool = True) -> None:
         self._folder = folder
+        self._serving = serving
 
     def changed(self, upstream: UpstreamConfig, definitions: Definitions) -> frozenset[str]:
-        """Return the names of the tools that changed since they were approved; a server seen first is approved."""
+        """Return the names of the tools that changed since they were approved: none of a server that is seen first."""
         approved = self._read(upstream)
         if approved is None:
-            self.approve(upstream, definitions)
+            if self._serving:
+                self.approve(upstream, definitions)
             return frozenset()
         now = fingerprints(definitions)
         return frozenset(name for name, fingerprint in now.items() if approved.get(name) != fingerprint)
 
     def approve(self, upstream: UpstreamConfig, definitions: Definitions) -> None:
         """Approve all definitions of a server as they are now; a file that can't be written is logged."""
+        data = json.dumps(fingerprints(definitions), indent=1, sort_keys=True)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, name = tempfile.mkstemp(dir=self._folder)  # of mode 0600
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    json.dump(fingerprints(definitions), file, indent=1, sort_keys=True)
-                Path(name).replace(self._path(upstream))
-            except BaseException:
-                with suppress(OSError):
-                    Path(name).unlink()
-                raise
+            write_private(self._path(upstream), data.encode("utf-8", "replace"))
         except OSError as error:
             log.warning("approved definitions can't be stored in %s: %s", self._folder, error)
 

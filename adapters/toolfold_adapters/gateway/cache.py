@@ -1,8 +1,8 @@
 """What upstreams offered when they were last asked, in files (SPEC GWY-4).
 
 One file for each upstream, named by a hash of all that decides on what answers: the command or URL, the folder, and the
-environment and headers that it is given, of which no value is stored. A file that can't be read, or is not what it
-should be, is as none: the upstream is asked instead.
+environment and headers that it is given, whose values are not stored. Where a file can't be read, or is not what it
+should be, the upstream is asked instead.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from typing_extensions import TypedDict
 
 from .config import UpstreamConfig
 from .definitions import Definitions
+from .private import write_private
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -102,16 +100,7 @@ class DefinitionCache:
             return
         data = json.dumps({"format": FORMAT, **asdict(known)}, default=dict).encode()
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, name = tempfile.mkstemp(dir=self._folder)  # with the mode 0600
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                Path(name).replace(self._path(config))
-            except BaseException:
-                with suppress(OSError):
-                    Path(name).unlink()
-                raise
+            write_private(self._path(config), data)
         except OSError as error:
             log.warning("the definitions of an upstream can't be cached in %s: %s", self._folder, error)
 

@@ -32,16 +32,25 @@ _SETTINGS = {
     **{name: name for name in ("env", "cwd", "title", "description")},
     "startup_timeout_sec": "start_timeout",
 }
-_WITH_RULES = ("type", "command", "args", "env_vars", "bearer_token_env_var", "env_http_headers")
+_TYPES = ("type", "transport", "transportType")
+_WITH_RULES = (
+    *("args", "bearer_token_env_var", "command", "env_http_headers", "env_vars", "envFile", "startup_timeout_ms"),
+    *_TYPES,
+)
 _SWITCHES = {"disabled": True, "enabled": False, "isActive": False}
 _OF_THE_CLIENT = frozenset(
     {
         *("alwaysAllow", "alwaysLoad", "approval_mode", "autoApprove", "autoStart", "default_tools_approval_mode"),
-        *("dev", "displayName", "gallery", "icon", "id", "initTimeout", "name", "oauth", "oauth_resource", "provider"),
-        *("registry", "required", "sandbox", "sandboxEnabled", "scopes", "source", "supports_parallel_tool_calls"),
-        *("tags", "timeout", "tool_timeout_sec", "trust", "version"),
+        *("dev", "displayName", "experimental_environment", "gallery", "icon", "id", "initTimeout", "name"),
+        *("networkTimeout", "oauth", "oauth_resource", "provider", "registry", "required", "sandbox"),
+        *("sandboxEnabled", "scopes", "source", "supports_parallel_tool_calls", "tags", "timeout"),
+        *("tool_timeout_sec", "trust", "version", "watchPaths"),
     }
 )
+_UNSUPPORTED = {
+    "headersHelper": "give the headers in headers, with ${VAR} for what is secret",
+    "bearer_token": "name the environment variable that has it, in bearer_token_env_var",
+}
 _KNOWN = frozenset({*_SETTINGS, *_WITH_RULES, *_SWITCHES, *_OF_THE_CLIENT})
 
 
@@ -96,13 +105,16 @@ def settings_of(entry: Any) -> dict[str, Any]:
         raise ConfigError("must be a table")
     given = {key: value for key, value in given.items() if value is not None}
     for key in given:
+        if key in _UNSUPPORTED:
+            raise ConfigError(f"{key}: is not supported; {_UNSUPPORTED[key]}")
         if key not in _KNOWN and not key.startswith(("_", "//", "x-")):
             near = get_close_matches(key, _KNOWN - _OF_THE_CLIENT, 1)
             raise ConfigError(f"{key}: is not known here; remove it{f', or write {near[0]}' if near else ''}")
     if table(given.get("tools")) is not None:
         del given["tools"]  # Codex has there what its user allows of each tool
     settings = {_SETTINGS[key]: value for key, value in given.items() if key in _SETTINGS}
-    return {**settings, **_transport(given), **_command(given), **_environment(given), **_headers(given)}
+    rest = (_transport(given), _command(given), _environment(given), _headers(given), _start_timeout(given))
+    return {key: value for part in (settings, *rest) for key, value in part.items()}
 
 
 def _inputs(given: Any) -> dict[str, str | None]:
@@ -115,9 +127,15 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _transport(given: Mapping[str, Any]) -> dict[str, Any]:
-    kind = given.get("type", "stdio")
+    """Return the transport that an entry names; without one, the end of its URL shows the older one."""
+    key = next((key for key in _TYPES if key in given), None)
+    if key is None:
+        address = next((given[key] for key in given if _SETTINGS.get(key) == "url"), None)
+        older = isinstance(address, str) and address.partition("?")[0].rstrip("/").endswith("/sse")
+        return {"transport": "sse"} if older else {}
+    kind = given[key]
     if not isinstance(kind, str) or kind not in _TRANSPORTS:
-        raise ConfigError(f"type: must be one of {', '.join(_TRANSPORTS)}")
+        raise ConfigError(f"{key}: must be one of {', '.join(_TRANSPORTS)}")
     return {"transport": _TRANSPORTS[kind]} if _TRANSPORTS[kind] else {}
 
 
@@ -134,7 +152,7 @@ def _command(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _environment(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the environment as texts, with the variables that Codex passes on."""
+    """Return the environment as texts, with the names of variables that Codex passes on, and the file of others."""
     environment = table(given.get("env", {}))
     names = [(table(one) or {}).get("name", one) for one in _listed(given.get("env_vars"))]
     if environment is None or not all(isinstance(name, str) for name in names):
@@ -142,7 +160,8 @@ def _environment(given: Mapping[str, Any]) -> dict[str, Any]:
             "env: must be a table of texts" if environment is None else "env_vars: must be a list of names"
         )
     texts = {name: _text(value) for name, value in environment.items()}
-    return {"env": {**{name: f"${{{name}}}" for name in names}, **texts}} if names or texts else {}
+    found = {"env": texts, "env_vars": names, "env_file": given.get("envFile")}
+    return {key: value for key, value in found.items() if value}
 
 
 def _text(value: Any) -> Any:
@@ -159,3 +178,10 @@ def _headers(given: Mapping[str, Any]) -> dict[str, Any]:
     if token := given.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{token}}}"
     return {"headers": headers} if headers else {}
+
+
+def _start_timeout(given: Mapping[str, Any]) -> dict[str, Any]:
+    milliseconds = given.get("startup_timeout_ms")
+    if "startup_timeout_sec" in given or not isinstance(milliseconds, int | float):
+        return {}
+    return {"start_timeout": milliseconds / 1000}

@@ -11,6 +11,8 @@ env = { TOKEN = "${FILES_TOKEN}" }      # ${VAR} and ${VAR:-default} are replace
 cwd = "/srv/data"
 start_timeout = 30                      # seconds to start and list its tools
 include_tools = ["*"]                   # patterns of its tools to serve, and exclude_tools
+shared = true                           # one connection for all clients: the server keeps nothing for one of them
+max_connections = 200                   # where each client has its own
 title = "Files"                         # and description, in place of the server's own
 
 [groups.read]                           # [groups."read.logs"], or parent = "read", is inside it
@@ -45,9 +47,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, ToolfoldError, ToolSet
-from toolfold.spi import ancestors
 from toolfold_adapters.search import bm25
-from toolfold_adapters.tokens import ANSWER_TOKENS, approximate_tokens
+from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
 Texts = tuple[str, ...]
 ONE_SERVER = "upstream"
@@ -75,6 +76,7 @@ class UpstreamConfig(_Table):
         start_timeout: Seconds that it may take to start and to list its tools.
         idle_timeout: Seconds after which a connection ends that nobody uses; it starts again on use (SPEC GWY-4).
         shared: Whether all clients share one connection; by default where the server's era has no sessions.
+        max_connections: How many connections it may have at a time; one more is refused (SPEC SAF-4).
         mode: `"legacy"` to begin with `initialize`, the default for a command, which every server knows; `"auto"` to
             ask for the newest revision first, the default for a URL.
     """
@@ -92,6 +94,7 @@ class UpstreamConfig(_Table):
     start_timeout: Annotated[float, Field(gt=0)] = 30
     idle_timeout: Annotated[float, Field(gt=0)] = 600
     shared: bool | None = None
+    max_connections: Annotated[int, Field(gt=0)] = 200
     mode: Literal["legacy", "auto"] | None = None
 
     @model_validator(mode="after")
@@ -110,7 +113,7 @@ class UpstreamConfig(_Table):
 class GroupConfig(_Table):
     """A group: the patterns of its tools' names, and texts about it. The description is derived if not given.
 
-    A `pinned` one is open from the start, and is never closed (SPEC FND-4).
+    A `pinned` one is open from the start and never closed, and so is what contains it (SPEC FND-4).
     """
 
     tools: Texts = ()
@@ -139,7 +142,7 @@ class BudgetsConfig(_Table):
     """
 
     group_tokens: Annotated[int, Field(gt=0)] = 2000
-    answer_tokens: Annotated[int, Field(gt=0)] = ANSWER_TOKENS
+    answer_tokens: Annotated[int, Field(ge=LEAST_ANSWER_TOKENS)] = ANSWER_TOKENS
     list_tokens: Annotated[int, Field(gt=0)] | None = None
 
 
@@ -194,6 +197,11 @@ class GatewayConfig(_Table):
         """Whether names of tools begin with that of their server: one that is left out for now renames no other's."""
         return len(self.upstreams) + len(self.left_out) > 1
 
+    @property
+    def settings(self) -> object:
+        """What `new_tool_set` depends on, to be compared."""
+        return self.options, self.budgets.list_tokens
+
     def with_upstream(self, upstream: UpstreamConfig) -> GatewayConfig:
         """Return this configuration for one server, which needs no name of its own."""
         return self.model_copy(update={"upstreams": {ONE_SERVER: upstream}})
@@ -212,11 +220,6 @@ class GatewayConfig(_Table):
                     raise DuplicateName("group", path)
             paths[key] = path
         return paths
-
-    def pinned_groups(self) -> tuple[str, ...]:
-        """Return the paths of pinned groups, with the groups that they are in."""
-        pinned = [path for key, path in self.paths().items() if (self.groups or {})[key].pinned]
-        return tuple(dict.fromkeys(needed for path in pinned for needed in (*ancestors(path), path)))
 
     def new_tool_set(self, name: str) -> ToolSet:
         """Return an empty tool set with the options; raises `ConfigError`."""

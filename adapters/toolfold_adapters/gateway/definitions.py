@@ -125,20 +125,23 @@ def register(tools: ToolSet, kind: Kind, name: str, handler: Any, definition: Ta
         own: PromptOptions = {"flat": True, "check_arguments": False, "arguments": definition.get("arguments") or ()}
         tools.register_prompt(name, handler, **shared, **own)
     else:
-        of_resource: ResourceOptions = {"name": definition.get("name"), "mime_type": definition.get("mimeType")}
+        of_resource: ResourceOptions = {
+            "name": definition.get("name"),
+            "mime_type": definition.get("mimeType"),
+            "annotations": definition.get("annotations"),
+            "size": definition.get("size"),
+            "check_arguments": False,
+        }
         add = tools.register_resource if kind == "resource" else tools.register_resource_template
         add(name, handler, **shared, **of_resource)
 
 
 def _of_tool(definition: Table) -> ToolOptions:
-    annotations = definition.get("annotations")
-    if hints := table(annotations):  # some servers write null for what they leave open
-        annotations = {key: value for key, value in hints.items() if value is not None}
     return {
         "flat": True,
         "input_schema": definition["inputSchema"],
         "output_schema": definition.get("outputSchema"),
         "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
         "check_output": False,  # results pass unchanged (SPEC GWY-1)
-        "annotations": annotations,
+        "annotations": definition.get("annotations"),
     }

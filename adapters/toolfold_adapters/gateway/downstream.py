@@ -9,9 +9,10 @@ to itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from attrs import define, field
 from mcp.server.context import CallNext, ServerRequestContext
@@ -29,7 +30,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context
-from toolfold.spi import Event, observers, table
+from toolfold.spi import MAX_URI, Event, observers, table
 
 from ..mcp.callers import principal_of
 
@@ -42,6 +43,10 @@ NOT_PASSED = frozenset({"tasks"})
 NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups", "io.modelcontextprotocol/tasks"})
 """Capabilities and extensions that end here: what they add to the protocol is not passed on."""
 
+MOST_LINKS = 256
+"""How many links to resources are remembered for one client."""
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
 ServerContext = ServerRequestContext[Any, Any]
 
 current_request: ContextVar[ServerContext | None] = ContextVar("toolfold_gateway_request", default=None)
@@ -103,6 +108,7 @@ class Client:
         level: The least level of log messages that it wants; `None` if it did not say.
         session: The session of the SDK that its last request came on, for what belongs to no request.
         calls: Its requests under way, the newest last.
+        links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
     """
 
     id: str
@@ -110,6 +116,7 @@ class Client:
     level: str | None = None
     session: Any = None
     calls: list[Call] = field(factory=list[Call])
+    links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
 
     def note(self, ctx: ServerContext | None) -> None:
         """Learn from a request what the client can do and where it is reached."""
@@ -120,6 +127,23 @@ class Client:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             level: Any = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
             self.level = level if level in LEVELS else None
+
+    @property
+    def answers_calls_only(self) -> bool:
+        """Whether it has answers for upstreams that start, such as its roots, and can be asked within a call alone."""
+        modern = self.session is not None and self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return modern and "roots" in self.capabilities
+
+    def note_links(self, upstream: str, content: Any) -> None:
+        """Note which resources the result of a call links to: they need not be in any list."""
+        for given in cast("list[Any]", content) if isinstance(content, list | tuple) else []:
+            block = table(given) or {}
+            uri: Any = (table(block.get("resource")) or block).get("uri")
+            if isinstance(uri, str) and len(uri) <= MAX_URI:
+                self.links[uri] = upstream
+                self.links.move_to_end(uri)
+                if len(self.links) > MOST_LINKS:
+                    self.links.popitem(last=False)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the client answers to what an upstream asks, or raise `MCPError`.
@@ -252,10 +276,46 @@ def _is_context(request: Any) -> TypeGuard[ServerContext]:
     return isinstance(request, ServerRequestContext)
 
 
+@define(eq=False)
+class Answer:
+    """What a request is answered with: `result` if it is to pass unchanged, and fields of it that the core has not."""
+
+    result: dict[str, Any] | None = None
+    rest: Mapping[str, Any] = field(factory=dict[str, Any])
+
+
+current_answer: ContextVar[Answer | None] = ContextVar("toolfold_gateway_answer", default=None)
+"""The answer to the request that a server is answering."""
+
+
 async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:
-    """Make the request known while it is answered; middleware of the server."""
-    token = current_request.set(ctx)
+    """Make the request known while it is answered, and answer it with what an upstream said; middleware of the server.
+
+    The SDK validates what a handler returns, refuses content that it does not know, and leaves out what its schema does
+    not have. What a middleware returns is sent unchanged.
+    """
+    tokens = current_request.set(ctx), current_answer.set(answer := Answer())
     try:
-        return await call_next(ctx)
+        sent = await call_next(ctx)
     finally:
-        current_request.reset(token)
+        current_request.reset(tokens[0])
+        current_answer.reset(tokens[1])
+    if answer.result is None:
+        return sent
+    given = [table((table(one) or {}).get("_meta")) or {} for one in (sent, answer.result)]
+    meta: dict[str, Any] = {**given[0], **given[1]}
+    return {**answer.rest, **answer.result, **({"_meta": meta} if meta else {})}
+
+
+def as_it_is(handler: Handler, instead: Mapping[str, Any]) -> Handler:
+    """Return a handler whose results pass as they are, while the SDK validates `instead` of them."""
+
+    async def answered(ctx: ServerContext, params: Any) -> Any:
+        result = await handler(ctx, params)
+        answer = current_answer.get()
+        if answer is None or not isinstance(result, dict):
+            return result
+        answer.result = result
+        return {**instead, "resultType": "complete"}
+
+    return answered

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from toolfold import ConfigError
-from toolfold.spi import table
+from toolfold.spi import extras_named, table
 
 from .clients import SECTIONS, is_disabled, servers_in, settings_of
 from .config import (
@@ -31,6 +31,7 @@ from .config import (
     UpstreamConfig,
     quoted_key,
 )
+from .jsonc import plain_json
 from .naming import server_name
 from .registration import check_config
 from .variables import Variables
@@ -55,8 +56,6 @@ _TABLES: dict[str, Any] = {
     "options": OptionsConfig,
 }
 _NOT_IN_FILES = ("source", "left_out", "problems")
-_IN_JSON = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
 
 
 class _Object(dict[str, Any]):
@@ -102,30 +101,45 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
         check_config(config)
         return config
     repeated = getattr(servers.entries, "repeated", {})
-    reader = _Entries(file, variables, lambda name: f"{servers.section}.{name}", settings_of)
+    reader = _Entries(
+        file, variables, lambda name: f"{servers.section}.{name}", lambda entry: _client_settings(variables, entry)
+    )
     reader.read(servers.entries)
-    reader.problems += [
+    if not servers.entries or (len(servers.entries) == len(reader.left_out) and not reader.wrong):
+        raise ConfigError(f"{file}, {servers.section}: no server is enabled; add or enable one.")
+    problems = [f"{file}: {key} is given twice; merge the two." for key in getattr(data, "repeated", {})]
+    problems += [
         f"{file}, {servers.section}: there are two servers named {name!r}, so the second is left out; rename one."
         for name in repeated
     ]
-    return reader.config({})
+    return reader.config({}, problems)
 
 
 def read_file(file: Path) -> dict[str, Any]:
     """Return the data in a file of TOML, or of JSON with comments; raises `ConfigError`."""
+    return data_in(file, read_text(file))
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file, with its ends of lines; raises `ConfigError`."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        with file.open(encoding="utf-8-sig", newline="") as opened:
+            return opened.read()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not a text in UTF-8: save it as one.") from error
     except OSError as error:
         raise ConfigError(f"{file} can't be read: {error.strerror or type(error).__name__}.") from error
+
+
+def data_in(file: Path, text: str) -> dict[str, Any]:
+    """Return the data in a text that a file has or would have; raises `ConfigError`."""
     if file.suffix.lower() == ".toml":
         try:
             return tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"{file} is not valid TOML: {error}. Correct it there.") from error
     try:
-        data: object = json.loads(_without_comments(text), object_pairs_hook=_Object)
+        data: object = json.loads(plain_json(text), object_pairs_hook=_Object)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not valid JSON: {error}. Correct it there.") from error
     if not isinstance(data, _Object):
@@ -133,19 +147,15 @@ def read_file(file: Path) -> dict[str, Any]:
     return data
 
 
-def _without_comments(text: str) -> str:
-    """Return JSON without the comments and last commas that editors allow; all else stays on its line and column."""
-
-    def blank(match: re.Match[str]) -> str:
-        return match[1] or re.sub(r"[^\n]", " ", match[0])
-
-    return _LAST_COMMA.sub(blank, _IN_JSON.sub(blank, text))
-
-
 def _workspace(file: Path) -> Path:
-    """Return the folder that editors call the workspace: that of the project whose configuration it is."""
+    """Return the folder that editors call the workspace: that of the project whose configuration it is.
+
+    The configuration of a VS Code user is that of no project: the editor starts servers in the one that is open.
+    """
     folder = file.resolve().parent
-    return folder.parent if folder.name in (".vscode", ".cursor") else folder
+    if folder.name in (".vscode", ".cursor"):
+        return folder.parent
+    return Path.cwd() if "User" in folder.parts else folder
 
 
 def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfig:
@@ -168,6 +178,37 @@ def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfi
     return reader.config(data)
 
 
+def _client_settings(variables: Variables, entry: Any) -> dict[str, Any]:
+    """Return the settings of a client's entry, with the environment that it takes from the client's and from a file.
+
+    What the entry itself says has precedence; null is no variable.
+    """
+    if repeated := getattr(entry, "repeated", None):
+        raise ConfigError(f"{min(repeated)}: is given twice; merge the two")
+    settings = settings_of(entry)
+    environment = {name: variables.environ.get(name) for name in settings.pop("env_vars", ())}
+    if (file := settings.pop("env_file", None)) is not None:
+        environment |= _env_file(file, variables)
+    literal = {name: value and value.replace("${", "$${") for name, value in environment.items()}
+    texts = {name: value for name, value in {**literal, **settings.pop("env", {})}.items() if value is not None}
+    return {**settings, "env": texts} if texts else settings
+
+
+def _env_file(file: Any, variables: Variables) -> dict[str, str | None]:
+    """Return the variables in a file; raises `ConfigError`, whose message begins with the key."""
+    if not isinstance(file, str):
+        raise ConfigError("envFile: must be a text in quotes")
+    with extras_named():
+        from dotenv import dotenv_values
+    try:
+        text = (variables.folder / variables.expand(file)).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"envFile: {file} is not a text in UTF-8; save it as one") from error
+    except OSError as error:
+        raise ConfigError(f"envFile: {file} can't be read: {error.strerror or type(error).__name__}") from error
+    return dotenv_values(stream=StringIO(text), interpolate=False)
+
+
 def _own_settings(entry: Any) -> dict[str, Any]:
     if (settings := table(entry)) is None:
         raise ConfigError("must be a table")
@@ -185,15 +226,15 @@ class _Entries:
         self._place = place
         self._settings = settings
         self._upstreams: dict[str, UpstreamConfig] = {}
-        self._left_out: list[str] = []
-        self.problems: list[str] = []
+        self.left_out: list[str] = []
+        self.wrong: list[str] = []
 
     def read(self, entries: Mapping[str, Any]) -> None:
         """Take the servers that are right, and note what is wrong with the others."""
         named: dict[str, str] = {}
         for given, entry in entries.items():
             if is_disabled(entry):
-                self._left_out.append(given)
+                self.left_out.append(given)
                 continue
             try:
                 name = server_name(given)
@@ -206,11 +247,15 @@ class _Entries:
             except ConfigError as error:
                 self._leave_out(given, f": {error}.")
 
-    def config(self, data: Mapping[str, Any]) -> GatewayConfig:
-        """Return the configuration of the servers that were read and of what else the file says."""
-        if self.problems and not self._upstreams:
-            raise ConfigError("\n".join(self.problems))
-        values = {"upstreams": self._upstreams, "left_out": self._left_out, "problems": self.problems}
+    def config(self, data: Mapping[str, Any], problems: Sequence[str] = ()) -> GatewayConfig:
+        """Return the configuration of the servers that were read, and of what else the file says.
+
+        `problems` are sentences on what is wrong with it beside single servers.
+        """
+        if self.wrong and not self._upstreams:
+            raise ConfigError("\n".join([*self.wrong, *problems]))
+        problems = [*(f"{problem} The server is left out." for problem in self.wrong), *problems]
+        values = {"upstreams": self._upstreams, "left_out": self.left_out, "problems": problems}
         try:
             return GatewayConfig.model_validate({**data, **values, "source": str(self._file)})
         except ValidationError as error:
@@ -230,8 +275,8 @@ class _Entries:
         return config
 
     def _leave_out(self, name: str, *problems: str) -> None:
-        self._left_out.append(name)
-        self.problems += [f"{self._file}, {self._place(name)}{problem}" for problem in problems]
+        self.left_out.append(name)
+        self.wrong += [f"{self._file}, {self._place(name)}{problem}" for problem in problems]
 
 
 def _is_program(config: UpstreamConfig, environ: Mapping[str, str]) -> bool:

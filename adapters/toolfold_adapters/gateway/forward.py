@@ -12,40 +12,23 @@ from typing import Any, cast
 
 from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    LOG_LEVEL_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
-)
+from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
 
 from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResult
-from toolfold.spi import Kind, table
+from toolfold.spi import MAX_URI, Kind, quoted, table
 
 from ..mcp.callers import principal_of
+from ..mcp.render import RESOURCE_NOT_FOUND
 from .dialogue import Dialogues, in_rounds
-from .downstream import Call, Client, Clients, ServerContext, server_context
+from .downstream import Call, Client, Clients, ServerContext, current_answer, server_context
 from .link import Link, UpstreamError
 from .upstream import Upstream
-from .wire import ConnectionLost, Wire
+from .wire import ConnectionLost, Wire, end_to_end
 
 log = logging.getLogger("toolfold.gateway")
 
-# Each of the two connections has its own.
-_HOP_BY_HOP = frozenset(
-    {
-        CLIENT_CAPABILITIES_META_KEY,
-        CLIENT_INFO_META_KEY,
-        LOG_LEVEL_META_KEY,
-        PROTOCOL_VERSION_META_KEY,
-        SERVER_INFO_META_KEY,
-        "progressToken",
-        "progress_token",
-    }
-)
-_OWN_PREFIX = "dev.toolfold/"
+_OF_RESULTS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
 _AGAIN = ("inputResponses", "requestState")
 
 Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
@@ -57,10 +40,12 @@ class Forwarding:
     Args:
         clients: The clients.
         tasks: Where calls go on that wait for their client between two of its requests.
+        unlisted: Returns the upstream that may have a resource which none lists.
     """
 
-    def __init__(self, clients: Clients, tasks: TaskGroup) -> None:
+    def __init__(self, clients: Clients, tasks: TaskGroup, unlisted: Callable[[str, Client], Upstream | None]) -> None:
         self._clients = clients
+        self._unlisted = unlisted
         self.dialogues = Dialogues(tasks)
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> Handler:
@@ -82,9 +67,16 @@ class Forwarding:
         return _plain(await self._perform(upstream, "prompts/get", params, context, context.report_progress))
 
     async def _resource(self, upstream: Upstream, uri: str, values: dict[str, Any], context: Context) -> Any:
-        ctx = server_context(context.request)
-        asked = str((ctx.params or {}).get("uri", uri)) if ctx is not None else uri
-        return _plain(await self._perform(upstream, "resources/read", {"uri": asked}, context, context.report_progress))
+        params = {"uri": values.get("uri", uri)}  # a template has no URI of its own
+        return _plain(await self._perform(upstream, "resources/read", params, context, context.report_progress))
+
+    async def unlisted(self, values: dict[str, Any], context: Context) -> Any:
+        """Return the contents of a resource that no upstream lists; raises `ProtocolError` if none can have it."""
+        uri = values["uri"]
+        upstream = self._unlisted(uri, self._clients.of(context))
+        if upstream is None:
+            raise unknown_resource(uri, modern=Call(server_context(context.request)).modern)
+        return await self._resource(upstream, uri, values, context)
 
     # -- a request ----------------------------------------------------------------------------------------------------
 
@@ -141,20 +133,11 @@ async def _requested(
     progress: ProgressFnT | None,
 ) -> dict[str, Any]:
     link = upstream.link(client)
-    for attempt in (1, 2):
-        try:
-            async with link.used_by(client) as wire:
-                return await _answered(link, wire, method, params, client, call, progress)
-        except ConnectionLost as error:
-            if error.refused:
-                link.lost()
-                if attempt == 1:
-                    continue  # the server has not begun: it has forgotten the session
-            raise UpstreamError(
-                f"The MCP server {upstream.name!r} stopped before it answered; what it was asked to do may be done or "
-                "not."
-            ) from error
-    raise AssertionError("unreachable")
+
+    async def perform(wire: Wire) -> dict[str, Any]:
+        return await _answered(link, wire, method, params, client, call, progress)
+
+    return await link.performed(client, perform)
 
 
 async def _answered(
@@ -179,11 +162,13 @@ async def _answered(
         return await wire.request(method, {**given, **again}, capabilities=client.capabilities, on_progress=report)
 
     try:
-        if wire.facts.modern and not call.modern:
-            return await in_rounds(call, params, request)
-        return await request(params)
+        rounds = wire.facts.modern and not call.modern
+        answer = await (in_rounds(call, params, request) if rounds else request(params))
     finally:
         await link.flushed(client)
+    if method == "tools/call":
+        client.note_links(link.upstream.key, answer.get("content"))
+    return answer
 
 
 async def set_level(link: Link, wire: Wire, client: Client) -> None:
@@ -224,6 +209,12 @@ def _is_modern(upstream: Upstream) -> bool:
     return upstream.known is not None and upstream.known.modern
 
 
+def unknown_resource(uri: str, *, modern: bool) -> ProtocolError:
+    """Return the refusal of a URI that no upstream can have."""
+    code = INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
+    return ProtocolError(code, f"Unknown resource: {quoted(uri)}", {"uri": quoted(uri, MAX_URI)})
+
+
 # -- what passes ------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +248,8 @@ def _tool_result(answer: Mapping[str, Any] | InputRequired) -> ToolResult | Inpu
     blocks = cast("list[dict[str, Any]]", content) if isinstance(content, list) else None
     if blocks is None or any(table(block) is None for block in blocks):
         raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
+    if (passed := current_answer.get()) is not None:
+        passed.rest = {key: value for key, value in answer.items() if key not in _OF_RESULTS}
     structured = answer.get("structuredContent")
     return ToolResult(blocks, structured, answer.get("isError") is True, end_to_end(answer.get("_meta")))
 
@@ -264,9 +257,3 @@ def _tool_result(answer: Mapping[str, Any] | InputRequired) -> ToolResult | Inpu
 def _input_required(answer: Mapping[str, Any]) -> InputRequired:
     state = answer.get("requestState")
     return InputRequired(table(answer.get("inputRequests")) or {}, state if isinstance(state, str) else None)
-
-
-def end_to_end(meta: Any) -> dict[str, Any] | None:
-    """Return what of `_meta` is for the other end, without what belongs to each connection."""
-    given = table(meta) or {}
-    return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(_OWN_PREFIX)} or None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -13,47 +14,56 @@ from anyio.abc import TaskGroup
 from mcp.server import Server
 
 from toolfold import ToolSet
-from toolfold.spi import Event, Kind, observers
+from toolfold.spi import Event, Kind, matching, observers
 
+from ..mcp.handlers import RequestHandlers
 from .config import GatewayConfig, UpstreamConfig
-from .downstream import Clients, current_request
+from .downstream import Client, Clients, current_request
 from .forward import Forwarding
+from .link import UpstreamError
 from .registration import Registration, Report
 from .reload import difference, follow
-from .serving import SessionOf, extend
+from .serving import extend
 from .upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
 
 log = logging.getLogger("toolfold.gateway")
 
 PATIENCE_SECONDS = 5.0
-"""How long opening waits for several servers of which nothing is cached: those that take longer come later."""
+"""How long opening waits if there are several servers and none is cached: those that take longer come later."""
 TICK_SECONDS = 1.0
+ANY_URI = "{+uri}"
+"""The template of resources that no upstream lists; it comes after all others."""
 
 
 class Gateway:
     """The tools of servers, in groups; made by `open_gateway` and opened by `async with`, once.
 
-    `report` says, once it is open, how the tools were registered.
+    `report` says, once it is open, how the tools were registered; what is in `on_learned` is called when a server has
+    said what it offers.
     """
 
     report: Report
     registration: Registration
     tools: ToolSet
 
-    def __init__(
-        self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime, patience: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime) -> None:
         check_upstreams(config)
         self._config = config
         self._reserved = tuple(reserved)
         self._runtime = runtime
-        self.patience = patience
+        self.patience = PATIENCE_SECONDS
         self.upstreams: dict[str, Upstream] = {}
         self.clients = Clients(self._end)
+        self.on_learned: list[Callable[[], None]] = []
         self.forwarding: Forwarding
         self._tasks: TaskGroup | None = None
         self._open = False
         self._stops: list[Callable[[], None]] = []
+
+    @property
+    def config(self) -> GatewayConfig:
+        """The configuration that is served now."""
+        return self._config
 
     @property
     def status(self) -> tuple[UpstreamStatus, ...]:
@@ -64,14 +74,14 @@ class Gateway:
         """Return whether any server has a capability, or may have: one of which nothing is known yet."""
         return any(one.known is None or capability in one.known.capabilities for one in self.upstreams.values())
 
-    def extend(self, server: Server[Any], session_of: SessionOf) -> None:
+    def extend(self, server: Server[Any], handlers: RequestHandlers) -> None:
         """Have a server that delivers the tools answer all else that the upstreams answer; for `build_server`."""
-        extend(self, server, session_of)
+        extend(self, server, handlers)
 
     async def __aenter__(self) -> ToolSet:
         """Return the tools of the servers as a tool set, as they were when the servers were last asked (SPEC GWY-4).
 
-        Servers of which nothing is cached are asked now, side by side.
+        Servers that are not cached are asked now, side by side. They are waited for only if none is cached.
 
         Raises:
             ConfigError: The configuration is wrong, in general or for these servers.
@@ -80,7 +90,7 @@ class Gateway:
         self._config.new_tool_set("scratch")  # a wrong option is found before anything is started
         tasks = await anyio.create_task_group().__aenter__()
         self._tasks = tasks
-        self.forwarding = Forwarding(self.clients, tasks)
+        self.forwarding = Forwarding(self.clients, tasks, self.upstream_of)
         try:
             for name, config in self._config.upstreams.items():
                 self._add(name, config)
@@ -107,6 +117,7 @@ class Gateway:
         upstream = self._add(name, config)
         assert self._tasks is not None, "the gateway is open"
         if upstream.known is None:
+            upstream.settle()
             upstream.ask()
         else:
             self._tasks.start_soon(self._changed, upstream)
@@ -121,37 +132,62 @@ class Gateway:
         return upstream
 
     async def _ask_unknown(self) -> None:
-        """Ask the servers of which nothing is known what they offer, and wait for that, but not for slow ones."""
+        """Ask the servers of which nothing is known what they offer.
+
+        If nothing is known of any, wait for that, but not for slow ones; else what is known is served at once.
+        """
         unknown = [upstream for upstream in self.upstreams.values() if upstream.known is None]
         for upstream in unknown:
             upstream.ask()
-        with anyio.move_on_after(self.patience if len(self.upstreams) > 1 else None):
-            for upstream in unknown:
-                await upstream.settled()
+        if len(unknown) == len(self.upstreams):
+            with anyio.move_on_after(self.patience if len(unknown) > 1 else None):
+                for upstream in unknown:
+                    await upstream.settled()
+        for upstream in unknown:
+            upstream.settle()
         failures = [failure for upstream in unknown if (failure := upstream.failure) is not None]
         if failures and len(failures) == len(self.upstreams):
-            raise failures[0]
+            raise UpstreamError("\n".join(map(str, failures)))
         for failure in failures:
             log.error("%s", failure)
 
     def _register(self) -> None:
         known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
         only = next(iter(self.upstreams.values()))
-        self.tools = self._config.new_tool_set(only.name if len(self.upstreams) == 1 else "toolfold")
+        said = only.known.definitions.name if only.known is not None else ""
+        self.tools = self._config.new_tool_set((said or only.name) if len(self.upstreams) == 1 else "toolfold")
         self.registration = Registration(
             self.tools, self._config, self._handler, self._reserved, self._runtime.approvals
         )
         self.report = self.registration.register_tools(known)
+        self.tools.register_resource_template(ANY_URI, self.forwarding.unlisted, hidden=True, check_arguments=False)
         self._open = True
         self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
 
     def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
         return self.forwarding.handler(self.upstreams[server], kind, original)
 
+    def upstream_of(self, uri: str, client: Client) -> Upstream | None:
+        """Return the upstream that a resource is of, for a client; one need not list all that it has.
+
+        It is the one that lists it, else the one that linked to it in an answer to this client, else the one that lists
+        what begins most like it, else the only one that has resources.
+        """
+        templates = (component.name for component, _ in matching(self.tools.catalog, uri))
+        listed = (self.registration.find("resource_template", template) for template in templates)
+        placed = self.registration.find("resource", uri) or next(filter(None, listed), None)
+        server = placed.server if placed is not None else client.links.get(uri) or self.registration.nearest(uri)
+        if server is None:
+            able = [one for one in self.upstreams.values() if one.known and "resources" in one.known.capabilities]
+            return able[0] if len(able) == 1 else None
+        return self.upstreams.get(server)
+
     async def _changed(self, upstream: Upstream) -> None:
         """Have what an upstream offers now registered in place of what it offered."""
         if self._open and upstream.known is not None and self.upstreams.get(upstream.key) is upstream:
-            self.report = await self.registration.replace(upstream.key, upstream.known.definitions)
+            self._take(await self.registration.replace(upstream.key, upstream.known.definitions))
+            for take_note in self.on_learned:
+                take_note()
 
     # -- its configuration --------------------------------------------------------------------------------------------
 
@@ -174,10 +210,12 @@ class Gateway:
             self.remove(name)
         for name in differs.added:
             self.add(name, config.upstreams[name])
-        before, self.report = self.report, await self.registration.configure(config, renewed=differs.added)
-        for name in differs.restart:
-            log.warning("the setting %s was changed, which has an effect after a restart", name)
-        for warning in self.report.warnings:
+        self._take(await self.registration.configure(config, renewed=differs.added))
+
+    def _take(self, report: Report) -> None:
+        """Take a new report, and log what is new in it."""
+        before, self.report = self.report, report
+        for warning in report.warnings:
             if warning not in before.warnings:
                 log.warning("%s", warning)
 
@@ -188,16 +226,17 @@ class Gateway:
             upstream.end(client)
 
     def _observe(self, event: Event) -> None:
-        """Start the upstreams of a group that a client has opened."""
+        """Start the upstreams of a group that a client has opened, unless its first call has to answer them."""
         if not isinstance(event, observers.Committed) or not event.change.activated:
             return
         ctx = current_request.get()
         client = self.clients.entered(event.session, ctx)
-        if client is None:
+        if client is None or client.answers_calls_only:
             return
         for server in self.registration.servers_of(event.change.activated):
             if (upstream := self.upstreams.get(server)) is not None:
-                upstream.link(client).start()
+                with suppress(UpstreamError):  # a call will say so
+                    upstream.link(client).start()
 
     # -- its end ------------------------------------------------------------------------------------------------------
 

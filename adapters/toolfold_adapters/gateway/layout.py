@@ -9,13 +9,14 @@ Prompts, resources and resource templates are in no group: people and programs c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from attrs import evolve, field, frozen
 
 from toolfold import Profile
-from toolfold.spi import KINDS, Kind, ancestors, table
+from toolfold.spi import KINDS, Kind, ancestors, shortened, table
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens
@@ -28,6 +29,12 @@ from .naming import allowed_names, is_allowed
 CHANGED = "dev.toolfold/changed"
 """Marks a definition that changed since it was approved (SPEC GWY-11)."""
 SUMMARY_LENGTH = 160
+_PREAMBLE = re.compile(
+    r"^(this is )?((an?|the|this) )?([\w.-]+ ){0,2}(model context protocol|mcp)( \([^)]*\))? server\b( implementation)?"
+    r"[\s:,]*((that|which|for|to) ((provides?|enables?|offers?|allows?) )?)?",
+    re.IGNORECASE,
+)
+"""How half of all servers begin: "A Model Context Protocol (MCP) server that provides …"."""
 
 
 @frozen(kw_only=True)
@@ -96,14 +103,12 @@ def layout_of(
     tools = [_pinned(config, tool) for tool in tools]
     members = _members(config, tools, warnings)
     home = {name: path for path, names in members.items() for name in names}
+    groups = _groups(config, servers, members, frozenset(tool.name for tool in tools if tool.hidden))
     components: dict[tuple[Kind, str], Placed] = {}
-    for one in (*tools, *(one for one in placed if one.kind != "tool")):
+    for one in (*(_at_home(tool, home, groups) for tool in tools), *(one for one in placed if one.kind != "tool")):
         if (one.kind, one.name) in components:
             warnings.append(_of_server(config, one.server, f"The {one.kind} {one.name!r} is also another server's."))
-        components.setdefault(
-            (one.kind, one.name), evolve(one, group=home.get(one.name) if one.kind == "tool" else None)
-        )
-    groups = _groups(config, servers, members)
+        components.setdefault((one.kind, one.name), one)
     return Layout(
         groups=groups,
         components=components,
@@ -111,6 +116,13 @@ def layout_of(
         profiles=_profiles(config, groups),
         warnings=tuple(warnings),
     )
+
+
+def _at_home(tool: Placed, home: Mapping[str, str], groups: Mapping[str, PlacedGroup]) -> Placed:
+    """Return a tool in its group; one in a pinned group is always to be loaded (SPEC FND-4, GWY-6)."""
+    path = home.get(tool.name)
+    pinned = path is not None and groups[path].pinned
+    return evolve(tool, group=path, meta={**tool.meta, ALWAYS_LOAD_META: True} if pinned else tool.meta)
 
 
 def _of_server(config: GatewayConfig, server: str, sentence: str) -> str:
@@ -134,8 +146,9 @@ def _placed(
                 if not matches([original], upstream.include_tools) or matches([original], upstream.exclude_tools):
                     continue
                 if original in changed:
-                    withheld = "is withheld until" if quarantine else "is marked until"
-                    text = f"The tool {original!r} changed since it was approved, and {withheld} `toolfold approve`."
+                    treated = "withheld" if quarantine else "marked"
+                    text = f"The tool {original!r} has not been approved as it is now, and is {treated} until "
+                    text += "`toolfold approve`."
                     warnings.append(_of_server(config, server, text))
                     if quarantine:
                         continue
@@ -252,21 +265,24 @@ def _divided(config: GatewayConfig, server: str, tools: Sequence[Placed]) -> dic
 
 
 def _groups(
-    config: GatewayConfig, servers: Mapping[str, Usable], members: Mapping[str, Sequence[str]]
+    config: GatewayConfig, servers: Mapping[str, Usable], members: Mapping[str, Sequence[str]], hidden: Set[str]
 ) -> dict[str, PlacedGroup]:
-    """Return the groups, each after those that it is in."""
+    """Return the groups, each after those that it is in; no description names a hidden tool."""
+    named = {path: [name for name in names if name not in hidden] for path, names in members.items()}
     groups: dict[str, PlacedGroup] = {}
-    for key, path in config.paths().items():
+    paths = config.paths()
+    pinned = [path for key, path in paths.items() if (config.groups or {})[key].pinned]
+    for key, path in paths.items():
         given = (config.groups or {})[key]
-        below = [name for other, names in members.items() if path in (other, *ancestors(other)) for name in names]
+        below = [name for other, names in named.items() if path in (other, *ancestors(other)) for name in names]
         groups[path] = PlacedGroup(
             path=path,
             description=description_of(below) if given.description is None else given.description,
             title=given.title,
-            pinned=given.pinned,
+            pinned=any(path in (one, *ancestors(one)) for one in pinned),
             place=f"[groups.{quoted_key(key)}]",
         )
-    for path, names in members.items():
+    for path, names in named.items():
         if path not in groups:
             groups[path] = _of_one_server(config, servers, path, names)
     return dict(sorted(groups.items(), key=lambda item: item[0].count(".")))
@@ -282,9 +298,8 @@ def _of_one_server(
     title = upstream.title or said.title
     summary = _summary(upstream.description or said.instructions or "")
     text = f"{title}: {summary}" if title and summary else title or summary
-    return PlacedGroup(
-        path=path, description=f"{text} ({description_of(names)})" if text else description_of(names), title=title
-    )
+    listed = description_of(names)
+    return PlacedGroup(path=path, description=f"{text} ({listed})" if text and listed else text or listed, title=title)
 
 
 def _exclusions(
@@ -331,10 +346,7 @@ def _is_server(config: GatewayConfig, path: str) -> bool:
 
 
 def _summary(text: str) -> str:
-    """Return the beginning of a text on one line, cut after a sentence or a word."""
-    line = " ".join(text.split())
-    if len(line) <= SUMMARY_LENGTH:
-        return line.rstrip(".")
-    cut = line[:SUMMARY_LENGTH]
-    sentence, word = cut.rfind(". "), cut.rfind(" ")
-    return cut[:sentence] if sentence > SUMMARY_LENGTH // 3 else f"{cut[:word] if word > 0 else cut} …"
+    """Return the beginning of what a server says of itself, without the words that it is an MCP server."""
+    said = " ".join(text.split())
+    summary = _PREAMBLE.sub("", said) or said
+    return shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""

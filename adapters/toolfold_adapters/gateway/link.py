@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
-from toolfold import ProtocolError, ToolfoldError
+from toolfold import ToolfoldError
 
 from .definitions import Definitions
 from .downstream import Client
@@ -26,6 +26,7 @@ from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .outbox import Delivery, Outbox
 from .reasons import reason_of, too_slow
+from .watched import OnUpdate, Watched
 from .wire import ConnectionLost, Wire, connect, start_limit
 
 if TYPE_CHECKING:
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolfold.gateway")
 
+T = TypeVar("T")
+
 SETTLE_SECONDS = 5.0
 """How long the first call of a new connection waits for what the server asks at the beginning."""
+TAKE_UP_SECONDS = 0.1
+"""How long it then waits for the server to take up the answer: the protocol has nothing that says when it has."""
 
 
 class UpstreamError(ToolfoldError):
@@ -68,11 +73,12 @@ class Link:
         self._relist = anyio.Event()
         self._closed = False
         self._answered: anyio.Event | None = None
+        self.watched = Watched()
 
     @property
     def in_use(self) -> bool:
-        """Whether a request is under way."""
-        return bool(self._users)
+        """Whether a request is under way, or a resource is watched."""
+        return bool(self._users or self.watched)
 
     # -- used by clients ----------------------------------------------------------------------------------------------
 
@@ -111,22 +117,74 @@ class Link:
             await self._changed.wait()
         return self.wire
 
+    async def performed(self, client: Client | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
+        """Return what `perform` returns of the open connection; it is asked again if the server had not begun.
+
+        Raises:
+            UpstreamError: The connection can't be opened now, or it was lost.
+        """
+        for attempt in (1, 2):
+            try:
+                async with self.used_by(client) as wire:
+                    return await perform(wire)
+            except ConnectionLost as error:
+                if error.refused:
+                    self.lost()
+                    if attempt == 1:
+                        continue  # the server has forgotten the session
+                raise UpstreamError(
+                    f"The MCP server {self.upstream.name!r} stopped before it answered; what it was asked to do may be "
+                    "done or not."
+                ) from error
+        raise AssertionError("unreachable")
+
+    async def watch(self, params: Mapping[str, Any], watcher: object, on_update: OnUpdate) -> dict[str, Any]:
+        """Have `on_update` called when a resource is updated, over later connections too; return the server's answer.
+
+        Args:
+            params: Those of a request to subscribe.
+            watcher: Who watches, for `unwatch`.
+            on_update: Is called with the parameters of each notification.
+
+        Raises:
+            UpstreamError: The server can't be asked now.
+            ProtocolError: It refused.
+        """
+        uri = str(params.get("uri"))
+
+        async def perform(wire: Wire) -> dict[str, Any]:
+            self.watched.add(uri, watcher, on_update)
+            return await self.watched.subscribe(wire, params)
+
+        try:
+            return await self.performed(None, perform)
+        except BaseException:
+            self.watched.remove(uri, watcher)
+            raise
+
+    async def unwatch(self, params: Mapping[str, Any], watcher: object) -> dict[str, Any]:
+        """End what `watch` began; the server is asked only if nobody else watches. Raises as `watch` does."""
+        uri = str(params.get("uri"))
+        self.watched.remove(uri, watcher)
+        if self.wire is None or uri in self.watched:
+            return {}
+        return await self.performed(None, partial(self.watched.unsubscribe, params=params))
+
     async def flushed(self, client: Client) -> None:
         """Wait until all that the upstream has sent so far to a client has been passed on."""
         if (outbox := self._outboxes.get(client)) is not None:
             await outbox.flushed()
 
     def pass_on(self, client: Client, delivery: Delivery) -> None:
-        """Queue something for a client after what came before it; it is discarded if far too much waits already.
+        """Queue something for a client after what came before it.
 
         Each client has an outbox, so that one that is slow holds up no other on a shared connection.
         """
         if self._holding is None:
             return
         if client not in self._outboxes:
-            self._outboxes[client] = Outbox(self._holding)
-        if not self._outboxes[client].put(delivery):
-            log.warning("something that the MCP server %s sent was discarded", self.upstream.name)
+            self._outboxes[client] = Outbox(self._holding, self.upstream.name)
+        self._outboxes[client].put(delivery)
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -167,16 +225,17 @@ class Link:
         self.life = after(before, event, self.upstream.clock(), self.upstream.backoff, reason)
         if self.life.state is before.state:
             return
+        failed = self.life.state is State.BACKING_OFF
         log.log(
-            logging.WARNING if self.life.state is State.BACKING_OFF else logging.INFO,
-            "the MCP server %s%s is %s%s",
+            logging.WARNING if failed and not self.upstream.awaited else logging.INFO,
+            "the MCP server %s%s %s%s",
             self.upstream.name,
             f" of {self.client.id}" if self.client is not None else "",
-            self.life.state.value,
+            ("has stopped" if self.life.lost else "did not start") if failed else f"is {self.life.state.value}",
             f": {reason}" if reason else "",
         )
         if self.life.state is State.BACKING_OFF:
-            self.upstream.failed()
+            self.upstream.settle()
         elif self.life.state is State.STARTING:
             self._stop = anyio.Event()
             self.upstream.tasks.start_soon(self._run)
@@ -242,6 +301,7 @@ class Link:
                 await wire.request("ping", {})
             if self._answered is not None:
                 await self._answered.wait()
+                await anyio.sleep(TAKE_UP_SECONDS)
                 await self.upstream.refresh(self, wire)
                 return True
         return False
@@ -249,6 +309,7 @@ class Link:
     async def _hold(self, wire: Wire, stop: anyio.Event, listed: bool) -> None:
         """Have the connection used until it ends or is to stop."""
         self.wire, self._outboxes, self.level = wire, {}, None
+        self.watched.begin()
 
         async def until(event: anyio.Event) -> None:
             await event.wait()
@@ -264,8 +325,7 @@ class Link:
     async def _follow(self, wire: Wire, listed: bool) -> None:
         """Have the upstream learn what the server offers, and again whenever it says that this changed."""
         async with anyio.create_task_group() as tasks:
-            if wire.facts.modern:
-                tasks.start_soon(_listen, wire)
+            tasks.start_soon(self.watched.follow, wire)
             while True:
                 self._relist = anyio.Event()
                 try:
@@ -281,8 +341,12 @@ class Link:
 
     def _take(self, method: str, params: Mapping[str, Any]) -> None:
         """Take a notification: it changes what is known here, or goes to clients."""
+        if method == "notifications/subscriptions/acknowledged":
+            self.watched.acknowledge(params)
         if method in CHANGES:
             self._relist.set()  # also once a subscription begins: what changed before it was not notified
+        elif method == "notifications/resources/updated" and self.watched.update(params):
+            return
         elif method not in ("notifications/progress", "notifications/cancelled"):
             for client in self._clients():
                 self.pass_on(client, partial(client.notify, method, params))
@@ -301,12 +365,3 @@ class Link:
     def _clients(self) -> list[Client]:
         """Return who uses the connection, or has it."""
         return list(dict.fromkeys(self._users, None)) if self.client is None else [self.client]
-
-
-async def _listen(wire: Wire) -> None:
-    """Subscribe to changes of lists, where the server has subscriptions."""
-    wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-    try:
-        await wire.request("subscriptions/listen", {"notifications": wanted})
-    except (ProtocolError, ConnectionLost) as error:
-        log.debug("a server takes no subscriptions: %s", error)

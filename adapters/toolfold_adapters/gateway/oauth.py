@@ -1,7 +1,7 @@
 """Logins at upstreams over HTTP: the SDK's OAuth client, with a loopback redirect and tokens in files (SPEC GWY-8).
 
 It begins when a server answers with status 401. The user's browser is sent to the authorization server, which sends it
-back to a port of this machine; the tokens are stored for the next time, readable for their owner alone.
+back to a port of this machine; the tokens are stored for the next time, readable only for their owner.
 """
 
 from __future__ import annotations
@@ -9,25 +9,29 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
+import httpx2
 from anyio.abc import SocketAttribute, SocketStream
-from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from toolfold.spi import table
 
 from .config import UpstreamConfig
+from .private import write_private
 from .transports import transport_of
 from .wire import Transport, start_limit
+
+if TYPE_CHECKING:
+    from mcp.client.auth import OAuthClientProvider
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -43,7 +47,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class FileTokens:
-    """The tokens and the registration for one server, in a file that its owner alone can read."""
+    """The tokens and the registration for one server, in a file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -82,15 +86,11 @@ class FileTokens:
 
     def _store(self, key: str, value: BaseModel) -> None:
         data = {**self._read(), key: value.model_dump(mode="json", exclude_none=True)}
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, name = tempfile.mkstemp(dir=self._path.parent)  # with the mode 0600
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(data, file)
-        Path(name).replace(self._path)
+        write_private(self._path, json.dumps(data).encode())
 
 
 class Authorized:
-    """Makes transports to upstreams, of which those over HTTP log in where they have to.
+    """Makes transports to upstreams; those over HTTP log in where they have to.
 
     Args:
         folder: Where tokens are stored.
@@ -100,7 +100,7 @@ class Authorized:
     def __init__(self, folder: Path, open_url: OpenUrl | None = None) -> None:
         self._folder = folder
         self._open_url = open_url or _in_browser
-        self._logins: dict[str, OAuthClientProvider] = {}
+        self._logins: dict[str, _Login] = {}
 
     def __call__(self, config: UpstreamConfig) -> Transport:
         """Return the transport to an upstream; a header of its own for authorization is left alone."""
@@ -110,7 +110,9 @@ class Authorized:
             self._logins[config.url] = self._login(config.url)
         return transport_of(config, self._logins[config.url])
 
-    def _login(self, url: str) -> OAuthClientProvider:
+    def _login(self, url: str) -> _Login:
+        from mcp.client.auth import OAuthClientProvider  # not for those who have no server at a URL
+
         digest = hashlib.sha256(url.encode()).hexdigest()
         redirect = _Redirect(FIRST_PORT + int(digest[:8], 16) % PORTS, self._open_url)
         metadata = OAuthClientMetadata(
@@ -120,7 +122,33 @@ class Authorized:
             token_endpoint_auth_method="none",
         )
         tokens = FileTokens(self._folder / f"{digest}.json")
-        return OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result)
+        return _Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result))
+
+
+class _Login(httpx2.Auth):
+    """Has the SDK's provider log in where a server wants that, and lets all other requests go side by side.
+
+    The provider has one request answered before the next is sent, so that a slow call would hold up all others.
+    """
+
+    def __init__(self, provider: OAuthClientProvider) -> None:
+        self._provider = provider
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with the token that there is, and log in if it was refused, or the token has expired."""
+        context = self._provider.context
+        if context.current_tokens is None or context.is_token_valid():
+            if context.current_tokens is not None:
+                request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
+            response = yield request
+            if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                return
+        async with aclosing(self._provider.async_auth_flow(request)) as flow:
+            with suppress(StopAsyncIteration):
+                sent = await anext(flow)
+                while True:
+                    response = yield sent
+                    sent = await flow.asend(response)
 
 
 class _Redirect:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from os.path import commonprefix
 from typing import Any, TypedDict
 
 import anyio
@@ -18,11 +19,10 @@ from .layout import Layout, Placed, PlacedGroup, layout_of
 
 
 class GroupTexts(TypedDict):
-    """What a layout says of a group beside its description; a pinned one can't be closed (SPEC FND-4)."""
+    """What a layout says of a group beside its description."""
 
     title: str | None
     pinned: bool
-    show_deactivator: bool
 
 
 Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
@@ -33,7 +33,7 @@ Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
 class Report:
     """How the tools of the upstreams were registered.
 
-    `server` is the name and version of the only upstream, and `version` the latter alone; `instructions` is what
+    `server` is the name and version of the only upstream, and `version` only the latter; `instructions` is what
     clients are sent, `tools` maps a name here to the upstream's own, and `warnings` are sentences for the operator.
     `servers` maps a name here to the upstream, by its name in the configuration.
     """
@@ -68,9 +68,7 @@ class Registration:
         self._tools = tools
         self._config = config
         self._forwarder = forwarder
-        names: list[str] = []
-        tools.guard_names(names.append)  # called at once with the names that are taken
-        self._reserved = frozenset({*reserved, *names})
+        self._reserved = frozenset(reserved)
         self._approvals = approvals
         self._servers: dict[str, Usable] = {}
         self._changed: dict[str, frozenset[str]] = {}
@@ -111,7 +109,7 @@ class Registration:
     async def configure(self, config: GatewayConfig, renewed: Iterable[str] = ()) -> Report:
         """Register what the upstreams offer under another configuration, and return the new report (SPEC GWY-9).
 
-        Upstreams that it does not have are unregistered; new ones come by `replace`. Options of the tool set stay.
+        Upstreams that it does not have are unregistered; new ones come by `replace`. The tool set has its options.
 
         Args:
             config: The configuration.
@@ -122,11 +120,12 @@ class Registration:
         """
         async with self._lock:
             self.check(config)
+            settings = config.new_tool_set("scratch") if config.settings != self._config.settings else None
             self._config = config
             self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
             for server in self._servers:
                 self._compare(server)
-            return await self._apply(self._wanted(config), frozenset(renewed))
+            return await self._apply(self._wanted(config), frozenset(renewed), settings)
 
     @property
     def definitions(self) -> Mapping[str, Definitions]:
@@ -136,6 +135,16 @@ class Registration:
     def find(self, kind: Kind, name: str) -> Placed | None:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))
+
+    def nearest(self, uri: str) -> str | None:
+        """Return the upstream that lists the resource or template which begins most like a URI, with its scheme."""
+        found, most = None, uri.find(":")
+        for (kind, name), one in self._layout.components.items():
+            if kind.startswith("resource"):
+                alike = len(commonprefix([uri, name.partition("{")[0]]))  # noqa: RUF071 (these are not paths)
+                if alike > most:
+                    found, most = one.server, alike
+        return found
 
     def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
         """Return the upstreams that have something in one of the groups."""
@@ -153,24 +162,28 @@ class Registration:
             self._changed[server] = self._approvals.changed(self._config.upstreams[server], said)
 
     def _wanted(self, config: GatewayConfig) -> Layout:
-        return layout_of(config, self._servers, self._reserved, self._changed)
+        taken: list[str] = []
+        config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
+        return layout_of(config, self._servers, self._reserved.union(taken), self._changed)
 
-    async def _apply(self, after: Layout, renewed: frozenset[str] = frozenset()) -> Report:
+    async def _apply(
+        self, after: Layout, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None
+    ) -> Report:
         """Make the tool set offer `after` in place of what it offers, and notify sessions of what differs."""
         before = self._layout
         for path in [path for path in before.groups if path not in after.groups]:
             if path in self._tools.catalog.index:  # it goes with a group that it is in
                 await self._tools.unregister_group(path)
-        report = self._change(after, renewed)
+        report = self._change(after, renewed, settings)
         differing = {*_differing(before, after), *_differing(after, before)}
         kinds: set[Kind] = {kind for kind, _ in differing}
-        if before.groups != after.groups:
+        if before.groups != after.groups or settings is not None:
             kinds.add("tool")
         if kinds:
             self._tools.notify_list_changed(kinds)
         return report
 
-    def _change(self, after: Layout, renewed: frozenset[str] = frozenset()) -> Report:
+    def _change(self, after: Layout, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None) -> Report:
         """Make the tool set offer `after`, where no group has to be closed for it; all of it or nothing."""
         before, tools = self._layout, self._tools
         with tools.all_or_nothing():
@@ -180,6 +193,8 @@ class Registration:
                 tools.unregister_profile(profile.name)
             for kind, name in _differing(before, after, renewed):
                 tools.unregister(name, kind)
+            if settings is not None:
+                tools.adopt_settings(settings)
             _declare(tools, self._config, after)
             left_out = self._register(after.components[key] for key in _differing(after, before, renewed))
         self._layout = after
@@ -245,6 +260,9 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
         ConfigError: Something does not fit, with the name of the file and the place in it.
     """
     before = tools.catalog
+    for group in reversed(tuple(layout.groups.values())):  # what is in a group is pinned no longer than the group
+        if not group.pinned and group.path in before.index and before.group(group.path).pinned:
+            tools.update_group(group.path, group.description)
     for group in layout.groups.values():
         with config.at(group.place):
             _declare_group(tools, before, group)
@@ -257,7 +275,7 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
 
 
 def _declare_group(tools: ToolSet, before: Catalog, group: PlacedGroup) -> None:
-    texts: GroupTexts = {"title": group.title, "pinned": group.pinned, "show_deactivator": not group.pinned}
+    texts: GroupTexts = {"title": group.title, "pinned": group.pinned}
     if group.path not in before.index:
         tools.register_group(group.path, group.description, **texts)
         return

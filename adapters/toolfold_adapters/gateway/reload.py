@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 from attrs import frozen
 
 from toolfold import ToolfoldError
@@ -14,8 +17,8 @@ from .config import GatewayConfig
 
 log = logging.getLogger("toolfold.gateway")
 
-# What concerns the gateway alone: a connection goes on when it changes.
-_NOT_OF_THE_CONNECTION = frozenset({"title", "description", "include_tools", "exclude_tools"})
+# What concerns only the gateway: a connection goes on when it changes.
+_NOT_OF_THE_CONNECTION = frozenset({"title", "description", "include_tools", "exclude_tools", "max_connections"})
 
 
 @frozen(kw_only=True)
@@ -25,12 +28,10 @@ class Difference:
     Attributes:
         removed: Upstreams to stop: those that are gone, and those that are reached in another way now.
         added: Upstreams to start: those that are new, and those that are reached in another way now.
-        restart: Settings that have an effect only after a restart.
     """
 
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
-    restart: tuple[str, ...] = ()
 
 
 def difference(old: GatewayConfig, new: GatewayConfig) -> Difference:
@@ -38,14 +39,9 @@ def difference(old: GatewayConfig, new: GatewayConfig) -> Difference:
     same = {
         name for name in old.upstreams.keys() & new.upstreams.keys() if _connection(old, name) == _connection(new, name)
     }
-    options = (
-        name for name in type(old.options).model_fields if getattr(old.options, name) != getattr(new.options, name)
-    )
-    answers = ("answer_tokens",) if old.budgets.answer_tokens != new.budgets.answer_tokens else ()
     return Difference(
         removed=tuple(name for name in old.upstreams if name not in same),
         added=tuple(name for name in new.upstreams if name not in same),
-        restart=(*options, *answers),
     )
 
 
@@ -58,14 +54,14 @@ async def follow(
     apply: Callable[[GatewayConfig], Awaitable[None]],
     changes: AsyncIterator[object],
 ) -> None:
-    """Read a configuration again after each change of its file, and apply it if it is right.
+    """Read a configuration again after each change, and apply it if it is right.
 
     One that is wrong is logged and changes nothing; what was served goes on.
 
     Args:
         read: Returns the configuration, or raises `ConfigError`.
         apply: Applies it, or raises `ToolfoldError` and changes nothing.
-        changes: Yields something after each change.
+        changes: Yields something after each change of it, or of what was approved.
     """
     async for _ in changes:
         try:
@@ -73,13 +69,26 @@ async def follow(
         except ToolfoldError as error:
             log.error("the configuration was changed and is wrong, so the one before it stays: %s", error)
         else:
-            log.info("the configuration was changed, and is served now")
+            log.info("the configuration and the approvals were read again")
 
 
-async def changes_of(file: Path) -> AsyncIterator[object]:
-    """Yield after each change of a file, in place or by replacing it; it never ends. The path must be resolved."""
-    from watchfiles import awatch
+async def changes_of(*paths: Path) -> AsyncIterator[object]:
+    """Yield after each change of files, in place or by replacing them, or in folders; it never ends.
 
-    # Editors replace files, so the folder is what can be watched.
-    async for changes in awatch(file.parent, watch_filter=lambda _, name: Path(name) == file, recursive=False):
-        yield changes
+    The paths must be resolved, and the folders exist.
+    """
+    from watchfiles import watch
+
+    # Editors replace files, so folders are what can be watched.
+    folders = {path if path.is_dir() else path.parent for path in paths}
+
+    def concerns(_: object, name: str) -> bool:
+        return any(path in (Path(name), Path(name).parent) for path in paths)
+
+    stop = threading.Event()  # `awatch` would take seconds to be cancelled
+    changes = watch(*folders, watch_filter=concerns, stop_event=stop, recursive=False)
+    try:
+        while (change := await anyio.to_thread.run_sync(next, changes, None, abandon_on_cancel=True)) is not None:
+            yield change
+    finally:
+        stop.set()

@@ -7,62 +7,81 @@ the upstream that they are about. So is the notification that a client's roots h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import mcp_types as types
 from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolfold import ProtocolError, Session, ToolfoldError
-from toolfold.spi import Kind, available, matching
+from toolfold import Session, ToolError, ToolfoldError
+from toolfold.spi import Kind, available
 
-from .downstream import Call, Client, ServerContext, remember_request
-from .forward import end_to_end, set_level
+from ..mcp.handlers import RequestHandlers
+from ..mcp.render import CACHE_HINTS
+from .downstream import Call, Client, ServerContext, as_it_is, remember_request
+from .forward import set_level, unknown_resource
+from .link import Link, UpstreamError
 from .upstream import Upstream
+from .wire import end_to_end
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
 log = logging.getLogger("toolfold.gateway")
 
-SessionOf = Callable[[ServerContext], AbstractAsyncContextManager[Session]]
+UNWATCH_SECONDS = 2.0
+"""How long a subscription that has ended may take to be ended at upstreams."""
 
 
-def extend(gateway: Gateway, server: Server[Any], session_of: SessionOf) -> None:
+def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> None:
     """Have `server`, which delivers a gateway's tools, answer all else that the upstreams answer.
 
     Args:
         gateway: The gateway, which is open.
         server: The server.
-        session_of: Yields the session that a request of the server belongs to.
+        handlers: Its request handlers.
     """
-    passage = Passage(gateway, session_of)
+    passage = Passage(gateway, handlers)
     server.middleware.append(remember_request)
-    if gateway.offers("completions"):
-        server.add_request_handler("completion/complete", types.CompleteRequestParams, passage.complete)
-    if gateway.offers("logging"):
-        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, passage.set_level)
-    if gateway.offers("resources"):
-        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, passage.subscribe)
-        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, passage.subscribe)
+    add = server.add_request_handler
+    add("tools/call", types.CallToolRequestParams, as_it_is(handlers.call, {"content": []}))
+    add("prompts/get", types.GetPromptRequestParams, as_it_is(handlers.get_prompt, {"messages": []}))
+    read = as_it_is(handlers.read_resource, {"contents": [], **CACHE_HINTS})
+    add("resources/read", types.ReadResourceRequestParams, read)
+
+    def offer() -> None:
+        """Add what servers offer now, so that clients that connect from now on see it."""
+        if gateway.offers("completions"):
+            add("completion/complete", types.CompleteRequestParams, passage.complete)
+        if gateway.offers("logging"):
+            add("logging/setLevel", types.SetLevelRequestParams, passage.set_level)
+        if gateway.offers("resources"):
+            add("resources/subscribe", types.SubscribeRequestParams, passage.subscribe)
+            add("resources/unsubscribe", types.UnsubscribeRequestParams, passage.subscribe)
+
+    offer()
+    gateway.on_learned.append(offer)
+    handlers.subscriptions.watch = passage.watch
     server.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, passage.roots_changed)
 
 
 class Passage:
     """Passes requests on that are about something of an upstream."""
 
-    def __init__(self, gateway: Gateway, session_of: SessionOf) -> None:
+    def __init__(self, gateway: Gateway, handlers: RequestHandlers) -> None:
         self._gateway = gateway
-        self._session_of = session_of
+        self._handlers = handlers
 
     async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> dict[str, Any]:
         """Return completions of an argument of a prompt or resource template, as its upstream gives them."""
-        asked = dict(ctx.params or {})
+        asked = _end_to_end(ctx.params)
         ref = dict(asked.get("ref") or {})
-        async with self._session_of(ctx) as session:
+        async with self._handlers.request(ctx) as session:
             if ref.get("type") == "ref/prompt":
                 upstream, ref["name"] = self._find(session, "prompt", str(ref.get("name")))
             else:
@@ -71,7 +90,7 @@ class Passage:
 
     async def set_level(self, ctx: ServerContext, params: types.SetLevelRequestParams) -> dict[str, Any]:
         """Have the upstreams of a client log at a level, those that start later too."""
-        async with self._session_of(ctx) as session:
+        async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
         client.level = params.level
         for upstream in self._gateway.upstreams.values():
@@ -81,17 +100,50 @@ class Passage:
         return {}
 
     async def subscribe(self, ctx: ServerContext, params: Any) -> dict[str, Any]:
-        """Pass on that a client wants to be notified when a resource changes, or no longer."""
-        async with self._session_of(ctx) as session:
-            catalog, uri = session.catalog, str(params.uri)
-            kind: Kind = "resource" if uri in catalog.components["resource"].by_name else "resource_template"
-            names = [uri] if kind == "resource" else [one.name for one, _ in matching(catalog, uri)]
-            upstream, _ = self._find(session, kind, names[0] if names else uri)
-            return await self._pass(ctx, session, upstream, dict(ctx.params or {}))
+        """Have a client of the legacy era notified when a resource is updated, or no longer."""
+        asked, uri = _end_to_end(ctx.params), str(params.uri)
+        async with self._handlers.request(ctx) as session:
+            client = self._client(session, ctx)
+            upstream = self._gateway.upstream_of(uri, client)
+            if upstream is None:
+                raise unknown_resource(uri, modern=False)
+            with _for_clients():
+                link = upstream.link(client)
+                if ctx.method == "resources/unsubscribe":
+                    return await link.unwatch(asked, client)
+
+                def passed_on(update: dict[str, Any]) -> None:
+                    link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
+
+                return await link.watch(asked, client, passed_on)
+
+    async def watch(self, ctx: ServerContext, uris: Sequence[str], updated: Callable[[str], None]) -> None:
+        """Call `updated` for a subscription of the modern era when one of its resources is updated, until cancelled."""
+        watcher, links = object(), dict[str, Link]()
+        try:
+            async with self._handlers.session(ctx) as session:
+                client = self._client(session, ctx)
+                try:
+                    for uri in uris:
+                        if (upstream := self._gateway.upstream_of(uri, client)) is not None:
+                            links[uri] = upstream.link(client)
+                            await self._watch(links[uri], uri, watcher, updated)
+                    await anyio.sleep_forever()
+                finally:
+                    await _unwatch(links, watcher)
+                    self._gateway.clients.release(client)
+        except (MCPError, ToolfoldError) as error:  # of the handle, if it has one
+            log.warning("a client can't be notified of updates of resources: %s", error)
+
+    async def _watch(self, link: Link, uri: str, watcher: object, updated: Callable[[str], None]) -> None:
+        try:
+            await link.watch({"uri": uri}, watcher, lambda update: updated(str(update.get("uri"))))
+        except ToolfoldError as error:
+            log.warning("a client can't be notified of updates of a resource: %s", error)
 
     async def roots_changed(self, ctx: ServerContext, params: types.NotificationParams) -> None:
         """Notify the upstreams of a client that its roots have changed."""
-        async with self._session_of(ctx) as session:
+        async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
         for upstream in self._gateway.upstreams.values():
             for link in upstream.links_of(client):
@@ -113,15 +165,33 @@ class Passage:
     async def _pass(
         self, ctx: ServerContext, session: Session, upstream: Upstream, params: dict[str, Any]
     ) -> dict[str, Any]:
-        if (meta := end_to_end(params.pop("_meta", None))) is not None:
-            params["_meta"] = meta
         client = self._client(session, ctx)
-        try:
+        with _for_clients():
             answer = await self._gateway.forwarding.request(upstream, ctx.method, params, client, Call(ctx))
-        except ProtocolError as error:
-            raise MCPError(code=error.code, message=error.message, data=error.data) from error
-        except ToolfoldError as error:
-            raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return {"resultType": "complete", **answer} if modern else answer
+
+
+async def _unwatch(links: Mapping[str, Link], watcher: object) -> None:
+    with anyio.move_on_after(UNWATCH_SECONDS, shield=True):
+        for uri, link in links.items():
+            with suppress(ToolfoldError):
+                await link.unwatch({"uri": uri}, watcher)
+
+
+def _end_to_end(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the parameters of a request without what belongs to the connection."""
+    passed = dict(params or {})
+    if (meta := end_to_end(passed.pop("_meta", None))) is not None:
+        passed["_meta"] = meta
+    return passed
+
+
+@contextmanager
+def _for_clients() -> Generator[None]:
+    """Make the errors of an upstream that can't be used those that clients read."""
+    try:
+        yield
+    except UpstreamError as error:
+        raise ToolError(str(error)) from error

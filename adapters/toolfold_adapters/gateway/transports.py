@@ -8,6 +8,7 @@ process leads a group of its own, and the group is ended with it.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import AsyncGenerator
@@ -21,11 +22,21 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp import StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import get_default_environment, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic_core import from_json
+
+from toolfold.spi import table
 
 from .config import UpstreamConfig
 from .wire import Transport
@@ -61,10 +72,21 @@ async def http_transport(
     # A call takes as long as its caller waits, and a result has the size that it has.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth) as client,
+        httpx2.AsyncClient(
+            headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [_by_status]}
+        ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams,
     ):
         yield streams
+
+
+async def _by_status(response: httpx2.Response) -> None:
+    """Have the SDK go by the status 404, and not by the body, where a server no longer knows a session.
+
+    The protocol gives this status that meaning, but each server writes an error of its own beside it.
+    """
+    if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
+        response.headers.pop("content-type", None)
 
 
 def _process(config: UpstreamConfig) -> Transport:
@@ -85,8 +107,13 @@ def _process(config: UpstreamConfig) -> Transport:
 async def _posix_process(
     command: list[str], environment: dict[str, str], folder: str | None
 ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]]:
-    process = await anyio.open_process(command, env=environment, cwd=folder, stderr=_stderr(), start_new_session=True)
-    # Nothing is awaited from here to the task group: a cancellation in between would leave the process behind.
+    process: Process | None = None
+    with anyio.CancelScope(shield=True):  # else a process that is cancelled as it starts would be left behind
+        process = await anyio.open_process(
+            command, env=environment, cwd=folder, stderr=_stderr(), start_new_session=True
+        )
+    assert process is not None
+    # Nothing is awaited from here to the task group, for the same reason.
     incoming, read = anyio.create_memory_object_stream[Item](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     written = anyio.Event()
@@ -146,14 +173,14 @@ async def _write_lines(
 
 
 async def _end(process: Process) -> None:
-    """Close the standard input of a process, and end it with its group if that does not."""
+    """Close the standard input of a process, end it if that does not, and what is left of its group."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
-    if not await _has_ended(process):
-        await terminate_posix_process_tree(process, GRACE_SECONDS)
-        await _has_ended(process)
+    await _has_ended(process)
+    await terminate_posix_process_tree(process, GRACE_SECONDS)
+    await _has_ended(process)
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdout.aclose()
 
@@ -170,23 +197,39 @@ async def _has_ended(process: Process) -> bool:
 
 
 def parsed(line: bytes) -> Item:
-    """Return the message in a line, or why it is none; bytes that are no UTF-8 are replaced."""
+    """Return the message in a line, or why it is none; what no text can hold is replaced.
+
+    A broken answer is an error in answer to the same request, so that nobody waits for it for ever.
+    """
     try:
         text = line.decode(errors="replace")
         if len(line) <= LARGE:
             return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-        data = from_json(text)
-        kind: Any = JSONRPCNotification
-        if "result" in data:
-            kind = JSONRPCResponse
-        elif "error" in data:
-            kind = JSONRPCError
-        elif "id" in data:
-            kind = JSONRPCRequest
-        return SessionMessage(kind.model_validate(data))
+        return SessionMessage(_kind_of(data := from_json(text)).model_validate(data))
     except (ValueError, TypeError) as error:
         log.debug("a line that is no message: %.200r", line)
-        return error
+        return _repaired(line) or error
+
+
+def _repaired(line: bytes) -> Item | None:
+    """Return the message in a line that holds half a character of UTF-16, or an error in place of a broken answer."""
+    data: dict[str, Any] = {}
+    with suppress(ValueError, TypeError, RecursionError):
+        data = table(json.loads(line.decode(errors="replace"))) or {}
+        whole = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
+        return SessionMessage(_kind_of(whole).model_validate(whole))
+    if not isinstance(data.get("id"), str | int) or "method" in data:
+        return None
+    broken = ErrorData(code=INTERNAL_ERROR, message="The server's answer is no message of the protocol")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=data["id"], error=broken))
+
+
+def _kind_of(data: Any) -> Any:
+    if "result" in data:
+        return JSONRPCResponse
+    if "error" in data:
+        return JSONRPCError
+    return JSONRPCRequest if "id" in data else JSONRPCNotification
 
 
 def _stderr() -> TextIO | None:

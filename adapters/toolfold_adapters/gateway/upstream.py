@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,7 +17,7 @@ from toolfold import ConfigError
 
 from .approval import Approvals
 from .cache import DefinitionCache, Known
-from .config import GatewayConfig, UpstreamConfig
+from .config import ONE_SERVER, GatewayConfig, UpstreamConfig
 from .downstream import Client
 from .lifecycle import Backoff, State
 from .link import Link, UpstreamError
@@ -97,14 +98,16 @@ class Upstream:
 
     @property
     def name(self) -> str:
-        """What it calls itself, or what it is called here while that is not known."""
+        """What it is called in the configuration; or what it calls itself, or its host or program."""
+        if self.key != ONE_SERVER:
+            return self.key
         said = self.known.definitions.name if self.known is not None else ""
-        return said or self.config.url or Path((self.config.command or (self.key,))[0]).name
+        return said or urlsplit(self.config.url or "").hostname or Path((self.config.command or (self.key,))[0]).name
 
     @property
     def target(self) -> str:
-        """The command or URL, as its operator wrote it; it may hold secrets, so it is not for clients."""
-        return self.config.url or shlex.join(self.config.command or ())
+        """What its operator calls it; a command or URL may hold secrets, so it is not for clients."""
+        return self.name if self.key != ONE_SERVER else self.config.url or shlex.join(self.config.command or ())
 
     @property
     def mode(self) -> Mode:
@@ -137,13 +140,27 @@ class Upstream:
     # -- connections --------------------------------------------------------------------------------------------------
 
     def link(self, client: Client) -> Link:
-        """Return the connection that a client uses."""
+        """Return the connection that a client uses.
+
+        Raises:
+            UpstreamError: There are as many as there may be.
+        """
         key = None if self.shared else client.id
         link = self._links.get(key)
         if link is None:
+            if len(self._links) >= self.config.max_connections:
+                raise UpstreamError(
+                    f"The MCP server {self.name!r} has {len(self._links)} connections, as many as it may have; try "
+                    "again when others have ended theirs. Its operator can raise max_connections, or set shared = true."
+                )
             able, owner = (ABLE, None) if key is None else (client.capabilities, client)
             link = self._links[key] = Link(self, able, owner)
         return link
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """All connections."""
+        return tuple(self._links.values())
 
     def links_of(self, client: Client) -> list[Link]:
         """Return the connections that a client has of its own."""
@@ -190,8 +207,13 @@ class Upstream:
             return None
         return UpstreamError(f"The MCP server {self.target!r} did not start: {life.reason}")
 
-    def failed(self) -> None:
-        """Take note that a connection failed to open."""
+    @property
+    def awaited(self) -> bool:
+        """Whether the gateway waits for it to start, and will report that it did not."""
+        return self.known is None and not self._settled.is_set()
+
+    def settle(self) -> None:
+        """Have nobody wait for it any longer."""
         self._settled.set()
 
     async def greet(self, link: Link, wire: Wire) -> bool:

@@ -30,13 +30,16 @@ class Variables:
     inputs: Mapping[str, str | None] = field(factory=dict[str, str | None])
 
     def expand(self, value: Any) -> Any:
-        """Return a value with the variables in all its texts replaced; `$${` stands for `${`.
+        """Return a value with the variables in all its texts replaced, and `~/` at the beginning of one.
+
+        `$${` stands for `${`.
 
         Raises:
             ConfigError: A variable is missing, or there is none of its form; the message is the end of a sentence.
         """
         if isinstance(value, str):
-            return _REFERENCE.sub(self._replace, value)
+            home = str(Path.home()) if value.startswith("~/") else ""
+            return home + _REFERENCE.sub(self._replace, value[1:] if home else value)
         if isinstance(value, Mapping):
             table = cast("Mapping[str, Any]", value)
             return {key: self.expand(inner) for key, inner in table.items()}

@@ -12,6 +12,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from toolfold import SessionClosed, ToolResult
 
 from .conversation import Conversation
+from .formats import Definition
 
 
 class BlockingConversation:
@@ -52,6 +53,14 @@ class BlockingConversation:
 
     def execute(self, calls: Iterable[tuple[str, Any]]) -> list[ToolResult]:
         """Return the results of tool calls; see `Conversation.execute`. Raises `RuntimeError` outside of `with`."""
+        return self._running.call(self.conversation.execute, calls)
+
+    def answers(self, output: Iterable[Any]) -> list[Definition]:
+        """Return the answers to calls; see `Conversation.answers`. Raises `RuntimeError` outside of `with`."""
+        return self._running.call(self.conversation.answers, output)
+
+    @property
+    def _running(self) -> BlockingPortal:
         if self._portal is None:
             raise RuntimeError("This conversation runs within `with` only.")
-        return self._portal.call(self.conversation.execute, calls)
+        return self._portal

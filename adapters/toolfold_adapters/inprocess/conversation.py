@@ -1,19 +1,20 @@
 """`Conversation`: the tools of one conversation of an agent's own loop (SPEC 19, GRP-6).
 
-It finds the session, calls the core, and renders the answers in the shape of a model's provider. What it adds is an
-order: tools that a model was given before keep their positions, and new ones come at the end.
+It finds the session, calls the core, and renders the answers in the shape of a model's provider, in an order that
+keeps the provider's cache valid (order.py). With `native`, the list does not change at all, and answers announce new
+tools (late.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, Unpack
 
 import anyio
 
 from toolfold import (
     Component,
+    ConfigError,
     HandleInvalid,
     Profile,
     Session,
@@ -26,15 +27,18 @@ from toolfold import (
     system_prompt,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import RequestView, Saved, dumped, listed, never_listed, read, required_groups, table
+from toolfold.spi import dumped, read
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
 from . import formats
-from .execution import run_turn
+from .barrier import Barrier, Place
+from .execution import run_call, run_turn, written_call
 from .formats import Definition, Format
 from .history import FailureCheck, Replay
-from .messages import turns_of
+from .late import LateTools, Native, strings
+from .messages import referred_to, turns_of
+from .order import ToolOrder
 from .wire_names import NameOptions, WireNameCodec
 
 
@@ -57,9 +61,13 @@ class Conversation:
         active: Groups to start with, or one.
         separator: Replaces the dot in names: providers accept letters, digits, `_` and `-` only (SPEC AGT-3).
         max_length: How many characters a name may have.
+        native: The provider that loads tools late: `"anthropic"` for the Messages API, `"openai"` for the Responses
+            API. What `tools` and `system_prompt` return then stays the same while groups open and close, so it stays
+            in the provider's cache; `answers` announces the tools of groups that were opened (SPEC INT-3).
 
     Raises:
-        ConfigError: There is no such profile, or a name has no wire name (SPEC NAM-6).
+        ConfigError: There is no such profile, a name has no wire name (SPEC NAM-6), or the provider can't load the
+            tools late.
         ToolfoldError: A group can't be active at the start.
     """
 
@@ -71,50 +79,90 @@ class Conversation:
         active: Iterable[str] = (),
         separator: str = WIRE_SEPARATOR,
         max_length: int = WIRE_LENGTH,
+        native: Native | None = None,
     ) -> None:
-        self._tools = tools
-        self._profile = tools.profile(profile)
-        self._names = WireNameCodec(separator, max_length)
-        self._starting = anyio.Lock()
-        self._started = False
-        self._order: list[str] = []
-        wanted = (*(self._profile.active if self._profile else ()), *paths_of(active))
-        session = tools.open_session(self._profile, wanted)
-        self._set_session(session, session.snapshot.after(TransitionRequest(activate=wanted)), wanted)
-        self._initial_groups = self._loaded
-        self._names.update(session.catalog, strict=True)
+        given = paths_of(active)
+        session = tools.open_session(profile, given)
+        wanted = (*(session.profile.active if session.profile else ()), *given)
+        start = session.snapshot.after(TransitionRequest(activate=wanted))
+        self._begin(session, start, wanted, native, WireNameCodec(separator, max_length))
 
-    def _set_session(self, session: Session, beginning: Snapshot, loaded: Iterable[str]) -> None:
-        self._session = session
-        self._start_snapshot = beginning
-        self._loaded = _in_order(loaded, beginning)
-        session.on_list_changed(lambda kinds: self._update_loaded())
+    def _begin(
+        self,
+        session: Session,
+        start: Snapshot | None,
+        loaded: Iterable[str],
+        native: Native | None,
+        names: WireNameCodec,
+    ) -> None:
+        """Begin over a session, in the state `start` if the session is still to be opened."""
+        names.update(session.catalog, strict=True)
+        self._names = names
+        self._order = ToolOrder(names, session.snapshot if start is None else start, loaded)
+        self._tools: ToolSet = session.tools
+        self._set_session(session, start)
+        self._owns_session = start is not None
+        self._starting = anyio.Lock()
+        self._barrier = Barrier()
+        self._answered = 0
+        self._native: Native | None = native
+        self._late = None if native is None else LateTools(native, names, session.catalog, self._listed())
+
+    def _set_session(self, session: Session, start: Snapshot | None) -> None:
+        self._session, self._start = session, start
+        session.on_list_changed(lambda kinds: self._order.update(self._snapshot))
+
+    @classmethod
+    def of_session(cls, session: Session, *, native: Native | None = None, **name_options: Unpack[NameOptions]) -> Self:
+        """Return a conversation over an open session: a fork for a sub-agent, or one in a store (SPEC SES-7, STO-1).
+
+        Whoever opened the session closes it: `close` leaves it open. With `native`, the tools that are listed now are
+        declared in full. Raises `SessionClosed` if the session is not open, and `ConfigError` as a new conversation.
+        """
+        if not session.is_open:
+            raise SessionClosed(session.id, "is not open; open it with `async with`, for as long as it is used")
+        made = cls.__new__(cls)
+        made._begin(session, None, session.oldest_first, native, WireNameCodec(**name_options))
+        return made
 
     # -- restoring ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def restore(
-        cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **name_options: Unpack[NameOptions]
+        cls,
+        tools: ToolSet,
+        data: Any,
+        profile: str | Profile | None = None,
+        *,
+        native: Native | None = None,
+        **name_options: Unpack[NameOptions],
     ) -> Self:
         """Return a dumped conversation, with the same groups loaded in the same order (SPEC GRP-6).
 
-        Against a changed catalog it is normalised, and `discarded` has the groups that it lost (SPEC PER-2). The result
-        of `Session.dump` is accepted too.
+        What a changed catalog does not allow is in `discarded` (SPEC PER-2). The result of `Session.dump` is accepted
+        too.
 
         Args:
             tools: The tool set.
             data: The result of `dump`, perhaps after a round trip through JSON.
             profile: A profile that replaces that of the conversation.
+            native: The provider that loads tools late.
             name_options: `separator` and `max_length`.
 
         Raises:
             HandleInvalid: The data is damaged, or belongs to another tool set.
-            ConfigError: There is no such profile.
+            ConfigError: There is no such profile, or the provider can't load the tools late.
         """
-        saved = read(tools.name, data)
-        made = cls(tools, profile=saved.profile if profile is None else profile, **name_options)
-        made._initial_groups = _paths(data.get("first", made._initial_groups))
-        made._restore(data)
+        session, start = _restored(tools, data, profile)
+        loaded = strings(data.get("loaded", data["active"]), "loaded groups are not a list of paths")
+        answered = data.get("answered", 0)
+        if type(answered) is not int or answered < 0:
+            raise HandleInvalid("The conversation can't be restored: its number of answers is not a number.")
+        made = cls.__new__(cls)
+        made._begin(session, start, loaded, native, WireNameCodec(**name_options))
+        made._answered = answered
+        if made._late is not None and "native" in data:
+            made._late.restore(data["native"])
         return made
 
     @classmethod
@@ -126,48 +174,44 @@ class Conversation:
         *,
         active: Iterable[str] = (),
         failed: FailureCheck | None = None,
+        native: Native | None = None,
         **name_options: Unpack[NameOptions],
     ) -> Self:
         """Return a conversation with the groups that its messages have loaded (SPEC GRP-6).
 
-        The turns are replayed in the current catalog, the calls of each in the order in which `execute` runs them. A
-        call is taken to have failed if its answer is marked as an error or, in messages that have no such mark, reads
-        as one of the library's refusals; otherwise to have succeeded. Calls that would now be refused are skipped.
+        An answer whose metadata has the result of `dump`, as the integrations with frameworks store it, sets that
+        state, facts included. Other turns are replayed in the current catalog, the calls of each in the order in which
+        `execute` runs them; calls that would now be refused are skipped. A call has failed if its answer is marked as
+        an error or, in messages without such marks, reads as one of the library's refusals.
 
-        Messages do not contain everything. Facts are not restored, nor groups that handlers or code opened and closed.
-        A group that opens on the success of a tool is taken to have opened, though its hook may have failed; and
-        OpenAI's messages, which mark no errors, do not show that such a tool failed with a message of its own.
+        Whoever can alter the messages decides what is open, so take them from a store of the application, not from its
+        clients. They lack facts, and the groups that handlers or code opened and closed. A group that opens on the
+        success of a tool is taken to have opened, though its hook may have failed; and OpenAI's messages, which mark no
+        errors, do not show that such a tool failed with a message of its own.
 
         Args:
             tools: The tool set.
-            messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API.
+            messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API; the
+                messages of pydantic-ai or LangChain, or items of a run of the OpenAI Agents SDK.
             profile: The profile of the conversation.
             active: The groups that the conversation started with.
-            failed: Returns whether a `PastCall` failed, for answers that were altered before they were stored; if it
-                returns `None`, the answer decides.
+            failed: Returns whether a `PastCall` failed, for answers that were altered before they were stored; `None`
+                to decide by the answer.
+            native: The provider that loads tools late; the messages are taken to announce them.
             name_options: `separator` and `max_length`.
 
         Raises:
             ToolfoldError: As for a new conversation.
         """
-        made = cls(tools, profile=profile, active=active, **name_options)
-        replay = Replay(made._start_snapshot, tools.view_of, made._names, failed)
-        made._listed()
-        for turn in turns_of(messages):
-            before = made._start_snapshot
-            for state in replay.states(turn):
-                made._start_snapshot = state
-                made._update_loaded()
-            if made._start_snapshot is not before:
-                made._listed()  # tools that the model was given next keep their positions
-        made._restore(made.dump())
+        made = cls(tools, profile=profile, active=active, native=native, **name_options)
+        given = list(messages)
+        if turns := turns_of(given):
+            replay = Replay(made._snapshot, tools, made._order, failed)
+            made._start = replay.after(turns)
+            made._set_session(*_restored(tools, made.dump(), made._session.profile))
+        if made._late is not None:
+            made._late.assume_announced([*referred_to(given), *(component.name for component in made._listed())])
         return made
-
-    def _restore(self, data: Any) -> None:
-        saved = read(self._tools.name, data)
-        loaded = _paths(data.get("loaded", saved.active))
-        beginning = saved.snapshot(self._tools.catalog_under(self._profile))
-        self._set_session(self._tools.restore_session(data, self._profile), beginning, loaded)
 
     def child(self, groups: Literal["inherit", "fresh"] | Iterable[str] = "inherit") -> Conversation:
         """Return a conversation for a sub-agent: under the same profile and wire names, with a state of its own.
@@ -180,17 +224,20 @@ class Conversation:
             ToolfoldError: A group can't be active at the start.
         """
         name_options: NameOptions = {"separator": self._names.separator, "max_length": self._names.max_length}
+        profile = self._session.profile
         if groups == "inherit":
-            data = {**self.dump(), "first": self.loaded}
-            return Conversation.restore(self._tools, data, self._profile, **name_options)
+            data = {key: value for key, value in self.dump().items() if key != "native"}
+            return Conversation.restore(self._tools, data, profile, native=self._native, **name_options)
         wanted = () if groups == "fresh" else groups
-        return Conversation(self._tools, profile=self._profile, active=wanted, **name_options)
+        return Conversation(self._tools, profile=profile, active=wanted, native=self._native, **name_options)
 
     def dump(self) -> dict[str, Any]:
         """Return the state as a small JSON value, for `restore`; see `Session.dump`. Raises `SessionClosed`."""
-        profile = self._profile.name if self._profile else None
-        state = self._session.dump() if self._started else dumped(self._tools.name, profile, self._start_snapshot)
-        return {**state, "loaded": list(self.loaded), "first": list(self._initial_groups)}
+        session, start = self._session, self._start
+        state = session.dump() if start is None else dumped(self._tools.name, session.profile, start)
+        native = {} if self._late is None else {"native": self._late.dump()}
+        answered = {"answered": self._answered} if self._answered else {}
+        return {**state, "loaded": list(self.loaded), **answered, **native}
 
     # -- opening and closing ----------------------------------------------------------------------------------------
 
@@ -202,14 +249,15 @@ class Conversation:
             QuotaExceeded: Too many sessions are open (SPEC SES-4).
         """
         async with self._starting:
-            if not self._started:
+            if self._start is not None:
                 await self._session.start()
-                self._started = True
+                self._start = None
         return self
 
     async def close(self) -> None:
-        """End the session and tear down its groups. Raises as `Session.close` does."""
-        await self._session.close()
+        """End the session and tear down its groups, unless it is that of `of_session`. Raises as `Session.close`."""
+        if self._owns_session:
+            await self._session.close()
 
     if not TYPE_CHECKING:  # a type checker refuses `with` because there is no such method
 
@@ -223,9 +271,7 @@ class Conversation:
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # -- the tools of the model ---------------------------------------------------------------------------------------
@@ -238,47 +284,33 @@ class Conversation:
     @property
     def loaded(self) -> tuple[str, ...]:
         """The loaded groups, in the order in which they were loaded."""
-        self._update_loaded()
-        return self._loaded
+        self._order.update(self._snapshot)
+        return self._order.loaded
 
     @property
     def discarded(self) -> tuple[str, ...]:
         """The groups that were discarded when it was restored (SPEC PER-2)."""
         return self._session.discarded
 
-    def tools(self, format: Format | None = None, *, deferred: bool = False) -> list[Definition]:
+    def tools(self, format: Format | None = None) -> list[Definition]:
         """Return the definitions of the tools for the next turn of the model (SPEC AGT-1, AGT-3).
 
         Tools of no group come first, then those of each group in the order of loading. A tool keeps its place for as
         long as it is listed, so the definitions that a provider has cached stay the beginning of the list.
 
         Args:
-            format: `None` for the shape of the MCP specification, `"anthropic"`, `"openai"` (Chat Completions) or
-                `"openai_responses"`.
-            deferred: Use the provider's mechanism for late tools, so that a load does not change the list: groups that
-                the conversation did not start with are announced by the result of `late` after a load. For
-                `"anthropic"` their tools are in the list, withheld from the model until they are referred to; for
-                `"openai_responses"` the loader is given as a tool search, which the caller performs by calling it.
+            format: `None` for the shape of the MCP specification or, with `native`, for the provider's declarations of
+                all tools, most of them deferred; `"anthropic"`, `"openai"` (Chat Completions) or `"openai_responses"`
+                for the tools that can be called now.
 
         Raises:
-            ConfigError: There is no such format, or it has no late tools.
+            ConfigError: There is no such format.
         """
-        if deferred:
-            formats.check_late(format)
-            return self._deferred(format)
-        return [formats.definition(component, format, self._names.to_wire) for component in self._listed()]
-
-    def late(self, result: ToolResult, format: Format) -> list[Definition]:
-        """Return what announces the tools that a result made available to a provider, for `tools(deferred=True)`.
-
-        For `"anthropic"` they are blocks for the content of the tool result; for `"openai_responses"`, the tools of a
-        `tool_search_output` item.
-        """
-        formats.check_late(format)
-        names: list[str] = [] if result.is_error else (table(result.structured) or {}).get("tools", [])
-        known = self._snapshot.catalog.tools
-        components = [known[name] for name in map(self._names.from_wire, names) if name in known]
-        return formats.late(components, format, self._names.to_wire)
+        components = self._listed()
+        self._tools.observers.listed(self._session.id, "tool", tuple(components))
+        if format is None and self._late is not None:
+            return self._late.declarations(self._session.catalog)
+        return [formats.definition(component, format, self._names.to_wire) for component in components]
 
     def system_prompt(self, base: str = "") -> str:
         """Return a system prompt that ends with the section on groups (SPEC GRP-5, AGT-1)."""
@@ -286,7 +318,7 @@ class Conversation:
 
     def tokens(self) -> Tokens:
         """Return the approximate cost of the next turn's tools and prompt section, and of all tools (SPEC AGT-4)."""
-        costs = measure(self._view(), to_wire=self._names.to_wire)
+        costs = measure(self._tools.view_of(self._snapshot), to_wire=self._names.to_wire)
         section = prompt_section(self._session, to_wire=self._names.to_wire)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 
@@ -295,12 +327,10 @@ class Conversation:
     async def execute(self, calls: Iterable[tuple[str, Any]]) -> list[ToolResult]:
         """Return the results of the calls of one turn, in the order of the calls (SPEC AGT-1, AGT-2).
 
-        Calls of control tools run in the order in which the model wrote them. All others run concurrently after them,
-        so that a tool can be called in the turn in which its group is loaded; but calls that were written before one
-        that closes a group run before it, and so does a call whose success opens groups. A tool that can't be called
-        has an error result; with `ToolSet(on_hidden="hint")` it names the group to load.
-
-        Each call has its own result, and no failure affects the others.
+        Calls of control tools run in the order in which the model wrote them, and all others concurrently after them,
+        so that a tool can be called in the turn in which its group is loaded. But calls that were written before one
+        that closes a group run before it, and so does a call whose success opens groups. Each call has its own result;
+        that of a tool that can't be called is an error, which with `ToolSet(on_hidden="hint")` names the group to load.
 
         Args:
             calls: Names, as the model knows them, with arguments: a mapping or JSON text.
@@ -309,67 +339,78 @@ class Conversation:
             SessionClosed: The conversation is over.
             HookFailed, QuotaExceeded: As `start`, which the first turn calls.
         """
+        await self._ready()
+        return await run_turn(self._session, self._names, calls, lambda: self._order.update(self._session.snapshot))
+
+    def line_up(self, name: str) -> Place:
+        """Return the place, behind earlier calls, of one that is about to be made: pass it to `call`, or leave it."""
+        return self._barrier.line_up(exclusively=written_call(self._names, name, {}).is_control(self._session.catalog))
+
+    async def call(self, name: str, arguments: Any, *, request: Any = None, place: Place | None = None) -> ToolResult:
+        """Return the result of one call, for a framework that makes the calls of a turn itself (SPEC AGT-2).
+
+        Calls may be made at the same time. That of a control tool waits for earlier calls, and later ones wait for it;
+        so start them, or have them line up, in the order in which the model wrote them.
+
+        Args:
+            name: The tool, as the model knows it.
+            arguments: A mapping or JSON text.
+            request: What the framework has for a call, such as a run's context: the handler's `context.request`.
+            place: The result of `line_up`, where a framework may do other things first.
+
+        Raises:
+            SessionClosed, HookFailed, QuotaExceeded: As `execute`.
+        """
+        await self._ready()
+        call = written_call(self._names, name, arguments)
+        async with (place or self.line_up(name)).passing():
+            result = await run_call(self._session, self._names, call, request)
+            self._answered += 1
+            self._order.update(self._session.snapshot)
+            return result
+
+    def component(self, name: str) -> Component | None:
+        """Return the tool that the model knows by a name, listed or not; `None` if there is none."""
+        self._names.update(self._session.catalog)
+        return self._session.catalog.tools.get(self._names.from_wire(name))
+
+    async def answers(self, output: Iterable[Any]) -> list[Definition]:
+        """Execute the calls in what the model wrote, and return their answers in the provider's shape (SPEC INT-3).
+
+        They announce the tools that have become available. For `"anthropic"` they are the content of the next user
+        message, for `"openai"` items for the input of the next request; without calls there are none.
+
+        Args:
+            output: `message.content` of the Messages API, or `response.output` of the Responses API.
+
+        Raises:
+            ConfigError: The conversation was made without `native`.
+            SessionClosed, HookFailed, QuotaExceeded: As `execute`.
+        """
+        if self._late is None:
+            raise ConfigError('Answers are for a provider: make the conversation with native="anthropic" or "openai".')
+        written = list(output)
+        results = await self.execute(self._late.calls(written))
+        return self._late.answers(written, results, self._listed())
+
+    # -- internals ----------------------------------------------------------------------------------------------------
+
+    async def _ready(self) -> None:
         await self.start()
         if not self._session.is_open:
             raise SessionClosed(self._session.id)
-        self._names.update(self._snapshot.catalog)
-        return await run_turn(self._session, self._names, calls, self._update_loaded)
-
-    # -- internals ----------------------------------------------------------------------------------------------------
+        self._names.update(self._session.catalog)
 
     @property
     def _snapshot(self) -> Snapshot:
         session = self._session.snapshot
-        return session if self._started else self._start_snapshot.moved_to(session.catalog)
-
-    def _view(self) -> RequestView:
-        return self._tools.view_of(self._snapshot)
-
-    def _has_name(self, component: Component) -> bool:
-        return self._names.has_name(component.name)
-
-    def _update_loaded(self) -> None:
-        self._loaded = _in_order(self._loaded, self._snapshot)
+        return session if self._start is None else self._start.moved_to(session.catalog)
 
     def _listed(self) -> list[Component]:
-        self._names.update(self._snapshot.catalog)
-        shown = {component.name: component for component in listed(self._view(), "tool") if self._has_name(component)}
-        loaded = self.loaded
-        new = sorted(shown.keys() - set(self._order), key=lambda name: (_place(shown[name], loaded), name))
-        self._order = [*(name for name in self._order if name in shown), *new]
-        return [shown[name] for name in self._order]
-
-    def _deferred(self, format: Format | None) -> list[Definition]:
-        self._names.update(self._snapshot.catalog)
-        catalog, to_wire = self._snapshot.catalog, self._names.to_wire
-        started = Saved(self._initial_groups, self._snapshot.facts, with_transient=True).snapshot(catalog)
-        at_first = [
-            component for component in listed(self._tools.view_of(started), "tool") if self._has_name(component)
-        ]
-        if format == "openai_responses":
-            loads = [component for component in at_first if component.control and component.control[0] == "load"]
-            rest = [formats.definition(component, format, to_wire) for component in at_first if component not in loads]
-            return [*rest, *map(formats.search, loads)]
-        names = {component.name for component in at_first}
-        grouped = [component for component in catalog.tools.values() if component.group and self._has_name(component)]
-        later = [component for component in grouped if component.name not in names and not never_listed(component)]
-        later.sort(key=lambda component: (catalog.index[component.group or ""], component.name))
-        now = [formats.definition(component, format, to_wire) for component in at_first]
-        return [*now, *(formats.deferred(component, format, to_wire) for component in later)]
+        return self._order.listed(self._tools.view_of(self._snapshot))
 
 
-def _paths(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in cast("list[Any]", value)):
-        raise HandleInvalid("The conversation can't be restored: its loaded groups are not a list of paths.")
-    return tuple(cast("list[str]", value))
-
-
-def _in_order(loaded: Iterable[str], snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the active groups in the order in which they were loaded, new ones at the end."""
-    stayed = dict.fromkeys(path for path in loaded if snapshot.is_active(path))
-    return (*stayed, *(path for path in snapshot.active if path not in stayed))
-
-
-def _place(component: Component, loaded: tuple[str, ...]) -> int:
-    """Return the position of the last loaded group that the tool requires, or -1 if it requires none."""
-    return max((loaded.index(path) for path in required_groups(component.rule) if path in loaded), default=-1)
+def _restored(tools: ToolSet, data: Any, profile: str | Profile | None) -> tuple[Session, Snapshot]:
+    """Return the session of a dumped conversation, still to be opened, and the state in which it will be."""
+    session = tools.restore_session(data, profile)
+    return session, read(tools.name, data).snapshot(session.catalog)

@@ -1,15 +1,15 @@
-"""Runs the calls of one turn, each with a result of its own whatever happens to the others (SPEC AGT-1)."""
+"""Runs calls, each with a result of its own whatever happens to the others: a turn's, or a single one (SPEC AGT-1)."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import anyio
 
-from toolfold import Session, ToolfoldError, ToolNotFound, ToolResult
+from toolfold import HookFailed, Session, StoreError, ToolfoldError, ToolNotFound, ToolResult
 from toolfold.spi import internal_error, is_failure
 
 from .arguments import read_arguments, unreadable_arguments
@@ -34,7 +34,17 @@ async def run_turn(
         after_call: Called after each call.
     """
     written = list(written)
-    calls = [Call(names.from_wire(_text(name)), read_arguments(arguments)) for name, arguments in written]
+    try:
+        async with session.request():
+            return await _run_turn(session, names, written, after_call)
+    except (StoreError, HookFailed) as error:  # of a session in a store
+        return [ToolResult.of_text(str(error), is_error=True)] * len(written)
+
+
+async def _run_turn(
+    session: Session, names: WireNameCodec, written: Sequence[tuple[Any, Any]], after_call: Callable[[], None]
+) -> list[ToolResult]:
+    calls = [written_call(names, name, arguments) for name, arguments in written]
     results = [ToolResult()] * len(calls)
 
     async def run(number: int, *, in_own_task: bool) -> None:
@@ -61,13 +71,24 @@ async def run_turn(
     return results
 
 
-async def _result(session: Session, call: Call, to_wire: Callable[[str], str], *, in_own_task: bool) -> ToolResult:
+async def run_call(session: Session, names: WireNameCodec, call: Call, request: Any) -> ToolResult:
+    """Return the result of one call, made in the task that calls this; `request` is for the handler's context."""
+    try:
+        async with session.request():
+            return await _result(session, call, names.to_wire, in_own_task=False, request=request)
+    except (StoreError, HookFailed) as error:  # of a session in a store
+        return ToolResult.of_text(str(error), is_error=True)
+
+
+async def _result(
+    session: Session, call: Call, to_wire: Callable[[str], str], *, in_own_task: bool, request: Any = None
+) -> ToolResult:
     """Return the result of a call; `in_own_task` says whether it runs in a task of its own."""
     name = to_wire(call.name)
     if call.arguments is None:
         return unreadable_arguments(name)
     try:
-        return await session.call(call.name, call.arguments, to_wire=to_wire)
+        return await session.call(call.name, call.arguments, to_wire=to_wire, request=request)
     except ToolNotFound as error:
         return ToolResult.of_text(str(ToolNotFound(name, error.hint)), is_error=True)
     except ToolfoldError as error:  # a protocol's error, or the end of the session
@@ -81,6 +102,11 @@ async def _result(session: Session, call: Call, to_wire: Callable[[str], str], *
             raise
         log.exception("the call of %r failed outside its handler", call.name)
     return internal_error(name)
+
+
+def written_call(names: WireNameCodec, name: Any, arguments: Any) -> Call:
+    """Return a call in terms of the catalog, from what a model wrote."""
+    return Call(names.from_wire(_text(name)), read_arguments(arguments))
 
 
 def _text(name: Any) -> str:

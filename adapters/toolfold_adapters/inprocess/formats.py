@@ -6,7 +6,7 @@ Completions API, which many others speak too, and `"openai_responses"` that of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from toolfold import Component, ConfigError
@@ -19,34 +19,6 @@ Definition = dict[str, Any]
 def definition(component: Component, format: Format | None, to_wire: ToWire) -> Definition:
     """Return a tool's definition in a provider's shape; raises `ConfigError` for an unknown format."""
     return shape(format)(component, to_wire(component.name))
-
-
-def deferred(component: Component, format: Format | None, to_wire: ToWire) -> Definition:
-    """Return the definition of a tool that the provider withholds from the model until it is referred to."""
-    return {**definition(component, format, to_wire), "defer_loading": True}
-
-
-def search(loader: Component) -> Definition:
-    """Return a loader as the Responses API's tool search, which the caller performs."""
-    return {
-        "type": "tool_search",
-        "execution": "client",
-        "description": loader.description,
-        "parameters": dict(loader.input_schema),
-    }
-
-
-def late(components: Iterable[Component], format: Format | None, to_wire: ToWire) -> list[Definition]:
-    """Return what announces loaded tools to a provider: references to deferred ones, or their definitions."""
-    if format == "anthropic":
-        return [{"type": "tool_reference", "tool_name": to_wire(component.name)} for component in components]
-    return [deferred(component, format, to_wire) for component in components]
-
-
-def check_late(format: Format | None) -> None:
-    """Raise `ConfigError` unless the format has late loading."""
-    if format not in ("anthropic", "openai_responses"):
-        raise ConfigError(f'Late loading is supported by "anthropic" and "openai_responses", not by {format!r}.')
 
 
 def _mcp(component: Component, name: str) -> Definition:

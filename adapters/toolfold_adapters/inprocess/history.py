@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from attrs import define
 
-from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest
-from toolfold.spi import RequestView, opened_by_search
+from toolfold import Catalog, HandleInvalid, Snapshot, ToolfoldError, ToolSet, TransitionRequest
+from toolfold.spi import opened_by_search, read
 
 from .arguments import read_arguments
 from .failures import has_failed
+from .late_openai import search_tool
 from .messages import PastCall
+from .order import ToolOrder
 from .turn import Call, batches
-from .wire_names import WireNameCodec
 
 FailureCheck = Callable[[PastCall], bool | None]
 """Returns whether a call failed; `None` to decide by its answer."""
@@ -26,27 +28,43 @@ class Replay:
 
     Attributes:
         snapshot: The state after the requests so far.
-        view_of: Returns the view of a snapshot.
-        names: The names by which the model knows the tools.
+        tools: The tool set.
+        order: The order of the tools that the model was given.
         check: Returns whether a call failed, in place of its answer.
     """
 
     snapshot: Snapshot
-    view_of: Callable[[Snapshot], RequestView]
-    names: WireNameCodec
+    tools: ToolSet
+    order: ToolOrder
     check: FailureCheck | None = None
 
-    def states(self, turn: Iterable[PastCall]) -> Iterator[Snapshot]:
+    def after(self, turns: Iterable[Iterable[PastCall]]) -> Snapshot:
+        """Return the state after these turns; the order is then that of the tools which the model was given."""
+        self.order.listed(self.tools.view_of(self.snapshot))
+        for turn in turns:
+            before = self.snapshot
+            for state in self._states(turn):
+                self.order.update(state)
+            if self.snapshot is not before:
+                self.order.listed(self.tools.view_of(self.snapshot))
+        return self.snapshot
+
+    def _states(self, turn: Iterable[PastCall]) -> Iterator[Snapshot]:
         """Yield the states after the calls of a turn, one after the other.
 
-        Calls that failed, or that would now be refused, have no effect.
+        Calls that failed, or that would now be refused, have no effect. Where answers have a state, nothing is
+        replayed: the turn leads to the latest of them.
         """
         catalog = self.snapshot.catalog
         past = list(turn)
+        if (recorded := self._recorded(past)) is not None:
+            self.snapshot = recorded
+            yield recorded
+            return
         calls = [Call(self._tool_name(one, catalog), read_arguments(one.arguments)) for one in past]
-        for batch in batches(calls, lambda: self.view_of(self.snapshot)):
+        for batch in batches(calls, lambda: self.tools.view_of(self.snapshot)):
             for number in chain.from_iterable(batch):
-                requests = calls[number].requests(catalog) or _of_search(calls[number], past[number], catalog)
+                requests = calls[number].requests(catalog) or self._of_search(calls[number], past[number], catalog)
                 for request in () if not requests or self._failed(past[number], calls[number], catalog) else requests:
                     try:
                         self.snapshot = self.snapshot.after(request)
@@ -54,23 +72,38 @@ class Replay:
                         continue
                     yield self.snapshot
 
+    def _recorded(self, past: Iterable[PastCall]) -> Snapshot | None:
+        """Return the state that was stored with the answers, the latest one, as the current catalog allows it."""
+        states = (one.state for one in past if one.state is not None and one.state.get("tools") == self.tools.name)
+        latest = max(states, key=_answers_before, default=None)
+        try:
+            return None if latest is None else read(self.tools.name, latest).snapshot(self.snapshot.catalog)
+        except HandleInvalid:
+            return None
+
     def _tool_name(self, past: PastCall, catalog: Catalog) -> str:
         if past.name:
-            return self.names.from_wire(past.name)
-        return next(
-            (name for name, component in catalog.tools.items() if component.control and component.control[0] == "load"),
-            "",
-        )
+            return self.order.names.from_wire(past.name)
+        search = search_tool(catalog)
+        return "" if search is None else search.name
 
     def _failed(self, past: PastCall, call: Call, catalog: Catalog) -> bool:
         failed = None if self.check is None else self.check(past)
-        return has_failed(past, call, self.names.to_wire(call.name), catalog) if failed is None else failed
+        return has_failed(past, call, self.order.names.to_wire(call.name), catalog) if failed is None else failed
+
+    def _of_search(self, call: Call, past: PastCall, catalog: Catalog) -> Sequence[TransitionRequest]:
+        """Return what a search requested, by its answer: what it opened depended on what it found (SPEC FND-1)."""
+        component = catalog.tools.get(call.name)
+        if component is None or component.control is None or component.control[0] != "find":
+            return ()
+        opened = opened_by_search(past.text)
+        if past.found is not None:
+            found = [catalog.tools.get(self.order.names.from_wire(name)) for name in past.found]
+            opened = tuple(dict.fromkeys(one.group for one in found if one is not None and one.group is not None))
+        known = tuple(path for path in opened if path in catalog.index)
+        return (TransitionRequest(activate=known),) if known else ()
 
 
-def _of_search(call: Call, past: PastCall, catalog: Catalog) -> Sequence[TransitionRequest]:
-    """Return what a search requested, by its answer: what it opened depended on what it found (SPEC FND-1)."""
-    component = catalog.tools.get(call.name)
-    if component is None or component.control is None or component.control[0] != "find":
-        return ()
-    opened = tuple(path for path in opened_by_search(past.text) if path in catalog.index)
-    return (TransitionRequest(activate=opened),) if opened else ()
+def _answers_before(state: Mapping[str, Any]) -> int:
+    count = state.get("answered")
+    return count if isinstance(count, int) else 0

@@ -1,16 +1,28 @@
 """The calls in the messages of a conversation, and their answers, in the shapes of providers (SPEC GRP-6).
 
 The messages may be those of Anthropic's Messages API, of OpenAI's Chat Completions API, or the items of its Responses
-API, as mappings or as the objects of the official packages.
+API; the messages of pydantic-ai or LangChain, or the items of a run of the OpenAI Agents SDK. They may be mappings or
+the objects of the official packages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 from pydantic import BaseModel
+
+from toolfold import Component, ToolResult
+
+STATE = "toolfold"
+"""The key under which the metadata of an answer may have the state after its call, the result of `dump`."""
+
+ToolCall = tuple[str, str, Any]
+"""The identity, the name and the arguments of a call; the name is empty for a tool search."""
+Answered = tuple[ToolCall, ToolResult, Sequence[Component]]
+"""A call, its result, and the tools that the answer announces."""
 
 
 @frozen
@@ -22,14 +34,21 @@ class PastCall:
         arguments: A mapping or JSON text, as it was written.
         text: The texts of the answer, joined by line breaks.
         marked: Whether the message marks the answer as an error; `None` if it has no such mark.
-        found: For a tool search, whether the answer has any tools.
+        found: For a tool search, the names of the tools in the answer.
+        state: The state after the call, where the metadata of the answer has it.
     """
 
     name: str
     arguments: Any
     text: str = ""
     marked: bool | None = None
-    found: bool | None = None
+    found: tuple[str, ...] | None = None
+    state: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+def calls_of(output: Iterable[Any]) -> list[ToolCall]:
+    """Return the calls in what a model wrote."""
+    return [call for part in _parts(output) if (call := _call(part)) is not None]
 
 
 def turns_of(messages: Iterable[Any]) -> list[list[PastCall]]:
@@ -51,9 +70,17 @@ def turns_of(messages: Iterable[Any]) -> list[list[PastCall]]:
             identity, outcome = answer
             if asked := waiting.get(identity):
                 turn, at, name, arguments = asked.pop(0)
-                turn[at] = PastCall(name, arguments, *outcome)
+                turn[at] = evolve(outcome, name=name, arguments=arguments)
             between = True
     return [[turn[place] for place in sorted(turn)] for turn in turns if turn]
+
+
+def referred_to(messages: Iterable[Any]) -> Iterator[str]:
+    """Yield the names of the tools that answers in Anthropic's messages refer to."""
+    for part in _parts(messages):
+        for block in _tables(part.get("content")) if part.get("type") == "tool_result" else ():
+            if block.get("type") == "tool_reference" and isinstance(name := block.get("tool_name"), str):
+                yield name
 
 
 def _call(part: Mapping[str, Any]) -> tuple[str, str, Any] | None:
@@ -65,6 +92,10 @@ def _call(part: Mapping[str, Any]) -> tuple[str, str, Any] | None:
             return identity, name, arguments
         case {"type": "tool_search_call", "call_id": str(identity), "arguments": arguments}:
             return identity, "", arguments
+        case {"part_kind": "tool-call", "tool_call_id": str(identity), "tool_name": str(name), "args": arguments}:
+            return identity, name, {} if arguments is None else arguments
+        case {"type": "tool_call", "id": str(identity), "name": str(name), "args": arguments}:
+            return identity, name, arguments
         case {"id": str(identity), "function": function}:
             match _table(function):
                 case {"name": str(name), "arguments": arguments}:
@@ -75,20 +106,46 @@ def _call(part: Mapping[str, Any]) -> tuple[str, str, Any] | None:
             return None
 
 
-def _answer(part: Mapping[str, Any]) -> tuple[str, tuple[str, bool | None, bool | None]] | None:
-    """Return the identity of a call, and the `text`, `marked` and `found` of its answer."""
+def _answer(part: Mapping[str, Any]) -> tuple[str, PastCall] | None:
+    """Return the identity of a call, and what its answer says of it."""
     match part:
         case {"type": "tool_result", "tool_use_id": str(identity)}:
             marked = part.get("is_error")
-            return identity, (_text(part.get("content")), marked if isinstance(marked, bool) else None, None)
+            return identity, _answered(part.get("content"), marked if isinstance(marked, bool) else None)
         case {"type": "function_call_output", "call_id": str(identity)}:
-            return identity, (_text(part.get("output")), None, None)
+            return identity, _answered(part.get("output"), state=part.get(STATE))
         case {"type": "tool_search_output", "call_id": str(identity)}:
-            return identity, ("", None, bool(part.get("tools")))
+            return identity, _answered(None, found=tuple(_functions(part.get("tools"))))
+        case {"part_kind": "tool-return", "tool_call_id": str(identity)}:
+            failed = part.get("outcome", "success") != "success" or None  # success is what it says by default
+            return identity, _answered(part.get("content"), failed, state=_state(part.get("metadata")))
+        case {"part_kind": "retry-prompt", "tool_call_id": str(identity)}:
+            return identity, _answered(part.get("content"), failed=True)
+        case {"type": "tool", "tool_call_id": str(identity)}:
+            failed = part.get("status") == "error" or None
+            return identity, _answered(part.get("content"), failed, state=_state(part.get("artifact")))
         case {"role": "tool", "tool_call_id": str(identity)}:
-            return identity, (_text(part.get("content")), None, None)
+            return identity, _answered(part.get("content"))
         case _:
             return None
+
+
+def _answered(
+    content: Any, failed: bool | None = None, found: tuple[str, ...] | None = None, state: Any = None
+) -> PastCall:
+    return PastCall("", None, _text(content), failed, found, _table(state))
+
+
+def _state(metadata: Any) -> Any:
+    return (_table(metadata) or {}).get(STATE)
+
+
+def _functions(tools: Any) -> Iterator[str]:
+    """Yield the names of functions, those in namespaces included."""
+    for tool in _tables(tools):
+        for function in _tables(tool.get("tools")) if tool.get("type") == "namespace" else (tool,):
+            if isinstance(name := function.get("name"), str):
+                yield name
 
 
 def _text(content: Any) -> str:
@@ -101,13 +158,17 @@ def _text(content: Any) -> str:
 def _parts(messages: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
     """Yield messages, and the blocks and calls within them, in order."""
     for message in _tables(list(messages)):
+        if (item := _table(message.get("raw_item"))) is not None:  # an item of a run, with data that is not sent
+            yield {**item, STATE: _state(message.get("custom_data"))}
+            continue
         yield message
-        for key in ("content", "tool_calls"):
+        # LangChain has a call of Anthropic's model in both
+        for key in ("parts", "tool_calls" if message.get("tool_calls") else "content"):
             yield from _tables(message.get(key))
 
 
 def _tables(values: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the values of a list that are mappings or models."""
+    """Yield the values of a list that are mappings or objects of a package."""
     for value in cast("Iterable[Any]", values) if isinstance(values, list | tuple) else ():
         if (found := _table(value)) is not None:
             yield found
@@ -115,5 +176,8 @@ def _tables(values: Any) -> Iterator[Mapping[str, Any]]:
 
 def _table(value: Any) -> Mapping[str, Any] | None:
     # only the object itself: its contents come from a model and may be nested without limit
-    found: Any = dict(value) if isinstance(value, BaseModel) else value
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TypedDict
+from collections.abc import Container, Mapping
+from typing import Self, TypedDict
+
+from attrs import frozen
 
 from toolfold import Catalog, ConfigError, ToolNotFound, WireNames
+
+from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 
 log = logging.getLogger("toolfold.inprocess")
 
@@ -17,18 +22,39 @@ class NameOptions(TypedDict, total=False):
     max_length: int
 
 
+@frozen(eq=False)
+class _Names:
+    """The wire names of a catalog: of the tools that have one, and why the others have none."""
+
+    names: WireNames
+    known: frozenset[str]
+    refused: Mapping[str, str]
+
+    @classmethod
+    def of(cls, catalog: Catalog, separator: str, max_length: int, first: Container[str] = ()) -> Self:
+        """Return them; where two names would be one on the wire, `first` take precedence."""
+        names, known, refused = WireNames(separator, max_length), set[str](), dict[str, str]()
+        for name in sorted(catalog.tools, key=lambda name: name not in first):
+            try:
+                names.admit(name)
+            except ConfigError as error:
+                refused[name] = str(error)
+            else:
+                known.add(name)
+        return cls(names, frozenset(known), refused)
+
+
 class WireNameCodec:
     """Converts the names of the newest catalog that it was given into wire names and back.
 
     Its arguments are those of `WireNames`.
     """
 
-    def __init__(self, separator: str, max_length: int) -> None:
+    def __init__(self, separator: str = WIRE_SEPARATOR, max_length: int = WIRE_LENGTH) -> None:
         self.separator = separator
         self.max_length = max_length
         self._catalog: Catalog | None = None
-        self._known = frozenset[str]()
-        self._names = WireNames(separator, max_length)
+        self._found = _Names(WireNames(separator, max_length), frozenset(), {})
 
     def update(self, catalog: Catalog, *, strict: bool = False) -> None:
         """Use the names of a catalog from now on.
@@ -38,29 +64,34 @@ class WireNameCodec:
         """
         if catalog is self._catalog:
             return
-        names, known = WireNames(self.separator, self.max_length), set[str]()
-        for name in sorted(catalog.tools, key=lambda name: name not in self._known):
-            try:
-                names.admit(name)
-            except ConfigError as error:
-                if strict:
-                    raise
-                log.error("%s is left out: %s", name, error)
-            else:
-                known.add(name)
-        self._catalog, self._names, self._known = catalog, names, frozenset(known)
+        found = self._shared(catalog)
+        if found.refused and self._found.known:
+            found = _Names.of(catalog, self.separator, self.max_length, self._found.known)
+        for name, reason in found.refused.items():
+            if strict:
+                raise ConfigError(reason)
+            log.error("%s is left out: %s", name, reason)
+        self._catalog, self._found = catalog, found
+
+    def _shared(self, catalog: Catalog) -> _Names:
+        """Return the names that all conversations with a catalog have in common, so that each needs no table of all."""
+        key = (WireNameCodec, self.separator, self.max_length)
+        found: _Names | None = catalog.memo.get(key)
+        if found is None:
+            found = catalog.memo[key] = _Names.of(catalog, self.separator, self.max_length)
+        return found
 
     def has_name(self, name: str) -> bool:
         """Return whether a tool has a wire name."""
-        return name in self._known
+        return name in self._found.known
 
     def to_wire(self, name: str) -> str:
         """Return a tool's name as the model knows it."""
-        return self._names.to_wire(name)
+        return self._found.names.to_wire(name)
 
     def from_wire(self, name: str) -> str:
         """Return the catalog's name for a wire name; any other name comes back unchanged."""
         try:
-            return self._names.from_wire(name)
+            return self._found.names.from_wire(name)
         except ToolNotFound:
             return name

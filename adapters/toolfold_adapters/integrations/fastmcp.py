@@ -12,20 +12,24 @@ from typing import Any, TypeVar, Unpack
 from toolfold import ConfigError, ToolSet
 from toolfold.spi import extras_named
 
+from .frameworks import require
+
 with extras_named():
     import fastmcp  # pyright: ignore[reportMissingImports]
 
+    _fastmcp: Any = fastmcp
+    require("FastMCP", _fastmcp.__version__, "4.1", "fastmcp")
+    import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
+
     from ..mcp.existing import GroupedOptions, at_once, grouped_server
+    from ..mcp.grouped import GroupedServer
     from ..mcp.grouping import By, in_group
-    from ..mcp.passing import Definition, dumped
+    from ..mcp.meta import MOUNTED_META
+    from ..mcp.passing import Definition, dumped, is_asked_by_another
 
-__all__ = ["SUPPORTED", "group_server", "in_group"]
-
-SUPPORTED = 4
-"""The major version of FastMCP that this module is for."""
+__all__ = ["group_server", "in_group"]
 
 S = TypeVar("S")
-_fastmcp: Any = fastmcp
 
 
 def group_server(
@@ -35,7 +39,8 @@ def group_server(
 
     Its middleware, authentication, lifespan, context injection, prompts, resources, mounted servers and background
     tasks work as before; definitions and results are its own. Tools in no group stay in view. Group the server that
-    runs, not one that is mounted in it: its tools can be grouped like the others, by the names that they have there.
+    runs: tools of servers that are mounted in it are grouped like the others, by the names that they have there. If a
+    mounted server was grouped itself, its groups count for tools that would stay in view otherwise.
 
     Args:
         server: The server.
@@ -47,11 +52,9 @@ def group_server(
             where a transform of FastMCP has brought one of that name.
 
     Raises:
-        ConfigError: It is no FastMCP server, is one of another version, or has groups already; or its tools can't be
-            grouped so. Those of providers other than its own are grouped when they are first listed; what is wrong
-            with them is logged.
+        ConfigError: It is no FastMCP server, or has groups already; or its tools can't be grouped so. Those of
+            providers other than its own are grouped when they are first listed; what is wrong with them is logged.
     """
-    check_version(_fastmcp.__version__)
     given: Any = server
     if not isinstance(given, _fastmcp.FastMCP):
         raise ConfigError(
@@ -65,16 +68,22 @@ def group_server(
     own = given.local_provider
     made.check(_definitions(at_once(own.list_tools())), complete=all(one is own for one in given.providers))
     made.install()
+    given.add_transform(_Mounted(made))
     return server
 
 
-def check_version(version: str) -> None:
-    """Raise `ConfigError` unless it is a version of FastMCP that this module is for."""
-    if version.partition(".")[0] != str(SUPPORTED):
-        raise ConfigError(
-            f"FastMCP {version} is installed, and groups work with FastMCP {SUPPORTED}: "
-            f'pip install "fastmcp>={SUPPORTED}.1,<{SUPPORTED + 1}"'
-        )
+class _Mounted(_fastmcp.server.transforms.Transform):  # type: ignore[misc]
+    """Adds the groups of a server's tools to them, for a server that it is mounted in."""
+
+    def __init__(self, groups: GroupedServer) -> None:
+        self._groups = groups
+
+    async def list_tools(self, tools: Sequence[Any]) -> list[Any]:
+        return [self._placed(tool) for tool in tools] if is_asked_by_another(self._groups) else list(tools)
+
+    def _placed(self, tool: Any) -> Any:
+        paths = self._groups.paths(dumped(tool.to_mcp_tool(name=tool.name)))
+        return tool.model_copy(update={"meta": {**(tool.meta or {}), MOUNTED_META: list(paths)}}) if paths else tool
 
 
 def _definitions(tools: Sequence[Any]) -> list[Definition]:

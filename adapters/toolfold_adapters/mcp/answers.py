@@ -15,13 +15,11 @@ from attrs import evolve, frozen
 from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
 from toolfold.spi import ERROR_META, NAMELESS, Described, Kind, describe, names_alone
 
-from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
+from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
 from .meta import CHANGE_META, DISCARDED_META, HANDLE, HANDLE_META
 from .render import Renderer
 
 AnswerForm = Literal["auto", "definitions", "names"]
-LEAST_TOKENS = 1_200
-"""The smallest budget: it has room for the longest handle that is accepted, and for the sentence about it."""
 
 
 @frozen(kw_only=True)
@@ -31,20 +29,26 @@ class AnswerOptions:
     Args:
         form: `"definitions"`, `"names"`, or `"auto"`: definitions, except in a session whose client lists again when
             its list has changed.
-        tokens: The greatest length of an answer, in tokens as `approximate_tokens` counts them.
+        tokens: The greatest length of an answer, in tokens as `approximate_tokens` counts them, or a function that
+            returns it, for each answer.
 
     Raises:
         ConfigError: There is no such form, or the budget is too small.
     """
 
     form: AnswerForm = "auto"
-    tokens: int = ANSWER_TOKENS
+    tokens: int | Callable[[], int] = ANSWER_TOKENS
+
+    @property
+    def room(self) -> int:
+        """The greatest length of an answer now, in characters."""
+        return (self.tokens() if callable(self.tokens) else self.tokens) * CHARACTERS_PER_TOKEN
 
     def __attrs_post_init__(self) -> None:
         if self.form not in get_args(AnswerForm):
             raise ConfigError(f'answers must be "auto", "definitions" or "names", not {self.form!r}.')
-        if self.tokens < LEAST_TOKENS:
-            raise ConfigError(f"answer_tokens must be at least {LEAST_TOKENS}, not {self.tokens}.")
+        if not callable(self.tokens) and self.tokens < LEAST_ANSWER_TOKENS:
+            raise ConfigError(f"answer_tokens must be at least {LEAST_ANSWER_TOKENS}, not {self.tokens}.")
 
 
 class ListingHistory:
@@ -82,7 +86,7 @@ class Answers:
     def __init__(self, renderer: Renderer, options: AnswerOptions) -> None:
         self._renderer = renderer
         self._form = options.form
-        self._room = options.tokens * CHARACTERS_PER_TOKEN
+        self._options = options
         self._known: WeakKeyDictionary[Component, Described | None] = WeakKeyDictionary()
 
     def for_call(
@@ -123,7 +127,9 @@ class Answers:
         ranked = result.about.ranked
         tools = self._described(result.about.tools, ranked=ranked)
         short = self._form == "names" or (relists and self._form == "auto")
-        text = self._text(result.about.text, tools, guide, short=short and not ranked)
+        text = self._text(
+            result.about.text, tools, guide, names_alone if short and not ranked else result.about.describe
+        )
         shown = [tool.name for tool in tools]
         callable_now = [name for name in result.structured["tools"] if name in shown] if ranked else shown
         change = {**result.structured, "tools": callable_now, **({"found": shown} if ranked else {})}
@@ -134,9 +140,11 @@ class Answers:
     def with_new_tools(self, result: ToolResult, new: Iterable[Component], handle: str, guide: str) -> ToolResult:
         """Return the answer of any other tool, with a text on the tools it made available (SPEC DEL-2, CALL-5)."""
         tools = self._described(new)
-        short = self._form == "names"
         text = self._text(
-            lambda described: f"You can now call:\n{described}" if described else _MORE, tools, guide, short=short
+            lambda described: f"You can now call:\n{described}" if described else _MORE,
+            tools,
+            guide,
+            names_alone if self._form == "names" else describe,
         )
         content = [*result.content, {"type": "text", "text": text}]
         return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
@@ -147,14 +155,14 @@ class Answers:
             return result
         for tool in self._described(result.about.tools):
             text = result.about.text(tool.schema)
-            return result if len(text) > self._room else _of_text(result, text)
+            return result if len(text) > self._options.room else _of_text(result, text)
         return result
 
     def _refused(self, result: ToolResult) -> ToolResult:
         """Return a refusal of a control tool, with its structured content in `_meta` as in all its answers."""
         meta: Mapping[str, Any] = result.meta or {}
         about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
-        return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
+        return _of_text(result, _cut(result.text, self._options.room), {ERROR_META: about} if about else {})
 
     def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[Described]:
         """Return the tools that can be listed to clients of this delivery, as ranked or in list order."""
@@ -167,11 +175,16 @@ class Answers:
                 found.append(described)
         return found if ranked else sorted(found, key=lambda described: described.name)
 
-    def _text(self, text: Callable[[str], str], tools: Sequence[Described], guide: str, *, short: bool = False) -> str:
+    def _text(
+        self,
+        text: Callable[[str], str],
+        tools: Sequence[Described],
+        guide: str,
+        describe_tools: Callable[[Sequence[Described], int], str],
+    ) -> str:
         """Return a text about tools, within the budget."""
-        describe_tools = names_alone if short else describe
         end = f"\n{guide}" if guide else ""
-        room = self._room - len(end)
+        room = self._options.room - len(end)
         described = describe_tools(tools, room - len(text("."))) if tools else ""
         whole = text(described)
         if described not in whole:  # an author's text may omit the tools, but nothing else names them
@@ -179,7 +192,7 @@ class Answers:
         if tools and len(whole) > room:
             described = describe_tools(tools, 0)
             whole = f"{_cut(text('…'), room - len(described) - 1)}\n{described}"
-        return _cut(f"{_cut(whole, room)}{end}", self._room)
+        return _cut(f"{_cut(whole, room)}{end}", self._options.room)
 
 
 class SessionAnswers(Answers):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from mcp.server import MCPServer, Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
 
 from ..sdk import low_level_of
+from .auth import Authentication
 from .http import MAX_REQUEST_BYTES, HttpApp, guarded_app
+from .limits import Limits
+from .operator import OperatorPage, check_operator_page
+from .options import ServerOptions
 from .server import build_server
 
 Existing = Server[Any] | MCPServer[Any]
@@ -28,7 +33,10 @@ def http_app(
     allowed_hosts: Iterable[str] = (),
     allowed_origins: Iterable[str] = (),
     max_request_bytes: int = MAX_REQUEST_BYTES,
-    **options: Any,
+    auth: Authentication | None = None,
+    live: ASGIApp | None = None,
+    limits: Limits | None = None,
+    **options: Unpack[ServerOptions],
 ) -> HttpApp:
     """Return an ASGI application that serves MCP over streamable HTTP, to be run or mounted (SPEC DEL-10, INT-1).
 
@@ -42,24 +50,32 @@ def http_app(
         allowed_hosts: `Host` headers to accept, as `name`, `name:port` or `name:*`; needed if `host` is not loopback.
         allowed_origins: `Origin` headers to accept, likewise with a scheme.
         max_request_bytes: The size of a body above which a request is refused with status 413.
-        options: The options of `build_server`, for a tool set.
+        auth: Who may call it; everybody who reaches it unless given.
+        live: The operator's page, `toolfold_diagrams.live(tools)`, to be served at /live: on loopback, or for the
+            operators that `auth` names.
+        limits: The limits in all and per caller (SPEC SAF-4), for a tool set.
+        options: The other options of `build_server`, for a tool set.
 
     Raises:
         ConfigError: A name is not that of a host or an origin, the path does not start with `/`, or `host` is not
-            loopback and no host names are given; or options are given for a server that is made already.
+            loopback and no host names are given; options are given for a server that is made already; or the live page
+            would not be the operator's alone.
     """
-    server = as_server(served, options)
+    if live is not None:
+        check_operator_page(host, path, auth)
+    server = as_server(served, {**options, **({} if limits is None else {"limits": limits})})
     return guarded_app(
-        partial(_application, server, host),
+        partial(_application, server, host, auth),
         host=host,
         path=path,
         allowed_hosts=allowed_hosts,
         allowed_origins=allowed_origins,
         max_request_bytes=max_request_bytes,
+        **({} if live is None else {"beside": partial(OperatorPage, page=live, auth=auth)}),
     )
 
 
-def as_server(served: Any, options: dict[str, Any]) -> Any:
+def as_server(served: Any, options: Mapping[str, Any]) -> Any:
     """Return the server of a tool set, or a server unchanged; raises `ConfigError` for options of a server."""
     if isinstance(served, ToolSet):
         return build_server(served, **options)
@@ -89,15 +105,18 @@ async def run_stdio(server: Any) -> None:
         await low.run(read, write, low.create_initialization_options())
 
 
-def _application(server: Any, host: str, path: str, max_request_bytes: int) -> Starlette:
+def _application(server: Any, host: str, auth: Authentication | None, path: str, max_request_bytes: int) -> Starlette:
     """Return the application of a server; hosts and origins are checked in front of it, exactly."""
     if is_fastmcp(server):
+        if auth is not None:
+            raise ConfigError("A server of FastMCP authenticates its callers itself: FastMCP(auth=...).")
         app: Starlette = server.http_app(path=path, host_origin_protection=False)
         return app
     made: Starlette = server.streamable_http_app(
         streamable_http_path=path,
         host=host,
         max_request_body_size=max_request_bytes,
+        **({} if auth is None else {"auth": auth.settings, "token_verifier": auth.verifier}),
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return made

@@ -14,8 +14,8 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import frozen
 
-from toolfold import ConfigError, Profile, Session, ToolSet, WireNames
-from toolfold.spi import Event, ListsAnnounced, SessionPool, Tally
+from toolfold import ConfigError, Profile, Session, Store, ToolSet, WireNames
+from toolfold.spi import Event, Limit, ListsAnnounced, SessionKind, SessionPool, StoredSessions, Tally, background
 
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions, SessionAnswers
@@ -26,16 +26,20 @@ from .instructions import instructions_for
 from .legacy import ConnectionSessions
 from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
-from .notify import background
 from .principal import PrincipalSessions
 from .proxy import CallToolProxy, reserve_names, with_handle
 from .render import Adjust, CacheScope, Renderer
-from .selection import Selection
+from .selection import DefaultSelection
 from .sessions import SessionDelivery
+from .shared import Opener, SharedSessions, in_memory
+from .stored_connections import StoredConnections
+from .stored_handles import HandlesInMemory, HandlesInStore
 from .subscriptions import Subscriptions
 
 log = logging.getLogger("toolfold.mcp")
 
+LEGACY_LIFETIME = 24 * 3600.0
+"""Seconds for which a legacy session is kept in a store without a request: its client may come back tomorrow."""
 ENDING_SECONDS = 10
 """How long a server waits at its end for the hooks that tear down its sessions."""
 
@@ -74,7 +78,8 @@ class DeliverySettings:
     limits: Limits = DEFAULTS
     handles: Handles = "auto"
     answers: AnswerForm = "auto"
-    answer_tokens: int = ANSWER_TOKENS
+    answer_tokens: int | Callable[[], int] = ANSWER_TOKENS
+    store: Store | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.delivery not in get_args(Delivery):
@@ -97,9 +102,12 @@ class Service:
         settings: How it is delivered.
         make_renderer: Makes what puts definitions and results on the wire.
         tasks_of: Returns the task group of a running server, given the context of a request to it.
+        resumes: Whether the server resumes legacy sessions from a store, if there is one.
 
     Attributes:
         handlers: Answer the requests; their `server` is to be set.
+        on_announced: Is called when lists have changed for everybody, while the server runs.
+        connections: The legacy sessions that are in a store, if there is one.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -113,6 +121,8 @@ class Service:
         settings: DeliverySettings,
         make_renderer: MakeRenderer = Renderer,
         tasks_of: TasksOf = lambda ctx: ctx.lifespan_context,
+        *,
+        resumes: bool = True,
     ) -> None:
         self._tools = tools
         self._wire = wire
@@ -120,10 +130,15 @@ class Service:
         self._tasks_of = tasks_of
         self._make_renderer = make_renderer
         self._options = AnswerOptions(form=settings.answers, tokens=settings.answer_tokens)
-        self._default = Selection(tools.profile(settings.profile), settings.active, by_request=settings.selection)
-        self._default.start(tools)
+        self._default = DefaultSelection(tools, settings.profile, settings.active, by_request=settings.selection)
+        self._default.now().start(tools)
         limits, by_principal = settings.limits, settings.delivery == "principal"
+        self.on_announced: Callable[[], None] = lambda: None
         self._stored = tools.pool.part("stored sessions", limits.handles, settings.handle_lifetime, time.monotonic)
+        self._shared = self._in_store("shared", "shared sessions", limits.handles)
+        self._handles = self._in_store("handle", "stored sessions", limits.handles)
+        sessions = self._in_store("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if resumes else None
+        self.connections = None if sessions is None else StoredConnections(tools, self._default, sessions, tasks_of)
         self._subscriptions = Subscriptions(by_caller=by_principal)
         self.handlers = RequestHandlers(
             legacy=self._legacy(),
@@ -138,12 +153,25 @@ class Service:
         used = settings.delivery == "auto" or settings.legacy_call_tool
         reserve_names(tools, wire, settings.call_tool if used else None)
 
+    def _in_store(self, name: str, what: str, limit: Limit, lifetime: float | None = None) -> StoredSessions | None:
+        """Return the stored sessions of a kind, if there is a store."""
+        settings = self._settings
+        if settings.store is None:
+            return None
+        kind = SessionKind(name, what, limit, lifetime or settings.handle_lifetime)
+        return StoredSessions(self._tools, settings.store, kind, self._shared if name == "handle" else None)
+
+    def _opener(self, *, own: bool) -> Opener:
+        if self._shared is not None:
+            return self._shared.get_or_create
+        return in_memory(self._tools, self._stored, own=own)
+
     def _legacy(self) -> SessionDelivery:
         renderer = self._make_renderer(self._wire, modern=False)
         name = self._settings.call_tool_for(modern=False)
         tally = Tally("sessions", self._settings.limits.sessions)
         return SessionDelivery(
-            ConnectionSessions(self._tools, self._default, tally, self._tasks_of),
+            ConnectionSessions(self._tools, self._default, tally, self._tasks_of, self.connections),
             renderer,
             SessionAnswers(renderer, self._options, self._wire),
             None if name is None else CallToolProxy(name, with_handle=False),
@@ -151,19 +179,22 @@ class Service:
 
     def _by_principal(self) -> SessionDelivery:
         renderer = self._make_renderer(self._wire, modern=True, cache_scope="private")
-        principals = PrincipalSessions(self._tools, self._default, self._stored, self._subscriptions)
+        principals = PrincipalSessions(self._tools, self._default, self._opener(own=True), self._subscriptions)
+        self._subscriptions.before_listening = principals.follow
         return SessionDelivery(principals, renderer, SessionAnswers(renderer, self._options, self._wire))
 
     def _by_handle(self) -> HandleDelivery:
         settings = self._settings
-        keys = signing_keys(settings.handle_key, os.environ)
+        signs = settings.handles == "auto" and not self._tools.catalog.has_hooks
+        keys = signing_keys(settings.handle_key, os.environ, outliving=signs and settings.store is not None)
         return HandleDelivery(
             self._tools,
             self._wire,
             self._default,
             SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time),
             settings.handles,
-            self._stored,
+            HandlesInMemory(self._tools, self._stored) if self._handles is None else HandlesInStore(self._handles),
+            SharedSessions(self._tools, self._opener(own=False)),
             CallToolProxy(settings.call_tool, with_handle=True),
             self._make_renderer(self._wire, modern=True, adjust=with_handle),
             self._options,
@@ -172,7 +203,7 @@ class Service:
 
     def instructions(self, given: str | None, *, modern: bool) -> str:
         """Return the instructions for clients of an era: those given, and how groups are opened."""
-        catalog = self._tools.catalog_under(self._default.profile)
+        catalog = self._tools.catalog_under(self._default.now().profile)
         return instructions_for(given, catalog, self._wire, self._settings.call_tool_for(modern=modern), modern=modern)
 
     @asynccontextmanager
@@ -184,11 +215,15 @@ class Service:
             def announce(event: Event) -> None:
                 # in memory, each client runs the server
                 if isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks:
+                    self.on_announced()
                     subscriptions.announce(event.kinds)
 
             stop = self._tools.observe(announce)
             for pool in (self._tools.pool, self._stored):
                 tasks.start_soon(_end_idle_sessions, pool, tasks)
+            stored = [one for one in (self._shared, self._handles) if one is not None]
+            for sessions in stored if self.connections is None else [*stored, self.connections.sessions]:
+                sessions.start(tasks)
             subscriptions.running.append(tasks)
             try:
                 yield tasks

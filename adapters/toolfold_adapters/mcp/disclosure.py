@@ -39,7 +39,7 @@ from toolfold import (
 from toolfold.spi import KINDS, Kind, ancestors, listed, matching, page_of, quoted, selectable_groups
 
 from .render import LISTS, Renderer
-from .selection import SELECTION_FAILURES, Selection, refusal_text, selection_of
+from .selection import SELECTION_FAILURES, DefaultSelection, refusal_text, selection_of
 
 EXTENSION = "io.modelcontextprotocol/groups"
 SETTINGS = {"listChanged": False}
@@ -91,7 +91,7 @@ class Disclosure:
         default: The initial state that the server was built with.
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, default: Selection) -> None:
+    def __init__(self, tools: ToolSet, wire: WireNames, default: DefaultSelection) -> None:
         self._tools = tools
         self._wire = wire
         self._default = default
@@ -101,7 +101,9 @@ class Disclosure:
         """Return a page of what is in no group."""
         catalog = self._start(ctx).catalog.ungrouped
         view = self._tools.view_of(Snapshot.of(catalog))
-        return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size, to_wire=self._wire.to_wire), kind)
+        page = page_of(view, kind, cursor, self._tools.page_size, to_wire=self._wire.to_wire)
+        self._tools.observers.listed("", kind, page.items)
+        return self._renderer.page(page, kind)
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; `group` returns those inside others."""

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast
 from mcp import Client
 from mcp.server import MCPServer, Server
 
-from toolfold import ConfigError, Profile, ToolSet
+from toolfold import ConfigError, Profile, Store, ToolSet
 
 from ..sdk import low_level_of
 from .answers import AnswerForm
@@ -18,13 +18,18 @@ from .grouped import GroupedServer, grouped
 from .grouping import By, Grouping
 from .handles import Handles, Stale
 from .limits import Limits
-from .passing import Definition, dumped
+from .passing import Definition, asking, dumped
 
 T = TypeVar("T")
 
 
 class GroupedOptions(TypedDict, total=False):
-    """How the groups of an existing server are delivered; see `build_server`."""
+    """How the groups of an existing server are delivered; see `build_server`.
+
+    With a `store`, legacy sessions of a server of the MCP SDK are resumed by other processes, too. A server that has
+    state of its own for each connection, which a store can't have, is left its sessions: one that lets clients
+    subscribe to resources or set a level of logging. So is one of FastMCP, whose session manager is out of reach.
+    """
 
     profile: str | Profile | None
     active: Iterable[str]
@@ -38,6 +43,7 @@ class GroupedOptions(TypedDict, total=False):
     handles: Handles
     answers: AnswerForm
     answer_tokens: int
+    store: Store | None
 
 
 S = TypeVar("S", bound=Server[Any] | MCPServer[Any])
@@ -77,7 +83,10 @@ def group_server(
 def grouped_server(server: Server[Any], by: By | None, tools: ToolSet | None, options: GroupedOptions) -> GroupedServer:
     """Return a low-level server with groups that are still to be installed; raises as `group_server`."""
     tools = tools or ToolSet(server.name, control="open_group", on_hidden="hint")
-    return GroupedServer(server, tools, Grouping(by), DeliverySettings(disclosure=False, **options))
+    stateful = is_fastmcp(server) or any(map(server.get_request_handler, ("resources/subscribe", "logging/setLevel")))
+    return GroupedServer(
+        server, tools, Grouping(by), DeliverySettings(disclosure=False, **options), resumes=not stateful
+    )
 
 
 def groups_of(server: object) -> GroupedServer | None:
@@ -92,7 +101,9 @@ async def definitions_of(server: Any) -> list[Definition]:
     A low-level server lists them to its clients only, so it is run for one; with groups, it lists what is in view.
     """
     if is_fastmcp(server):
-        return [dumped(tool.to_mcp_tool(name=tool.name)) for tool in await server.list_tools(run_middleware=False)]
+        with asking(groups_of(server) or server):
+            tools = await server.list_tools(run_middleware=False)
+        return [dumped(tool.to_mcp_tool(name=tool.name)) for tool in tools]
     if isinstance(server, MCPServer):
         return await _definitions(server)  # pyright: ignore[reportUnknownArgumentType]
     found: list[Definition] = []

@@ -35,9 +35,22 @@ from toolfold import (
 )
 from toolfold.spi import ancestors, table
 
+from ..sdk import when_http_is_served
 from .deliveries import DeliverySettings, Service
 from .grouping import Grouping
-from .passing import Definition, Offer, OwnNames, Passed, PassingRenderer, dumped, offer_of, offering
+from .http_sessions import guard_sessions
+from .passing import (
+    Definition,
+    Offer,
+    OwnNames,
+    Passed,
+    PassingRenderer,
+    asking,
+    dumped,
+    offer_of,
+    offering,
+    without_mounted_groups,
+)
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -66,6 +79,7 @@ class GroupedServer:
         tools: The tool set that its tools are registered in.
         grouping: Says which groups they belong to.
         settings: How they are delivered.
+        resumes: Whether its legacy sessions are resumed from a store, if there is one.
 
     Raises:
         ConfigError: The server has no tools, or groups already; or a setting is wrong.
@@ -77,6 +91,8 @@ class GroupedServer:
         tools: ToolSet,
         grouping: Grouping,
         settings: DeliverySettings,
+        *,
+        resumes: bool,
     ) -> None:
         self.tools = tools
         self._server = server
@@ -100,7 +116,10 @@ class GroupedServer:
             raise ConfigError(f"The server {server.name!r} pages its own list: leave page_size out of the ToolSet.")
         self._listed, self._called = listed, called
         make_renderer = cast("Any", partial(PassingRenderer, self._names.own))
-        self._service = Service(tools, self._names, settings, make_renderer, lambda _: cast("TaskGroup", self._tasks))
+        self._service = Service(
+            tools, self._names, settings, make_renderer, lambda _: cast("TaskGroup", self._tasks), resumes=resumes
+        )
+        self._limit = settings.limits.sessions
         self._service.handlers.server = server
 
     def install(self) -> None:
@@ -122,6 +141,10 @@ class GroupedServer:
         server.add_request_handler("tools/list", self._listed.params_type, self.list_tools)
         server.add_request_handler("tools/call", self._called.params_type, self.call_tool)
         server.middleware.append(self._introduce)
+        if (stored := self._service.connections) is not None:
+            stored.server = server
+            server.middleware.append(stored.remember)
+            when_http_is_served(server, partial(guard_sessions, server, self._limit, stored))
         _grouped[server] = self
 
     # -- what the server has ------------------------------------------------------------------------------------------
@@ -159,7 +182,7 @@ class GroupedServer:
                 self._warn(f"The tool {definition['name']!r} is left out: {error}")
 
     def _register(self, definitions: Sequence[Definition]) -> None:
-        placed = {str(definition["name"]): self._paths(definition) for definition in definitions}
+        placed = {str(definition["name"]): self.paths(definition) for definition in definitions}
         for path in sorted({path for paths in placed.values() for path in paths}):
             self._add_group(path)
         for definition in definitions:
@@ -198,7 +221,8 @@ class GroupedServer:
             "check_arguments": False,
         }
         try:
-            self.tools.register(registered, self._passing(name), **place, **_described(definition))
+            described = _described(without_mounted_groups(definition))
+            self.tools.register(registered, self._passing(name), **place, **described)
         except InvalidDefinition:  # it is the server's own, and shown in lists as the server has it
             self.tools.register(registered, self._passing(name), **place, input_schema={"type": "object"})
 
@@ -276,7 +300,8 @@ class GroupedServer:
     async def _page(self, ctx: RequestContext, asked: dict[str, Any]) -> Offer:
         """Return what the server itself lists to the caller of a request, one page."""
         params = self._listed.params_type.model_validate(asked, by_name=False)
-        result = await self._listed.handler(replace(ctx, method="tools/list", params=asked), params)
+        with asking(self):
+            result = await self._listed.handler(replace(ctx, method="tools/list", params=asked), params)
         return offer_of(result, self._server.cache_hints.get("tools/list"), first=asked.get("cursor") is None)
 
     def _take_note(self, offer: Offer) -> None:
@@ -287,9 +312,9 @@ class GroupedServer:
         self._register_each([one for name, one in offer.definitions.items() if self._is_new(name, one)])
 
     def _is_new(self, name: str, definition: Definition) -> bool:
-        return self._placed.get(name) != self._paths(definition)
+        return self._placed.get(name) != self.paths(definition)
 
-    def _paths(self, definition: Definition) -> tuple[str, ...]:
+    def paths(self, definition: Definition) -> tuple[str, ...]:
         """Return the groups of a tool; one that can't be grouped as asked stays in view, and is reported once."""
         try:
             return self._grouping.paths(definition)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from toolfold import ConfigError, InvalidName
 from toolfold.spi import check_segment, enumerated, quoted, table
 
-from .meta import GROUP_META
+from .meta import GROUP_META, MOUNTED_META
 
 By = Literal["tags"] | Mapping[str, str | Iterable[str]]
 """`"tags"`, or a mapping of groups, by path, to the names of their tools or patterns of them."""
@@ -34,8 +34,9 @@ def in_group(path: str, meta: Mapping[str, Any] | None = None) -> dict[str, Any]
 class Grouping:
     """Says which groups a tool belongs to, by its definition.
 
-    A tool's own mark comes first (see `in_group`). A tool with several tags is in the group of each of them. Of
-    patterns, the first that matches a name gets it; `*`, `?` and `[…]` are wild, and upper and lower case differ.
+    A tool's own mark comes first (see `in_group`), then `by`, then its groups in a mounted server that it comes from.
+    A tool with several tags is in the group of each of them. Of patterns, the first that matches a name gets it; `*`,
+    `?` and `[…]` are wild, and upper and lower case differ.
 
     Args:
         by: How tools are grouped; `None` for marks alone, and an empty mapping for marks, should there be any.
@@ -53,7 +54,8 @@ class Grouping:
             raise ConfigError(f'by can\'t be {quoted(repr(by))}: say "tags", or {_REMEDY}.')
         for path, patterns in (given or {}).items():
             check_path(path, "by")
-            self.patterns[path] = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+            several = not isinstance(patterns, str) and isinstance(patterns, Iterable)
+            self.patterns[path] = tuple(cast("Iterable[str]", patterns if several else (patterns,)))
             if wrong := [one for one in self.patterns[path] if not is_name(one)]:
                 raise ConfigError(f"by has the pattern {wrong[0]!r} for the group {path!r}; a pattern is a text.")
 
@@ -67,9 +69,12 @@ class Grouping:
         marked: Any = meta.get(GROUP_META)
         if marked is not None:
             return (check_path(marked, f"the mark of the tool {name!r}"),)
+        return self._asked_for(name, meta) or tuple(meta.get(MOUNTED_META, ()))
+
+    def _asked_for(self, name: str, meta: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the groups of a tool that has no mark of its own, as `by` says."""
         if self.by_tags:
-            tags = tags_of(meta)
-            return tuple(check_path(tag, f"the tags of the tool {name!r}") for tag in tags)
+            return tuple(check_path(tag, f"the tags of the tool {name!r}") for tag in tags_of(meta))
         return next(((path,) for path, globs in self.patterns.items() if _match(name, globs)), ())
 
     def problems(self, server: str, definitions: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -103,8 +108,8 @@ class Grouping:
 
 
 def marked(definition: Mapping[str, Any]) -> bool:
-    """Return whether a tool is marked with `in_group`."""
-    return GROUP_META in (table(definition.get("_meta")) or {})
+    """Return whether a tool is marked with `in_group`, or has groups in a mounted server."""
+    return not {GROUP_META, MOUNTED_META}.isdisjoint(table(definition.get("_meta")) or {})
 
 
 def tags_of(meta: Mapping[str, Any]) -> list[str]:

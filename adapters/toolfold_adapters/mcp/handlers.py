@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
 import mcp_types as types
@@ -61,6 +61,13 @@ class RequestHandlers:
         """Return a context manager that yields the session of a request."""
         delivery = self.modern if _is_modern(ctx) else self.legacy
         return delivery.session(self.server, ctx)
+
+    @asynccontextmanager
+    async def request(self, ctx: Context) -> AsyncGenerator[Session]:
+        """Yield the session of a request that the caller of this answers, within the limits of who asked."""
+        with self.answering(ctx, ctx.method):
+            async with self.session(ctx) as session:
+                yield session
 
     @contextmanager
     def answering(self, ctx: Context, asked: str) -> Generator[None]:

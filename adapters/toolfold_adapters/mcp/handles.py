@@ -13,14 +13,13 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 from attrs import frozen
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
-from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot
-from toolfold.spi import Caller, SessionPool, StatePacker
+from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Snapshot
+from toolfold.spi import StatePacker
 
 Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
@@ -132,73 +131,27 @@ def _is_canonical(handle: str) -> bool:
         return False
 
 
-class StoredHandles:
-    """Makes and reads handles of stored sessions, which are short and, unlike signed ones, without a dot."""
-
-    def __init__(self, pool: SessionPool[Session]) -> None:
-        self._pool = pool
-        self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
-
-    async def issue(self, session: Session, principal: str) -> str:
-        """Store a session and return its handle; raises `QuotaExceeded` (SPEC SAF-4)."""
-        handle = secrets.token_urlsafe(16)
-        await self._pool.admit(session, _key(handle, principal))
-        self.note_answer(session)
-        return handle
-
-    def check(self, caller: Caller) -> None:
-        """Raise `QuotaExceeded` if there is no room for a session of a caller."""
-        self._pool.check(caller)
-
-    async def end_if_over(self, handle: str, principal: str) -> None:
-        """End the session of a handle that was refused, if it is over."""
-        await self._pool.end_if_over(_key(handle, principal))
-
-    def note_answer(self, session: Session) -> None:
-        """Record the active groups of a session as those that its caller knows of."""
-        self._last_active[session] = session.active
-
-    def discarded(self, session: Session) -> tuple[str, ...]:
-        """Return the groups that were active at the last answer to the caller and no longer exist."""
-        known = session.catalog.index
-        return tuple(path for path in self._last_active.get(session, ()) if path not in known)
-
-    def get(self, handle: str, principal: str) -> Session:
-        """Return the session of a handle.
-
-        Raises:
-            HandleInvalid: There is none, it belongs to another caller, it has expired, or groups that its session
-                inherits from another one have been closed there.
-        """
-        session = self._pool.find(_key(handle, principal))
-        if session is None:
-            raise HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
-        return session
-
-
 def is_signed(handle: str) -> bool:
     """Return whether a text has the form of a signed handle; otherwise it can only be that of a stored session."""
     return "." in handle
 
 
-def _key(handle: str, principal: str) -> str:
-    return f"{handle} {principal}"
-
-
 def signing_keys(
-    given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]
+    given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str], *, outliving: bool = False
 ) -> list[str | bytes]:
     """Return the keys for handles: those given, else those in `TOOLFOLD_HANDLE_KEY`, else a random one.
 
-    The variable may hold several keys, separated by spaces, the newest last.
+    The variable may hold several keys, separated by spaces, the newest last. A random key is warned of where other
+    processes are to read the handles: if they are `outliving` this one, or there are several workers.
     """
     if given is not None:
         return [given] if isinstance(given, str | bytes) else list(given)
     if named := environment.get(KEY_VARIABLE, "").split():
         return list(named)
-    if environment.get("WEB_CONCURRENCY", "1") not in ("", "0", "1"):
+    if outliving or environment.get("WEB_CONCURRENCY", "1") not in ("", "0", "1"):
         log.warning(
-            "handles are signed with a random key of this process, so other workers can't read them: set %s",
+            "handles are signed with a random key of this process, so no other one can read them, also after a "
+            "restart: set %s",
             KEY_VARIABLE,
         )
     return [secrets.token_bytes(32)]

@@ -9,12 +9,14 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import mcp_types as types
 from attrs import frozen
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,28 +41,31 @@ class HttpApp:
     """An ASGI application that serves MCP, alone or mounted in another one: made by `http_app` (SPEC DEL-10, INT-1).
 
     An application that mounts it has to run its `lifespan`: `FastAPI(lifespan=app.lifespan)`.
+
+    Attributes:
+        running: Whether its lifespan runs, so that it answers requests.
     """
 
     def __init__(self, app: Starlette, guarded: ASGIApp) -> None:
         self._app = app
         self._guarded = guarded
         self._context = app.router.lifespan_context
-        self._running = False
+        self.running = False
         app.router.lifespan_context = cast("Any", self.lifespan)  # also where it runs alone
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncGenerator[Mapping[str, Any]]:
         """Run the server for the duration of the block; it can run once."""
         async with self._context(self._app) as state:
-            self._running = True
+            self.running = True
             try:
                 yield state or {}
             finally:
-                self._running = False
+                self.running = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "http" and not self._running:
+        if scope["type"] == "http" and not self.running:
             raise ConfigError(
                 "The MCP server does not run: give its lifespan to the application that it is mounted in, as in "
                 "FastAPI(lifespan=app.lifespan), or enter app.lifespan() in that of your own."
@@ -76,6 +81,7 @@ def guarded_app(
     allowed_hosts: Iterable[str] = (),
     allowed_origins: Iterable[str] = (),
     max_request_bytes: int = MAX_REQUEST_BYTES,
+    beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> HttpApp:
     """Return an application that refuses requests for other servers; see `http_app`.
 
@@ -86,12 +92,15 @@ def guarded_app(
         allowed_hosts: `Host` headers to accept.
         allowed_origins: `Origin` headers to accept.
         max_request_bytes: The size of a body above which a request is refused with status 413.
+        beside: Adds to the application what answers requests for allowed hosts, and checks their origins itself.
     """
     if not path.startswith("/"):
         raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
     addresses = Addresses.of(host, allowed_hosts, allowed_origins)
     app = make(path, max_request_bytes)
-    return HttpApp(app, _HostCheck(RequestBodyLimitMiddleware(_CompleteRequests(app), max_request_bytes), addresses))
+    bounded = RequestBodyLimitMiddleware(_CompleteRequests(app), max_request_bytes)
+    of_origins = _Refusing(_CrossOrigin(bounded, addresses), partial(_wrong_origin, addresses))
+    return HttpApp(app, _Refusing(beside(of_origins), partial(_wrong_host, addresses)))
 
 
 @frozen
@@ -154,12 +163,12 @@ def error_response(
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status, headers)
 
 
-class _HostCheck:
-    """Passes on requests whose host and origin are allowed: a defence against DNS rebinding."""
+class _Refusing:
+    """Passes on requests whose host, or origin, is allowed: a defence against DNS rebinding."""
 
-    def __init__(self, app: ASGIApp, addresses: Addresses) -> None:
+    def __init__(self, app: ASGIApp, refusal: Callable[[Scope], JSONResponse | None]) -> None:
         self._app = app
-        self._addresses = addresses
+        self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
@@ -167,17 +176,38 @@ class _HostCheck:
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
-        hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
-        if len(hosts) != 1 or not self._addresses.accept_host(hosts[0]):
-            log.warning("refused a request for the host %r, which --allow-host does not name", _quoted(hosts))
-            return error_response(421, "This server does not accept the host name of the request.")
-        if len(origins) > 1 or not all(map(self._addresses.accept_origin, origins)):
-            log.warning(
-                "refused a request from the origin %r, which allowed_origins (--allow-origin) lacks", _quoted(origins)
-            )
-            return error_response(403, "This server does not accept the origin of the request.")
+
+def _wrong_host(addresses: Addresses, scope: Scope) -> JSONResponse | None:
+    hosts = _values(scope, b"host")
+    if len(hosts) == 1 and addresses.accept_host(hosts[0]):
         return None
+    log.warning("refused a request for the host %r, which --allow-host does not name", _quoted(hosts))
+    return error_response(421, "This server does not accept the host name of the request.")
+
+
+def _wrong_origin(addresses: Addresses, scope: Scope) -> JSONResponse | None:
+    origins = _values(scope, b"origin")
+    if len(origins) <= 1 and all(map(addresses.accept_origin, origins)):
+        return None
+    log.warning("refused a request from the origin %r, which allowed_origins (--allow-origin) lacks", _quoted(origins))
+    return error_response(403, "This server does not accept the origin of the request.")
+
+
+class _CrossOrigin(CORSMiddleware):
+    """Lets pages of the accepted origins read what is answered, and answers their browsers' preflight requests."""
+
+    def __init__(self, app: ASGIApp, addresses: Addresses) -> None:
+        super().__init__(
+            app,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After"],
+        )
+        self._addresses = addresses
+
+    def is_allowed_origin(self, origin: str) -> bool:
+        """Return whether pages of an origin may read answers."""
+        return self._addresses.accept_origin(origin)
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

@@ -1,14 +1,18 @@
-"""The limit of legacy sessions (up to 2025-11-25) that are open over HTTP, in all and per caller (SPEC SES-4, SAF-4).
+"""Legacy sessions (up to 2025-11-25) over HTTP: how many are open, and those in a store (SPEC SES-4, SAF-4, STO-4).
 
 The SDK opens one for every handshake, and its only limit is a total, which a single client can exhaust. So requests
-that would open a session are counted before the SDK sees them.
+that would open a session are counted before the SDK sees them. A session in a store may have been opened by another
+process, or an earlier one; then its handshake is repeated with the SDK first. What the SDK has of such a session is a
+cache, so an idle one makes room here whatever the limit does when it is reached: the store has the limit of sessions.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container
 from math import inf
 from typing import Any
+from weakref import WeakValueDictionary
 
 import anyio
 from mcp.server import Server
@@ -17,13 +21,16 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolfold.spi import Caller, Full, Tally
+from toolfold import StoreError
+from toolfold.spi import Caller, Full, Limit, Tally
 
-from ..sdk import http_sessions, idle_deadline
+from ..sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
 from .callers import caller_at
 from .http import error_response
+from .stored_connections import StoredConnections
 
 FORGOTTEN = 64
 """How many sessions that have ended may still be recorded, about."""
@@ -31,75 +38,131 @@ LATER = 30.0
 """Seconds after which to try again if all sessions are in use."""
 
 
-class BoundedSessions:
-    """Passes on a request that opens a session only if there is room for one.
+def guard_sessions(server: Server[Any], limit: Limit, stored: StoredConnections | None) -> None:
+    """Put the limit of sessions, and those in a store, in front of the endpoint of a server's HTTP application."""
+    if not server.session_manager.stateless:
+        tally = Tally("sessions", limit)
+        wrap_endpoint(server, lambda endpoint: HttpSessions(endpoint, server, tally, stored))
+
+
+class HttpSessions:
+    """Passes on a request that opens a session if there is room for one, and others after their session is known.
 
     Args:
         app: The endpoint of the SDK.
         server: The server of that endpoint.
         tally: Counts the sessions.
+        stored: The stored sessions, if there is a store.
     """
 
-    def __init__(self, app: ASGIApp, server: Server[Any], tally: Tally) -> None:
+    def __init__(self, app: ASGIApp, server: Server[Any], tally: Tally, stored: StoredConnections | None) -> None:
         self._app = app
         self._server = server
         self._tally = tally
+        self._stored = stored
         self._opened: dict[str, Caller] = {}
+        self._resuming: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if not _opens_session(scope):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        caller = caller_at(scope["client"][0] if scope.get("client") else None)
+        session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        opens = session_id is None and _is_legacy(scope)
         try:
-            await self._take(caller)
-        except Full as full:
-            headers = {"retry-after": str(full.retry_after)}
-            response = error_response(429 if full.own else 503, str(full), INTERNAL_ERROR, headers)
-            await response(scope, receive, send)
+            if opens:
+                await self._take(_caller(scope))
+            elif session_id is not None and self._stored is not None:
+                await self._resume(self._stored, session_id, scope)
+        except (Full, StoreError) as error:
+            await _refusal(error)(scope, receive, send)
+            return
+        if opens:
+            session_id = await self._open(_caller(scope), scope, receive, send)
+        elif scope["method"] == "GET" and self._stored is not None and session_id is not None:
+            await self._stream(self._stored, session_id, scope, receive, send)
         else:
-            await self._open(caller, scope, receive, send)
+            await self._app(scope, receive, send)
+        if self._stored is not None and session_id is not None and self._stored.is_over(session_id):
+            await self._end(session_id)  # so that the SDK answers 404 from now on
 
-    async def _take(self, caller: Caller) -> None:
-        """Take a place for a session, ending an idle one if need be and allowed; raises `Full`."""
-        if not self._tally.has_room(caller) or len(self._opened) > 2 * len(http_sessions(self._server)) + FORGOTTEN:
-            self._forget_ended()
-        if not self._tally.has_room(caller) and self._tally.limit.when_full == "end_idlest":
-            await self._end_idlest(caller)
-        self._tally.take(caller, lambda own: self._seconds_left({caller} if own else None))
-
-    async def _open(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and release the place unless the response opens a session."""
-        opened = False
+    async def _open(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> str | None:
+        """Pass a request on; return the session that the response opens, and release its place if there is none."""
+        opened: str | None = None
 
         async def watch(message: Message) -> None:
             nonlocal opened
-            if message["type"] == "http.response.start" and message["status"] < 400 and not opened:
-                session_id = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
-                if session_id is not None:
-                    self._opened[session_id] = caller
-                    opened = True
+            if message["type"] == "http.response.start" and message["status"] < 400 and opened is None:
+                opened = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                if opened is not None:
+                    self._opened[opened] = caller
             await send(message)
 
         try:
             await self._app(scope, receive, watch)
         finally:
-            if not opened:
+            if opened is None:
                 self._tally.give_back(caller)
+        return opened
+
+    async def _stream(
+        self, stored: StoredConnections, session_id: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Pass on a request that opens a standing stream, on which its client is notified of what it missed."""
+
+        async def watch(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                stored.stream_opened(session_id)
+
+        await self._app(scope, receive, watch)
+
+    # -- sessions of other processes ----------------------------------------------------------------------------------
+
+    async def _resume(self, stored: StoredConnections, session_id: str, scope: Scope) -> None:
+        """Have the SDK know the session of a request, if it is in the store; end it there if that is the request."""
+        async with self._resuming.setdefault(session_id, anyio.Lock()):
+            if session_id not in http_sessions(self._server):
+                if (params := await stored.handshake(session_id)) is None:
+                    return
+                caller = _caller(scope)
+                await self._take(caller)
+                self._opened[session_id] = caller
+                await open_http_session(self._server, session_id, scope, _handshake(scope, params))
+        if scope["method"] == "DELETE":
+            await stored.end(session_id)
+
+    # -- room ---------------------------------------------------------------------------------------------------------
+
+    async def _take(self, caller: Caller) -> None:
+        """Take a place for a session, ending an idle one if need be and allowed; raises `Full`."""
+        if not self._tally.has_room(caller) or len(self._opened) > 2 * len(http_sessions(self._server)) + FORGOTTEN:
+            self._forget_ended()
+        if (exceeded := self._tally.exceeded(caller)) is not None:
+            _, own = exceeded
+            if self._stored is not None:
+                await self._end_idlest({caller} if own else None)
+            elif self._tally.limit.when_full == "end_idlest":
+                await self._end_idlest({caller})
+        self._tally.take(caller, lambda own: self._seconds_left({caller} if own else None))
 
     def _forget_ended(self) -> None:
         open_now = http_sessions(self._server)
         for session_id in [one for one in self._opened if one not in open_now]:
             self._tally.give_back(self._opened.pop(session_id))
 
-    async def _end_idlest(self, caller: Caller) -> None:
-        """End the session of a caller that has been idle for the longest time, if any is idle."""
-        deadline, session_id = self._idlest({caller})
+    async def _end_idlest(self, callers: Container[Caller] | None) -> None:
+        """End the session of some callers, or of all, that has been idle for the longest time, if any is idle."""
+        deadline, session_id = self._idlest(callers)
         if deadline < inf:
-            del self._opened[session_id]
-            await http_sessions(self._server)[session_id].terminate()
-            self._tally.give_back(caller)
+            await self._end(session_id)
+
+    async def _end(self, session_id: str) -> None:
+        """End what the SDK has of a session."""
+        if session_id in self._opened:
+            self._tally.give_back(self._opened.pop(session_id))
+        await end_http_session(self._server, session_id)
 
     def _seconds_left(self, callers: Container[Caller] | None) -> float:
         """Return the seconds until the next idle session expires, or a guess if none is idle."""
@@ -113,10 +176,42 @@ class BoundedSessions:
         return min(((idle_deadline(open_now[one]), one) for one in mine if one in open_now), default=(inf, ""))
 
 
-def _opens_session(scope: Scope) -> bool:
-    """Return whether the SDK opens a session for a request."""
-    if scope["type"] != "http":
-        return False
-    headers = Headers(scope=scope)
-    legacy = headers.get(MCP_PROTOCOL_VERSION_HEADER) in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
-    return legacy and MCP_SESSION_ID_HEADER not in headers
+def _caller(scope: Scope) -> Caller:
+    return caller_at(scope["client"][0] if scope.get("client") else None)
+
+
+def _is_legacy(scope: Scope) -> bool:
+    return Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER) in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
+
+
+def _refusal(error: Full | StoreError) -> Response:
+    if isinstance(error, Full):
+        status, seconds = 429 if error.own else 503, error.retry_after
+    else:
+        status, seconds = 503, 1
+    return error_response(status, str(error), INTERNAL_ERROR, {"retry-after": str(seconds)})
+
+
+def _handshake(scope: Scope, params: dict[str, Any]) -> list[tuple[Scope, Receive]]:
+    """Return the two requests of a handshake, as the client sent them."""
+    own = (b"content-type", b"accept", b"content-length", b"mcp-protocol-version", b"last-event-id")
+    headers = [(name, value) for name, value in scope["headers"] if name not in own]
+    headers += [(b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream")]
+    messages: list[dict[str, Any]] = [
+        {"jsonrpc": "2.0", "id": "toolfold-resume", "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    ]
+    return [({**scope, "method": "POST", "headers": headers}, _body(message)) for message in messages]
+
+
+def _body(message: dict[str, Any]) -> Receive:
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if sent:
+            await anyio.sleep_forever()
+        sent = True
+        return {"type": "http.request", "body": json.dumps(message).encode(), "more_body": False}
+
+    return receive

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolfold import Catalog, GroupSpec, WireNames
-from toolfold.spi import FINDER, openers
+from toolfold.spi import openers
 
 SHOWN = 24
 
@@ -24,16 +24,15 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
     if not by_group:
         return given or ""
     opener = wire.to_wire(next(iter(by_group.values())))
-    how = f"{opener} with the name of the group" if catalog.loader else f"{opener} (and so on)"
+    how = opener if catalog.loader else f"{opener} (and so on)"
     if modern and proxy:
-        then = f"It answers with the group's tools and a handle: call them by {proxy} with that handle."
+        then = f" and returns a handle, with which {proxy} calls its tools."
     elif proxy:
-        then = f"Its tools are then in your list; if your list does not change, call them by {proxy}."
+        then = f". Its tools are then in your list; if your list does not change, call them by {proxy}."
     else:
-        then = "Its tools are then in your list."
-    finder = catalog.tools.get(FINDER)
-    find = f" {FINDER} finds tools in all groups, and opens them on request." if finder and finder.control else ""
-    text = [f"Most tools are in groups that are opened when needed, by calling {how}. {then}{find}"]
+        then = ". Its tools are then in your list."
+    find = f" {catalog.finder.name} searches all groups." if catalog.finder else ""
+    text = [f"Most tools are in groups: {how} opens one{then}{find}"]
     return "\n".join([*([given, ""] if given else []), *text, *_named(catalog, by_group)])
 
 

@@ -19,7 +19,8 @@ from toolfold.spi import Caller, Tally
 from ..sdk import connection_of
 from .callers import caller_of
 from .notify import Notifier
-from .selection import Selection, selection_of
+from .selection import DefaultSelection, Selection, selection_of
+from .stored_connections import StoredConnections
 
 _KEY = "toolfold"
 
@@ -61,17 +62,30 @@ class ConnectionSessions:
         default: The selection that the server was built with; an HTTP request that opens a session may override it.
         tally: Counts the sessions.
         tasks_of: Returns the task group of the running server, given the context of a request.
+        stored: Has the sessions of connections over HTTP, if they are in a store.
     """
 
-    def __init__(self, tools: ToolSet, default: Selection, tally: Tally, tasks_of: Callable[[Any], TaskGroup]) -> None:
+    def __init__(
+        self,
+        tools: ToolSet,
+        default: DefaultSelection,
+        tally: Tally,
+        tasks_of: Callable[[Any], TaskGroup],
+        stored: StoredConnections | None = None,
+    ) -> None:
         self._tools = tools
         self._default = default
         self._tally = tally
         self._tasks_of = tasks_of
+        self._stored = stored
 
     @asynccontextmanager
     async def session(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[Session]:
         """Yield the session of a request's connection; the client is notified of changes before the answer."""
+        if self._stored is not None and connection_of(ctx).session_id is not None:
+            async with self._stored.session(ctx) as stored:
+                yield stored
+            return
         connection = self._connection(server, ctx)
         async with connection.notifier.during(ctx):
             yield await connection.session()

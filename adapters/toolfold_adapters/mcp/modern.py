@@ -23,20 +23,30 @@ from toolfold import (
     InvalidArguments,
     Session,
     Snapshot,
+    StoreError,
     ToolNotFound,
     ToolResult,
     ToolSet,
     WireNames,
 )
-from toolfold.spi import Kind, SessionPool, is_hidden, listed, may_change, page_of
+from toolfold.spi import Kind, is_hidden, listed, may_change, page_of
 
 from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, principal_of
-from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, StoredHandles, is_signed
+from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
 from .meta import DISCARDED_META, HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE
 from .proxy import CallToolProxy, ToolCall, take_handle
 from .render import Renderer, unknown_text
-from .selection import SELECTION_FAILURES, Selection, depends_on_headers, refusal_text, selection_of, shared_session
+from .selection import (
+    SELECTION_FAILURES,
+    DefaultSelection,
+    Selection,
+    depends_on_headers,
+    refusal_text,
+    selection_of,
+)
+from .shared import SharedSessions
+from .stored_handles import StoredHandles
 
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 
@@ -60,7 +70,8 @@ class HandleDelivery:
         default: The selection that the server was built with.
         signed: Makes handles for catalogs without hooks.
         handles: `"stored"` to make no signed ones.
-        pool: The pool of sessions that are stored between requests.
+        stored: Makes the others.
+        shared: The sessions that run the hooks of groups that requests select.
         proxy: The call-tool proxy.
         renderer: Puts results on the wire; control tools take a handle there.
         options: How tools are described in answers (SPEC CTL-4).
@@ -71,10 +82,11 @@ class HandleDelivery:
         self,
         tools: ToolSet,
         wire: WireNames,
-        default: Selection,
+        default: DefaultSelection,
         signed: SignedHandles,
         handles: Handles,
-        pool: SessionPool[Session],
+        stored: StoredHandles,
+        shared: SharedSessions,
         proxy: CallToolProxy,
         renderer: Renderer,
         options: AnswerOptions,
@@ -84,9 +96,9 @@ class HandleDelivery:
         self._wire = wire
         self._default = default
         self._signed = signed
-        self._stored = StoredHandles(pool)
+        self._stored = stored
+        self._shared = shared
         self._short = handles == "stored"
-        self._pool = pool
         self._proxy = proxy
         self._renderer = renderer
         self._answers = Answers(renderer, options)
@@ -103,12 +115,13 @@ class HandleDelivery:
         """
         try:
             handle = _handle_of(ctx)
-            reading = self._reading(ctx, handle)
+            reading = await self._reading(ctx, handle)
         except HANDLE_ERRORS as error:
             raise _refused_handle(error) from error
         snapshot = reading.snapshot
         extra = (self._proxy.component,) if kind == "tool" and snapshot.catalog.groups else ()
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
+        self._tools.observers.listed("", kind, page.items)
         shown = self._renderer.page(page, kind)
         if reading.discarded:
             shown = {**shown, "_meta": {**shown.get("_meta", {}), DISCARDED_META: list(reading.discarded)}}
@@ -136,7 +149,7 @@ class HandleDelivery:
         except HANDLE_ERRORS as error:
             result = ToolResult.of_text(str(error), is_error=True)
             result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if call.handle == own else result
-        except (*SELECTION_FAILURES, InvalidArguments) as error:
+        except (*SELECTION_FAILURES, InvalidArguments, StoreError) as error:
             result = ToolResult.of_text(refusal_text(error), is_error=True)
         except ToolNotFound as error:
             if not proxied:
@@ -144,8 +157,6 @@ class HandleDelivery:
             result = ToolResult.of_text(unknown_text(error, call.name), is_error=True)
         if state is not None:
             result = with_discarded(result, state.discarded)
-            if state.stored is not None:
-                self._stored.note_answer(state.session)
         return self._renderer.result(result)
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
@@ -161,13 +172,13 @@ class HandleDelivery:
 
     # -- the state of a request ---------------------------------------------------------------------------------------
 
-    def _reading(self, ctx: Any, handle: str | None) -> Reading:
+    async def _reading(self, ctx: Any, handle: str | None) -> Reading:
         selection = selection_of(self._tools, self._default, ctx.request)
         if handle is None:
             return Reading(selection.start(self._tools))
         if is_signed(handle):
             return self._signed_state(ctx, selection, handle)
-        session = self._session(ctx, handle)
+        session = await self._session(ctx, handle, reading=True)
         return Reading(session.snapshot, self._stored.discarded(session))
 
     def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
@@ -177,10 +188,10 @@ class HandleDelivery:
             raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
         return self._signed.read(handle, catalog, principal_of(ctx))
 
-    def _session(self, ctx: Any, handle: str) -> Session:
+    async def _session(self, ctx: Any, handle: str, *, reading: bool = False) -> Session:
         """Return the session of a stored handle; if the handle is no longer valid, end it."""
         try:
-            return self._stored.get(handle, principal_of(ctx))
+            return await self._stored.get(handle, principal_of(ctx), reading=reading)
         except HandleInvalid:
             self._tasks_of(ctx).start_soon(self._stored.end_if_over, handle, principal_of(ctx))
             raise
@@ -189,16 +200,24 @@ class HandleDelivery:
     async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[RequestState]:
         """Yield a session in the state that the request names; unless it is stored, it ends with the request."""
         if handle is not None and not is_signed(handle):
-            session = self._session(ctx, handle)
-            yield RequestState(session, session.snapshot, handle, self._stored.discarded(session))
+            session = await self._session(ctx, handle)
+            try:
+                yield RequestState(session, session.snapshot, handle, self._stored.discarded(session))
+            finally:
+                await self._stored.give_back(session)
             return
         caller = caller_of(ctx)
         if handle is not None:
             reading, owner = self._signed_state(ctx, selection, handle), None
         else:
             reading = Reading(selection.start(self._tools))
-            owner = await shared_session(self._tools, self._pool, selection, caller)
-        async with self._tools.request_session(reading.snapshot, selection.profile, owner, caller) as session:
+            owner = await self._shared.session(selection, caller)
+        opened = (
+            self._stored.request_session(reading.snapshot, selection.profile, owner, caller, principal_of(ctx))
+            if self._stores_sessions(reading.snapshot.catalog)
+            else self._tools.request_session(reading.snapshot, selection.profile, owner, caller)
+        )
+        async with opened as session:
             yield RequestState(session, reading.snapshot, discarded=reading.discarded)
 
     @asynccontextmanager

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.server import Server, ServerRequestContext
@@ -77,6 +76,7 @@ class Notifier:
             while scope.pending or (scope.notifier is not None and self._owed and not self._sending):
                 method = (scope.pending or self._owed).popleft()
                 await ctx.session.send_notification(_NOTIFICATIONS[method](), related_request_id=ctx.request_id)
+            self._owe(())
         finally:
             _request_scope.reset(token)
             scope.notifier = None
@@ -85,7 +85,7 @@ class Notifier:
 
     def _owe(self, methods: Iterable[str]) -> None:
         """Send notifications on the standing stream; while there is none, one of each kind is queued."""
-        can_receive = self._can_receive()
+        can_receive = self.can_receive
         _queue(self._owed, methods, MAX_WAITING if can_receive else 1)
         if can_receive and not self._sending:
             self._sending = True
@@ -93,12 +93,19 @@ class Notifier:
 
     async def _send_owed(self) -> None:
         try:
-            while self._owed and self._can_receive():
+            while self._owed and self.can_receive:
                 await self._connection.notify(self._owed.popleft(), None)
         finally:
             self._sending = False
 
-    def _can_receive(self) -> bool:
+    @property
+    def can_deliver(self) -> bool:
+        """Whether what is sent during a request reaches the client: in its response, or on a standing stream."""
+        return can_notify_in_responses(self._server, self._connection) or self.can_receive
+
+    @property
+    def can_receive(self) -> bool:
+        """Whether messages outside a request can reach the client now."""
         return has_standing_stream(self._server, self._connection)
 
 
@@ -122,17 +129,3 @@ def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:
     for method in methods:
         if queue.count(method) < most:
             queue.append(method)
-
-
-@asynccontextmanager
-async def background() -> AsyncGenerator[TaskGroup]:
-    """Yield a task group for work that outlives a request; it is cancelled at the end."""
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield tasks
-        except Exception as error:  # to be raised unchanged, not in the exception group of this task group
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure

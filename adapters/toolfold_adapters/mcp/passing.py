@@ -15,6 +15,7 @@ from toolfold import Component, Page, ToolNotFound, ToolResult, WireNames
 from toolfold.spi import Kind, table
 
 from ..names import WIRE_SEPARATOR
+from .meta import MOUNTED_META
 from .render import Renderer
 
 _LONGEST = 1_024
@@ -48,6 +49,7 @@ class Passed(ToolResult):
 
 
 _offer: ContextVar[Offer | None] = ContextVar("toolfold_offer", default=None)
+_asking: ContextVar[object] = ContextVar("toolfold_asking", default=None)
 
 
 class OwnNames(WireNames):
@@ -95,7 +97,7 @@ class PassingRenderer(Renderer):
         if component.name not in self._own:
             return super().definition(component) if offer is None or offer.first else None
         offered = None if offer is None else offer.definitions.get(self._own[component.name])
-        return None if offered is None else cast("dict[str, Any]", offered)
+        return None if offered is None else cast("dict[str, Any]", without_mounted_groups(offered))
 
     def result(self, result: ToolResult) -> dict[str, Any]:
         """Return a result; that of a server's own tool as it came, unless something has been added to it."""
@@ -129,6 +131,31 @@ def offer_of(result: Any, hint: CacheHint | None, *, first: bool) -> Offer:
     for definition in page.get("tools", ()):
         definitions.setdefault(str(definition["name"]), definition)
     return Offer(definitions, rest, page.get("nextCursor"), first)
+
+
+@contextmanager
+def asking(groups: object) -> Generator[None]:
+    """Have the servers that are mounted in a server say the groups of their tools, while that is asked for its list."""
+    token = _asking.set(groups)
+    try:
+        yield
+    finally:
+        _asking.reset(token)
+
+
+def is_asked_by_another(groups: object) -> bool:
+    """Return whether a server is asked for its list as one that is mounted, and not by its own `groups`."""
+    return _asking.get() not in (None, groups)
+
+
+def without_mounted_groups(definition: Definition) -> Definition:
+    """Return a definition as the server made it."""
+    meta = table(definition.get("_meta"))
+    if meta is None or MOUNTED_META not in meta:
+        return definition
+    rest = {key: value for key, value in meta.items() if key != MOUNTED_META}
+    without = {key: value for key, value in definition.items() if key != "_meta"}
+    return {**without, "_meta": rest} if rest else without
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from .meta import ALWAYS_LOAD_META, HANDLE
 
 _HANDLE_SCHEMA = {
     "type": "string",
-    "description": "The handle that opening a group returned last; leave it out if nothing has been opened yet.",
+    "description": "The last handle that you were given, if any.",
 }
 
 
@@ -42,18 +42,17 @@ class CallToolProxy:
             "type": "object",
             "properties": {
                 **handle,
-                "name": {"type": "string", "description": "The name of the tool."},
-                "arguments": {"type": "object", "description": "The arguments of the tool, as its own schema says."},
+                "name": {"type": "string"},
+                "arguments": {"type": "object", "description": "As the tool's own schema says."},
             },
             "required": ["name"],
             "additionalProperties": False,
         }
         self._arguments = Arguments.from_schema(name, schema)
-        how = "under the handle that opening the group returned" if with_handle else "once the group is open"
         definition = {
             "name": name,
             "title": "Call a tool of an open group",
-            "description": f"Call a tool of a group {how}. Use it for tools that are not in your list.",
+            "description": "Call a tool that is not in your list, once its group is open.",
             "inputSchema": self._arguments.schema,
             "_meta": {ALWAYS_LOAD_META: True},
         }

@@ -22,6 +22,7 @@ from toolfold import (
     Page,
     ProtocolError,
     SessionClosed,
+    StoreError,
     ToolError,
     ToolNotFound,
     ToolResult,
@@ -36,6 +37,9 @@ RESOURCE_NOT_FOUND = -32002
 """The legacy error for an unknown resource; the modern era uses `INVALID_PARAMS`."""
 
 UNASKABLE = "More input is needed, which a result can't request in this protocol version."
+
+CACHE_HINTS: Mapping[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
+"""What the modern era says on how long a result may be reused, and by whom: not at all, unless its author says more."""
 
 LISTS: Mapping[Kind, tuple[str, str]] = {
     "tool": ("tools/list", "tools"),
@@ -147,9 +151,11 @@ class Renderer:
 
     def contents(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return the contents of a resource, with hints for caches."""
-        if isinstance(result, InputRequired) or not self._modern:
+        if isinstance(result, InputRequired):
             return self.plain(result)
-        return self.plain({"ttlMs": 0, "cacheScope": "private", **result})
+        if not self._modern:
+            return self.plain({key: value for key, value in result.items() if key not in CACHE_HINTS})
+        return self.plain({**CACHE_HINTS, **result})
 
     def plain(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return a result of another kind, such as a prompt's messages."""
@@ -185,6 +191,8 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
     except Full as error:
         data = {"retryAfter": error.retry_after}
         raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=data) from error
+    except StoreError as error:
+        raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
     except SELECTION_FAILURES as error:
         raise MCPError(code=types.INVALID_PARAMS, message=refusal_text(error)) from error
     except (InvalidCursor, InvalidArguments) as error:

@@ -6,7 +6,6 @@ applies. A group includes its parents.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -20,14 +19,13 @@ from toolfold import (
     ParentInactive,
     Profile,
     QuotaExceeded,
-    Session,
     Snapshot,
     ToolfoldError,
     ToolSet,
     TransitionRequest,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import Caller, SessionPool, ancestors, enumerated, quoted, selectable_groups
+from toolfold.spi import ancestors, enumerated, quoted, selectable_groups
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -74,37 +72,45 @@ class Selection:
         return tuple(path for path in dict.fromkeys(complete) if path in catalog.index)
 
 
-async def shared_session(
-    tools: ToolSet, pool: SessionPool[Session], selection: Selection, caller: Caller
-) -> Session | None:
-    """Return the session that has run the hooks of the selected groups; `None` if they have none.
+class DefaultSelection:
+    """The selection of requests that select nothing themselves: what a server was built with, in the newest catalog.
 
-    All requests with the same selection share it. While it lasts, it counts as one of `caller`, who was the first.
+    Args:
+        tools: The tool set.
+        profile: The profile. One that is given by name is the newest of that name, or the last that there was.
+        groups: The groups, or one.
+        by_request: Whether a request may override it.
 
     Raises:
-        QuotaExceeded: There is no room for it (SPEC SAF-4).
-        HookFailed: A hook failed; nothing is left open.
-        ToolfoldError: The groups can't be active together.
+        ConfigError: There is no such profile.
     """
-    start = selection.start(tools)
-    if not any(start.catalog.group(path).has_hooks for path in start.active):
-        return None
-    key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
-    return await pool.get_or_open(
-        key,
-        lambda: tools.open_session(selection.profile, start.active),
-        caller,
-        lambda session: all(map(session.snapshot.is_active, start.active)),
-    )
+
+    def __init__(
+        self, tools: ToolSet, profile: str | Profile | None, groups: Iterable[str], *, by_request: bool
+    ) -> None:
+        self._tools = tools
+        self._name = profile if isinstance(profile, str) else None
+        self.by_request = by_request
+        self._catalog: Catalog | None = None
+        self._now = Selection(tools.profile(profile), groups, by_request)
+
+    def now(self) -> Selection:
+        """Return the selection; the same one until something is registered."""
+        catalog = self._tools.catalog
+        if catalog is not self._catalog:
+            profile = catalog.profiles.get(self._name or "", self._now.profile)
+            self._catalog, self._now = catalog, Selection(profile, self._now.groups, self.by_request)
+        return self._now
 
 
-def selection_of(tools: ToolSet, default: Selection, request: Any) -> Selection:
+def selection_of(tools: ToolSet, defaults: DefaultSelection, request: Any) -> Selection:
     """Return the selection of an HTTP request, or the server's default where it selects nothing.
 
     Unknown names are left out and logged, and so are groups that are not selectable, in the same words: only what its
     author chose opens a gate, and a request can't detect it (SPEC SES-6, VIS-5). A request can't override the profile
     that a server was built with.
     """
+    default = defaults.now()
     if request is None or not default.by_request:
         return default
     groups = _named(request, GROUPS)
@@ -135,7 +141,7 @@ def selectable(catalog: Catalog) -> frozenset[str]:
     return found
 
 
-def depends_on_headers(default: Selection, request: Any) -> bool:
+def depends_on_headers(default: DefaultSelection, request: Any) -> bool:
     """Return whether headers determine a request's selection, which caches do not take into account."""
     return (
         request is not None

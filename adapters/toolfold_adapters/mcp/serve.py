@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, get_args
+from typing import Literal, Unpack, get_args
 
 import anyio
 import uvicorn
@@ -15,11 +15,16 @@ from toolfold import ConfigError, ToolSet
 from toolfold.spi import Tally
 
 from .application import Existing, as_server, http_app, run_stdio
+from .auth import Authentication
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
-from .http import MAX_REQUEST_BYTES
+from .http import MAX_REQUEST_BYTES, HttpApp
 from .limits import DEFAULTS, Limits
+from .operation import OperatedServer, Operation
+from .options import ServerOptions
 
-SHUTDOWN_SECONDS = 3
+SHUTDOWN_TIMEOUT = 5.0
+CLOSING_SECONDS = 3
+"""How long connections may take to close after that. A container is given ten seconds in all by default."""
 
 Ready = Callable[[str], None]
 Transport = Literal["stdio", "http"]
@@ -38,11 +43,16 @@ async def serve(
     header_timeout: float = HEADER_TIMEOUT,
     body_timeout: float = BODY_TIMEOUT,
     forwarded_allow_ips: str | None = None,
+    shutdown_timeout: float = SHUTDOWN_TIMEOUT,
+    auth: Authentication | None = None,
+    live: ASGIApp | None = None,
     limits: Limits = DEFAULTS,
     on_ready: Ready | None = None,
-    **options: Any,
+    **options: Unpack[ServerOptions],
 ) -> None:
     """Serve until the client disconnects (stdio) or the process is asked to end (HTTP).
+
+    Over HTTP, `/health` and `/ready` answer probes, and calls in progress are finished before the server ends.
 
     Args:
         tools: The tool set to serve, or a server of the SDK or of FastMCP.
@@ -57,18 +67,19 @@ async def serve(
         body_timeout: Seconds in which the body must follow; otherwise the request is refused with status 408.
         forwarded_allow_ips: The addresses of the proxies whose `X-Forwarded-For` header is trusted, separated by
             commas, or `"*"`; `None` for none. Without it, all callers behind a proxy have one address.
+        shutdown_timeout: Seconds that calls in progress are given when the server is asked to end.
+        auth: Who may call it over HTTP; everybody who reaches it unless given.
+        live: The operator's page, `toolfold_diagrams.live(tools)`, to be served at /live over HTTP.
         limits: The limits in all and per caller (SPEC SAF-4).
         on_ready: Called with the URL once the server accepts requests; over stdio with `"stdio"`.
-        options: The options of `build_server`.
+        options: The other options of `build_server`.
 
     Raises:
         ConfigError: A setting is wrong, or the address can't be bound.
     """
     if transport not in get_args(Transport):
         raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
-    if isinstance(tools, ToolSet):
-        options["limits"] = limits
-    server = as_server(tools, options)
+    server = as_server(tools, {**options, "limits": limits} if isinstance(tools, ToolSet) else options)
     if transport == "stdio":
         if on_ready is not None:
             on_ready("stdio")
@@ -81,6 +92,8 @@ async def serve(
         allowed_hosts=allowed_hosts,
         allowed_origins=allowed_origins,
         max_request_bytes=max_request_bytes,
+        auth=auth,
+        live=live,
     )
     connections = ConnectionBounds(
         header_timeout=header_timeout,
@@ -88,35 +101,38 @@ async def serve(
         tally=Tally("connections", within_descriptors(limits.connections)),
         by_address=forwarded_allow_ips is None,
     )
-    await _serve_http(app, host, port, path, connections.protocol(), forwarded_allow_ips, on_ready)
+    await _serve_http(app, host, port, path, connections.protocol(), forwarded_allow_ips, shutdown_timeout, on_ready)
 
 
 async def _serve_http(
-    app: ASGIApp,
+    app: HttpApp,
     host: str,
     port: int,
     path: str,
     protocol: type[asyncio.Protocol],
     forwarded_allow_ips: str | None,
+    shutdown_timeout: float,
     on_ready: Ready | None,
 ) -> None:
     listener = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     url = f"http://{address}:{listener.getsockname()[1]}{path}"
+    operation = Operation(app)
     config = uvicorn.Config(
-        app,
+        operation,
         http=protocol,
         ws="none",
-        log_level="warning",
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        log_config=None,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
         proxy_headers=forwarded_allow_ips is not None,
         forwarded_allow_ips=forwarded_allow_ips,
     )
-    await _run(_AnnouncingServer(config, url, on_ready), listener)
+    server = OperatedServer(config, operation, shutdown_timeout, lambda: on_ready(url) if on_ready else None)
+    await _run(server, listener)
 
 
-async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Run the server until it ends; if cancelled, let it close its connections and sessions first."""
+async def _run(server: OperatedServer, listener: socket.socket) -> None:
+    """Run the server until it ends; if cancelled, let it finish its calls and close its sessions first."""
     ended = anyio.Event()
 
     async def run() -> None:
@@ -129,21 +145,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
         try:
             await ended.wait()
         finally:
-            server.should_exit = True
-
-
-class _AnnouncingServer(uvicorn.Server):
-    """A server that announces when it accepts requests."""
-
-    def __init__(self, config: uvicorn.Config, url: str, on_ready: Ready | None) -> None:
-        super().__init__(config)
-        self._url = url
-        self._on_ready = on_ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self._on_ready is not None and not self.should_exit:
-            self._on_ready(self._url)
+            server.end()
 
 
 def _listen(host: str, port: int) -> socket.socket:

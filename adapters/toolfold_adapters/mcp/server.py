@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
@@ -12,20 +11,20 @@ from mcp.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from starlette.applications import Starlette
 
-from toolfold import Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
-from toolfold.spi import Tally
+from toolfold import Profile, Store, ToolNotFound, ToolSet, WireNames, __version__
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
-from ..sdk import wrap_endpoint
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm
 from .deliveries import Delivery, DeliverySettings, Service
 from .disclosure import EXTENSION, SETTINGS, GroupParams, GroupsListParams
+from .handlers import RequestHandlers
 from .handles import Handles, Stale
-from .http_sessions import BoundedSessions
+from .http_sessions import guard_sessions
 from .limits import DEFAULTS, Limits
+from .stored_connections import StoredConnections
 
-Extend = Callable[[Server[Any], Callable[[Any], AbstractAsyncContextManager[Session]]], None]
+Extend = Callable[[Server[Any], RequestHandlers], None]
 
 
 class ToolSetServer(Server[TaskGroup]):
@@ -33,14 +32,13 @@ class ToolSetServer(Server[TaskGroup]):
 
     legacy_instructions: str = ""
     limits: Limits = DEFAULTS
+    stored: StoredConnections | None = None
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""
         options.setdefault("max_sessions", None)
         app = super().streamable_http_app(**options)
-        if not self.session_manager.stateless:
-            tally = Tally("sessions", self.limits.sessions)
-            wrap_endpoint(self, lambda endpoint: BoundedSessions(endpoint, self, tally))
+        guard_sessions(self, self.limits.sessions, self.stored)
         return app
 
     def create_initialization_options(
@@ -77,8 +75,9 @@ def build_server(
     limits: Limits = DEFAULTS,
     handles: Handles = "auto",
     answers: AnswerForm = "auto",
-    answer_tokens: int = ANSWER_TOKENS,
+    answer_tokens: int | Callable[[], int] = ANSWER_TOKENS,
     extend: Extend | None = None,
+    store: Store | None = None,
 ) -> Server[TaskGroup]:
     """Return a low-level MCP server that delivers `tools` to clients of both eras.
 
@@ -93,7 +92,8 @@ def build_server(
             modern lists of its own (SPEC DEL-6).
         separator: Replaces the dot in names on the wire (SPEC NAM-6). Several clients refuse dots; `"."` keeps them.
         max_name_length: How many characters a tool's name may have on the wire; several clients refuse more than 64.
-        profile: The profile that sessions are opened under (SPEC PRO-1).
+        profile: The profile that sessions are opened under (SPEC PRO-1). One that is given by name may be registered
+            anew later; new sessions are then opened under that.
         active: Further groups, or one, that sessions start with.
         selection: Whether a request may select groups in its URL or headers (SPEC DEL-4). It can select only those that
             are `selectable`.
@@ -114,9 +114,12 @@ def build_server(
             name only; `"auto"` with definitions, except in a session whose client has listed again after an earlier
             change of its list.
         answer_tokens: The maximum length of the library's own answers, in approximate tokens. Beyond it, tools are
-            described without schemas, then without descriptions, and finally only their number is given.
-        extend: Called with the server and a function that yields the session of a request, to add handlers for
-            anything but tools, prompts and resources.
+            described without schemas, then without descriptions, and finally only their number is given. A function
+            that returns it is called for each answer.
+        extend: Called with the server and its request handlers, to add more for anything but tools, prompts and
+            resources.
+        store: Where sessions are that outlive a request, such as `SQLiteStore("state.db")`; every server that shares it
+            serves them all (SPEC STO-1, STO-4). By default they are in the memory of this process.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -137,6 +140,7 @@ def build_server(
         handles=handles,
         answers=answers,
         answer_tokens=answer_tokens,
+        store=store,
     )
     wire = WireNames(separator, max_name_length)
     service = Service(tools, wire, settings)
@@ -152,7 +156,6 @@ def build_server(
     server = ToolSetServer(
         tools.name,
         version=version,
-        instructions=service.instructions(instructions, modern=True) or None,
         lifespan=lambda _: service.running(),
         get_tool_input_schema=input_schema,
         on_list_tools=partial(handlers.list, "tool"),
@@ -166,11 +169,21 @@ def build_server(
     )
     handlers.server = server
     server.limits = limits
-    server.legacy_instructions = service.instructions(instructions, modern=False)
+    server.stored = service.connections
+    if service.connections is not None:
+        service.connections.server = server
+        server.middleware.append(service.connections.remember)
+
+    def instruct() -> None:
+        server.instructions = service.instructions(instructions, modern=True) or None
+        server.legacy_instructions = service.instructions(instructions, modern=False)
+
+    instruct()
+    service.on_announced = instruct
     if disclosure:
         server.extensions[EXTENSION] = dict(SETTINGS)
         server.add_request_handler("groups/list", GroupsListParams, handlers.list_groups)
         server.add_request_handler("groups/get", GroupParams, handlers.get_group)
     if extend is not None:
-        extend(server, handlers.session)
+        extend(server, handlers)
     return server

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from toolfold import InvalidArguments, Session, ToolNotFound, ToolResult
+from toolfold import InvalidArguments, Session, StoreError, ToolNotFound, ToolResult
 from toolfold.spi import Kind
 
 from .answers import SessionAnswers
@@ -58,7 +58,7 @@ class SessionDelivery:
         try:
             async with self._source.session(server, ctx) as session:
                 result = await self._answer(ctx, session, name, arguments)
-        except SELECTION_FAILURES as error:
+        except (*SELECTION_FAILURES, StoreError) as error:
             result = ToolResult.of_text(refusal_text(error), is_error=True)
         return self._renderer.result(result)
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 from anyio.abc import TaskGroup
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
 from toolfold import Session
+from toolfold.spi import background
 
 from .callers import principal_of
 from .notify import EVENTS, MAX_WAITING
+
+Watch = Callable[[Any, Sequence[str], Callable[[str], None]], Coroutine[Any, Any, None]]
 
 
 class Subscriptions:
@@ -24,15 +27,19 @@ class Subscriptions:
     Args:
         by_caller: Whether callers are notified only of their own changes and of announcements.
 
-    `running` has the task group of each running instance of the server, which sends announcements.
+    `running` has the task group of each running instance of the server, which sends announcements. `watch`, if there is
+    one, is run while a subscription to resources lasts, with its request, its URIs and what to call with each update.
+    `before_listening` is awaited with the context of each subscription.
     """
 
     def __init__(self, *, by_caller: bool) -> None:
         self.running: list[TaskGroup] = []
+        self.watch: Watch | None = None
+        self.before_listening: Callable[[Any], Awaitable[Any]] | None = None
         self._by_caller = by_caller
         self._pending: dict[str | None, deque[frozenset[str]]] = {}
         self._publishing = False
-        self._buses: dict[str, tuple[InMemorySubscriptionBus, ListenHandler]] = {}
+        self._buses: dict[str, InMemorySubscriptionBus] = {}
         self._subscribers: dict[str, int] = {}
         self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
@@ -41,12 +48,15 @@ class Subscriptions:
         caller = principal_of(ctx) if self._by_caller else ""
         if self._by_caller and not caller:
             raise unauthenticated()
-        if caller not in self._buses:
-            bus = InMemorySubscriptionBus()
-            self._buses[caller] = (bus, ListenHandler(bus, max_subscriptions=sys.maxsize))
+        if self.before_listening is not None:
+            await self.before_listening(ctx)  # in a store, the session may be known to other processes only
+        bus = _Source(self._buses.setdefault(caller, InMemorySubscriptionBus()))
         self._subscribers[caller] = self._subscribers.get(caller, 0) + 1
         try:
-            return await self._buses[caller][1](ctx, params)
+            async with background() as tasks:
+                if self.watch is not None and (uris := params.notifications.resource_subscriptions):
+                    tasks.start_soon(self.watch, ctx, uris, bus.deliver)
+                return await ListenHandler(bus)(ctx, params)
         finally:
             self._subscribers[caller] -= 1
             if not self._subscribers[caller]:
@@ -85,11 +95,31 @@ class Subscriptions:
         for one in [caller] if caller is not None else [one for one in self._buses if not self._is_followed(one)]:
             for event in events:
                 if one in self._buses:
-                    await self._buses[one][0].publish(event())
+                    await self._buses[one].publish(event())
 
     def _is_followed(self, caller: str) -> bool:
         session = self._followed.get(caller)
         return session is not None and session.is_open
+
+
+class _Source:
+    """The events of one subscription: those of its caller's bus, and updates of resources that it alone is sent."""
+
+    def __init__(self, bus: InMemorySubscriptionBus) -> None:
+        self._bus = bus
+        self._listener: Callable[[ServerEvent], None] | None = None
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        self._listener = listener
+        return self._bus.subscribe(listener)
+
+    async def publish(self, event: ServerEvent) -> None:
+        await self._bus.publish(event)
+
+    def deliver(self, uri: str) -> None:
+        """Have the subscriber notified that a resource was updated."""
+        if self._listener is not None:
+            self._listener(ResourceUpdated(uri))
 
 
 def unauthenticated() -> MCPError:

@@ -17,10 +17,11 @@ from weakref import WeakValueDictionary
 
 from attrs import evolve, field, frozen
 
+from .._display import Displayed
 from .._names import canonical_key
-from ..machine import Forest
+from ..machine import Configuration, Forest, Plan, restore
 from .budget import ListBudget
-from .components import KINDS, Component, GroupSpec, Kind, Profile, is_settled, listing_rule, never_listed
+from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, is_settled, listing_rule, never_listed
 from .rules import required_groups
 
 
@@ -62,7 +63,7 @@ class Components:
 
 
 @frozen(kw_only=True, eq=False)
-class Catalog:
+class Catalog(Displayed):
     """The immutable definition that everything else is a function of (SPEC 1).
 
     `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` is for what others work
@@ -114,7 +115,7 @@ class Catalog:
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of which there is anything that might be listed."""
+        """The kinds that have anything that might be listed."""
         return tuple(kind for kind, held in self.components.items() if held.loose or held.anchored)
 
     @property
@@ -125,10 +126,15 @@ class Catalog:
     @cached_property
     def loader(self) -> Component | None:
         """The tool that opens groups by name, if there is one (SPEC CTL-3)."""
-        return next(
-            (component for component in self.tools.values() if component.control and component.control[0] == "load"),
-            None,
-        )
+        return self._control("load")
+
+    @cached_property
+    def finder(self) -> Component | None:
+        """The tool that searches, if there is one (SPEC FND-1)."""
+        return self._control("find")
+
+    def _control(self, role: Role) -> Component | None:
+        return next((one for one in self.tools.values() if one.control and one.control[0] == role), None)
 
     @property
     def index(self) -> Mapping[str, int]:
@@ -138,6 +144,15 @@ class Catalog:
     def group(self, path: str) -> GroupSpec:
         """Return a group by its path, or raise `GroupNotFound`."""
         return self.groups[self.forest.number(path)]
+
+    @cached_property
+    def initial(self) -> Configuration:
+        """The configuration in which sessions begin: pinned groups are active (SPEC FND-4)."""
+        return self.restored(()).after
+
+    def restored(self, paths: Iterable[str]) -> Plan:
+        """Return the plan from no active group to what a stored state allows, with the pinned groups (SPEC PER-2)."""
+        return restore(self.forest, (*(group.path for group in self.groups if group.pinned), *paths))
 
     @cached_property
     def tool_counts(self) -> Mapping[str, int]:

@@ -32,7 +32,7 @@ def _check_template(_: object, attribute: Any, template: Any) -> None:
         raise ConfigError(f"A loader's text {attribute.name!r} may mention {known}, and is {template!r}.") from error
     tools = [(form, conversion) for _, name, form, conversion in Formatter().parse(template) if name == "tools"]
     if tools not in ([], [("", None)]):
-        raise ConfigError(f"A loader's text {attribute.name!r} may mention {{tools}} once, as it is: {template!r}.")
+        raise ConfigError(f"A loader's text {attribute.name!r} may mention {{tools}} once, unformatted: {template!r}.")
 
 
 @frozen(kw_only=True)
@@ -75,7 +75,10 @@ class Loader:
         texts: What it answers; the library's own words otherwise.
         closer: The name of a tool that takes the same argument and closes groups; none unless it is given. It closes
             those that have a deactivator where each group has control tools of its own (SPEC CTL-2).
+        closer_description: What the model reads about that tool.
         needs_groups: Whether there is no such tool while there is no group that it can open.
+        room: How many characters the list of groups has: the descriptions of many groups are cut to fit. Opening a
+            group shows its description whole.
     """
 
     name: str
@@ -84,7 +87,9 @@ class Loader:
     argument_description: str = "The group to open."
     texts: LoaderTexts | None = None
     closer: str | None = None
+    closer_description: str = "Close a group and the groups in it."
     needs_groups: bool = False
+    room: int = 4_000
 
     @property
     def names(self) -> tuple[str, ...]:

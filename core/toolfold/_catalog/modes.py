@@ -33,7 +33,7 @@ class Mode:
     Args:
         available: Whether there is a use for it now: a predicate of the view, fast and not async. Always by default.
         count: How much there is for it now, as a function of the view; shown to clients in `_meta.data_counts` of each
-            list. A change of counts alone sends no notification: clients see it when they list again, for another
+            list. If only counts change, no notification is sent: clients see it when they list again, for another
             change or after `ToolSet.notify_list_changed` (SPEC MOD-2).
     """
 

@@ -2,7 +2,7 @@
 
 What a rule depends on is computed here, once for each catalog, so that lists cost what they return (SPEC LST-5):
 `required_groups(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the
-active groups alone. Whether a rule holds is for `_view.visibility` to say.
+active groups only. Whether a rule holds is for `_view.visibility` to say.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def groups_of(rule: Visibility) -> set[str]:
 
 
 def is_static(rule: Visibility) -> bool:
-    """Return whether `rule` depends on the active groups alone."""
+    """Return whether `rule` depends on the active groups only."""
     return not any(isinstance(leaf, When) for leaf in leaves(rule))
 
 

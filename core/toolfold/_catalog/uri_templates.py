@@ -3,13 +3,16 @@
 A URI is matched from its end, in linear time whatever the template (SPEC SAF-1): first, where each literal may stand
 so that what follows it fits; then, from the beginning, each variable takes as much as it can. A regular expression
 would find the same, but may take the cube of the length for three variables.
+
+A template whose arguments are not checked may have expressions of any level. Each stands for any text, and the only
+value is the whole URI.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
 from attrs import frozen
@@ -54,7 +57,7 @@ def matching(catalog: Catalog, uri: str) -> Iterator[tuple[Component, dict[str, 
         return
     for template in _templates(catalog):
         if (values := template.values(uri)) is not None:
-            yield template.component, {name: unquote(value) for name, value in values.items()}
+            yield template.component, values
 
 
 def _templates(catalog: Catalog) -> tuple[_Template, ...]:
@@ -82,9 +85,11 @@ class _Template:
     def values(self, uri: str) -> dict[str, str] | None:
         """Return the values of the variables, or `None` if `uri` is no instance of the template."""
         first, last = self.literals[0], self.literals[-1]
-        if not (uri.startswith(first) and uri.endswith(last)):
-            return None
         begin, end = len(first), len(uri) - len(last)
+        if begin > end or not (uri.startswith(first) and uri.endswith(last)):
+            return None
+        if self.component.arguments is None:
+            return {"uri": uri} if _in_order(self.literals[1:-1], uri, begin, end) else None
         stops = [_stops(uri, variable) for variable in self.variables]
         # Where the value of each variable may end so that the rest fits, the last variable first.
         ends = [[end]]
@@ -96,9 +101,19 @@ class _Template:
             where = _end(begin, ends.pop(), stop)
             if where is None:
                 return None
-            found[variable.removeprefix("+")] = uri[begin:where]
+            found[variable.removeprefix("+")] = unquote(uri[begin:where])
             begin = where + len(literal)
         return found
+
+
+def _in_order(literals: Iterable[str], uri: str, begin: int, end: int) -> bool:
+    """Return whether literals stand in `uri` one after the other."""
+    for literal in literals:
+        place = uri.find(literal, begin, end)
+        if place < 0:
+            return False
+        begin = place + len(literal)
+    return True
 
 
 def _stops(uri: str, variable: str) -> list[int]:

@@ -1,30 +1,28 @@
-"""Schemas of arguments: from signatures or given as JSON Schema; checked at registration, validated at each call.
+"""Schemas of arguments and results, checked at registration, with which each call is validated.
 
-Whatever form a schema comes in, it ends as one JSON Schema 2020-12 whose root is an object (SPEC REG-6), compiled once.
-A typed Python function has a pydantic model beside it, which fills in defaults and makes the annotated types
-(SPEC KIT-2, CALL-2).
+Whatever form the schema of arguments comes in, it ends as one JSON Schema 2020-12 whose root is an object (SPEC REG-6),
+compiled once. A typed Python function has a pydantic model beside it, which fills in defaults and makes the annotated
+types (SPEC KIT-2, CALL-2).
 """
 
 from __future__ import annotations
 
-import inspect
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, partial
-from typing import Any, cast, get_type_hints
+from functools import cached_property
+from typing import Any, cast
 
 import jsonschema_rs
 from attrs import field, frozen
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticUserError
+from pydantic import BaseModel, ValidationError
 
 from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
-from .._plain import TooLarge, levels, table
+from .._plain import TooLarge, levels
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
 from .defaults import Fields
 from .explain import Faults
+from .returns import Conversion
 from .validator import Validator
 
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -84,14 +82,15 @@ def _plain_mapping(value: Any) -> Any:
 class Arguments:
     """How the arguments of one tool are described and checked.
 
-    `model` is set for a typed function only: it converts checked JSON into the annotated Python values, under the names
-    in `parameters`, which maps a parameter to its field of the model. `fields` is there for a field specification only,
-    and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` is for what others work out once.
+    `make_model` is set for a typed function only: it makes the model that converts checked JSON into the annotated
+    Python values. `parameters` maps each of its parameters to a field of the model. `fields` is there for a field
+    specification only, and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` is for what
+    others work out once.
     """
 
     schema: Mapping[str, Any]
-    validator: Validator = field(repr=False)
-    model: type[BaseModel] | None = None
+    _compiled: Validator | None = field(default=None, alias="validator", repr=False)
+    make_model: Callable[[], type[BaseModel]] | None = None
     parameters: Mapping[str, str] = field(factory=dict[str, str])
     fields: Fields | None = None
     memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
@@ -105,26 +104,20 @@ class Arguments:
             raise InvalidDefinition(name, 'its input schema must have the root type "object"')
         return cls(plain, validator)
 
-    @classmethod
-    def from_signature(cls, name: str, function: Callable[..., Any], skip: frozenset[str]) -> Arguments:
-        """Return the arguments described by a function's annotations; parameters in `skip` are left out."""
-        fields, parameters = _fields(name, function, skip)
-        try:
-            model = create_model("arguments", __config__=ConfigDict(extra="forbid"), **fields)
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                schema = model.model_json_schema(by_alias=True)
-        except (PydanticUserError, TypeError, Warning) as error:
-            raise InvalidDefinition(
-                name, f"no schema follows from its signature: {str(error).splitlines()[0]}"
-            ) from error
-        arguments = cls.from_schema(name, _untitled(schema))
-        return cls(arguments.schema, arguments.validator, model, parameters)
+    @cached_property
+    def validator(self) -> Validator:
+        """The schema compiled: when it is first needed, if it is certain that it can be."""
+        return self._compiled or Validator(dict(self.schema))
+
+    @cached_property
+    def model(self) -> type[BaseModel] | None:
+        """What makes annotated Python values of checked JSON: made when it is first needed, for it takes long."""
+        return self.make_model() if self.make_model is not None else None
 
     @cached_property
     def _levels(self) -> tuple[int, ...]:
         """How often the model looks at one value so many levels deep, if that grows with the depth; else empty."""
-        return Cost(self.schema, tagged=True).levels() if self.model is not None else ()
+        return Cost(self.schema, tagged=True).levels() if self.make_model is not None else ()
 
     def faults(self, arguments: Any) -> Faults | None:
         """Return where arguments do not fit the schema: a place to what is expected there; or `None` if they do."""
@@ -172,75 +165,24 @@ def _faults(error: ValidationError) -> Faults:
 
 @frozen(eq=False)
 class Output:
-    """How the structured results of one tool are described and checked (SPEC KIT-6)."""
+    """How the structured results of one tool are described and checked (SPEC KIT-6).
+
+    `convert` is set where a return annotation describes them: it makes structured content of what the handler returned.
+    """
 
     schema: Mapping[str, Any]
     validator: Validator = field(repr=False)
+    convert: Conversion | None = field(default=None, repr=False)
 
     @classmethod
-    def from_schema(cls, name: str, schema: Any) -> Output:
+    def from_schema(cls, name: str, schema: Any, convert: Conversion | None = None) -> Output:
         """Return the results described by a JSON Schema mapping; raises `InvalidDefinition` (SPEC REG-6)."""
         plain = plain_json(name, schema, "output schema")
-        return cls(plain, compile_schema(name, plain, "output schema", mask="it"))
+        return cls(plain, compile_schema(name, plain, "output schema", mask="it"), convert)
 
     def faults(self, structured: Any) -> Faults | None:
         """Return where a result does not fit, without what was found there; or `None` if it does."""
         return self.validator.faults(structured, "result")
-
-
-def _fields(name: str, function: Callable[..., Any], skip: frozenset[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    fields: dict[str, Any] = {}
-    parameters: dict[str, str] = {}
-    hints = hints_of(name, function)
-    for position, parameter in enumerate(signature_of(name, function)):
-        if parameter.name in skip:
-            continue
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise InvalidDefinition(name, f"its parameter {parameter} can't be given by name, as arguments are")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        slot = f"p{position}"
-        fields[slot] = (hints.get(parameter.name, Any), Field(default, alias=parameter.name))
-        parameters[parameter.name] = slot
-    return fields, parameters
-
-
-def hints_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function, resolved, or raise `InvalidDefinition` for `name`."""
-    annotated: Any = function
-    while isinstance(annotated, partial):
-        annotated = annotated.func
-    if not (inspect.isroutine(annotated) or inspect.isclass(annotated)):
-        annotated = type(annotated).__call__
-    try:
-        return get_type_hints(annotated, include_extras=True)
-    except Exception as error:  # annotations may be any expression, evaluated here
-        raise InvalidDefinition(name, f"its annotations can't be resolved: {error}") from error
-
-
-def signature_of(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function, or raise `InvalidDefinition` for `name` if it has none to inspect."""
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError) as error:
-        raise InvalidDefinition(name, "its handler has no signature to read; wrap it in a function") from error
-
-
-def _untitled(schema: Any) -> Any:
-    """Return a schema without the titles that pydantic derives from names: they cost tokens and say nothing."""
-    if isinstance(schema, list):
-        return [_untitled(item) for item in cast("list[object]", schema)]
-    if (given := table(schema)) is None:
-        return schema
-    untitled: dict[str, Any] = {}
-    for key, value in given.items():
-        if key in ("properties", "$defs"):
-            named = table(value) or {}
-            untitled[key] = {name: _untitled(item) for name, item in named.items()}
-        elif key in ("default", "const", "enum", "examples"):
-            untitled[key] = value
-        elif key != "title":
-            untitled[key] = _untitled(value)
-    return untitled
 
 
 def _place(path: Iterable[str | int]) -> str:

@@ -1,4 +1,4 @@
-"""The most that validation can cost, computed from the schema alone (SPEC SAF-1).
+"""The most that validation can cost, computed only from the schema (SPEC SAF-1).
 
 A schema of a few hundred bytes can make validation exponential: each of thirty definitions refers twice to the next, or
 a model refers to itself from two alternatives. So this counts how often one value can be looked at: by the schemas that

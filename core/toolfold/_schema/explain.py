@@ -5,7 +5,7 @@ for a list of wrong numbers all of them are made before the first can be had. Bu
 to say. So this descends to where it doesn't, asking of each part whether it fits its own schema, and takes the words
 for it from the validator only there, for the keywords of one schema and for one value.
 
-Of alternatives none of which fits, those are explained that come furthest: an object that has the `kind` of one, or
+If no alternative fits, those that come furthest are explained: an object that has the `kind` of one, or
 whatever else is constant there, gets the rest of what that one requires.
 """
 

@@ -38,6 +38,10 @@ _BACKTRACKS = 5_000
 _MATCH = 30_000
 """How many visits a match counts for that needs backtracking."""
 
+LIGHT_VALUES = MAX_SCHEMA_VALUES // 50
+LIGHT_VISITS = MAX_VISITS // 1000
+"""How many values a schema may have, and how often it may look at one, to count as light."""
+
 _STEPS = 5
 """How many values are looked into, at least, to explain what is wrong."""
 
@@ -95,6 +99,11 @@ class Validator:
                     raise
         if self._matching.backtracks:
             self._known = Cost(schema, pattern=_MATCH).visits()
+
+    @property
+    def is_light(self) -> bool:
+        """Whether even many such schemas side by side are far from every limit."""
+        return not self._patterns and self._values <= LIGHT_VALUES and self._most >= MAX_VISITS // LIGHT_VISITS
 
     def is_valid(self, value: Any) -> bool:
         """Return whether a value fits, however long that takes."""

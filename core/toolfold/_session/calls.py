@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from .._catalog.components import Component, Kind
 from .._catalog.rules import required_groups
 from .._names import ToWire
-from .._snapshot import Change
 from .._view import calling, results
 from .._view.context import CallContext, Progress, no_progress
 from .._view.modes import restrict
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, available
 from ..errors import ToolfoldError, ToolNotFound
-from .executor import Surroundings
+from .executor import Executor
+from .host import Host
 from .observers import EventRefused, log
-from .pool import SessionPool
-
-
-class Host(Surroundings, Protocol):
-    """What a session needs of its tool set."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def page_size(self) -> int | None:
-        """The greatest number of items in a page of a list."""
-        ...
-
-    @property
-    def pool(self) -> SessionPool[Any]:
-        """The open sessions."""
-        ...
-
-    def new_identity(self) -> str:
-        """Return a name for a session that is given none."""
-        ...
-
-    def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
-        """Return which group to open first for an unavailable component, and how, where hints are on."""
-        ...
 
 
 class Calls(ABC):
@@ -54,6 +26,7 @@ class Calls(ABC):
 
     __slots__ = ()
     id: str
+    _executor: Executor
     _tools: Host
 
     @abstractmethod
@@ -65,21 +38,6 @@ class Calls(ABC):
         self, name: str, view: RequestView, request: Any, to_wire: ToWire, progress: Progress = no_progress
     ) -> CallContext:
         """Return what a handler is given beside its arguments."""
-
-    @abstractmethod
-    def _use(self, paths: Iterable[str]) -> None:
-        """Note that groups were used (SPEC FND-3)."""
-
-    @abstractmethod
-    async def transition(
-        self,
-        activate: Iterable[str] = (),
-        deactivate: Iterable[str] = (),
-        *,
-        force: bool = False,
-        view: RequestView | None = None,
-    ) -> Change:
-        """Deactivate and activate groups as one atomic transition; return what changed."""
 
     async def call(
         self,
@@ -109,13 +67,13 @@ class Calls(ABC):
             view = self._view_of_request(view)
             component = self._available("tool", name, view, to_wire)
             if view.snapshot.catalog.evict_by_use:
-                self._use(required_groups(component.rule))
+                self._executor.use(required_groups(component.rule))
             context = self._context(name, view, request, to_wire, progress or no_progress)
             result = await calling.run(restrict(component, view), arguments, context)
             self._tools.observers.answered(self.id, result.is_error)
             if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
                 with self._tools.observers.requested(self.id, "success", name):
-                    await self._open_on(name, view)
+                    await self._open_on(name, context)
             return result
 
     async def fetch(
@@ -187,10 +145,10 @@ class Calls(ABC):
             raise ToolNotFound(name, self._tools.hint(component, view, to_wire), kind.replace("_", " "))
         return component
 
-    async def _open_on(self, tool: str, view: RequestView) -> None:
-        for path in view.snapshot.catalog.opened_by[tool]:
+    async def _open_on(self, tool: str, context: CallContext) -> None:
+        for path in context.snapshot.catalog.opened_by[tool]:
             try:
-                await self.transition(activate=(path,), view=view)
+                await context.activate(path)
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
                 self._tools.observers.notify(EventRefused(self.id, tool, error))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Protocol
+from math import inf
+from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -21,49 +22,17 @@ from .._snapshot import Change, Snapshot
 from .._usercode import InThread, is_failure, on_loop, uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import HookTimeout, ToolfoldError
+from ..errors import HookFailed, HookTimeout, ToolfoldError
 from ..machine import Configuration, Plan, bits, catch_up, use
 from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
+from .host import Host
 from .observers import Committed, HooksFailed, NotificationFailed, Observers, RolledBack, log
 from .queue import Queue
+from .recorder import NOT_RECORDED, Recorder
 
 Planner = Callable[[Configuration], Plan]
 ContextOf = Callable[[str, str, str | None], Any]
 Listener = Callable[[frozenset[str]], None]
-
-
-class Catalogs(Protocol):
-    """Where the newest catalog is."""
-
-    newest: Catalog | None
-    """The catalog of all that is registered; `None` once something was registered since."""
-
-    def under(self, profile: Profile | None) -> Catalog:
-        """Return the newest catalog as a session under `profile` knows it."""
-        ...
-
-
-class Surroundings(Protocol):
-    """What the sessions of one tool set share."""
-
-    @property
-    def catalogs(self) -> Catalogs:
-        """Where the newest catalog is."""
-        ...
-
-    @property
-    def observers(self) -> Observers:
-        """The observers to notify."""
-        ...
-
-    @property
-    def hook_timeout(self) -> float | None:
-        """Seconds that a hook may take; `None` for no limit (SPEC HOOK-6)."""
-        ...
-
-    def view_of(self, snapshot: Snapshot) -> RequestView:
-        """Return a view of a snapshot for one request."""
-        ...
 
 
 class Executor(Queue):
@@ -71,35 +40,37 @@ class Executor(Queue):
 
     Attributes:
         inherited: The active groups that another session has set up and closes: their hooks don't run here.
+        journal: Records the steps, where the session is in a store.
     """
 
-    __slots__ = ("_around", "_listeners", "_state", "inherited", "profile")
+    __slots__ = ("_listeners", "_state", "_tools", "inherited", "journal", "profile")
 
-    def __init__(self, identity: str, around: Surroundings, profile: Profile | None) -> None:
+    def __init__(self, identity: str, tools: Host, profile: Profile | None) -> None:
         super().__init__(identity)
-        self._around = around
+        self._tools = tools
         self.profile = profile
-        self._state = Snapshot.of(self._around.catalogs.under(profile))
+        self._state = Snapshot.of(tools.catalogs.under(profile))
         self._listeners: tuple[Listener, ...] = ()
         self.inherited: tuple[str, ...] = ()
+        self.journal: Recorder = NOT_RECORDED
 
     # -- the state ----------------------------------------------------------------------------------------------------
 
     @property
     def observers(self) -> Observers:
         """The observers to notify."""
-        return self._around.observers
+        return self._tools.observers
 
     @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        if self.profile is None and self._state.catalog is self._around.catalogs.newest:
+        if self.profile is None and self._state.catalog is self._tools.catalogs.newest:
             return self._state
         return self._in_newest_catalog()
 
     @on_loop
     def _in_newest_catalog(self) -> Snapshot:
-        return self._state.moved_to(self._around.catalogs.under(self.profile))
+        return self._state.moved_to(self._tools.catalogs.under(self.profile))
 
     def begin(self, snapshot: Snapshot) -> None:
         """Begin in a state whose active groups are all inherited."""
@@ -108,9 +79,16 @@ class Executor(Queue):
 
     def change_facts(self, facts: Mapping[str, Any], view: RequestView | None = None) -> None:
         """Replace the facts; with `view`, notify listeners of the lists that differ from its own."""
+        self.journal.set_facts(facts)
         self._state = self.snapshot.with_facts(facts)
         if view is not None:
             self.notify(changes(view, view.of(self._state)))
+
+    def replace(self, snapshot: Snapshot, inherited: tuple[str, ...]) -> None:
+        """Take over a state that another process has committed, and notify the listeners of the lists that differ."""
+        before, self._state, self.inherited = self.snapshot, snapshot, inherited
+        if self._listeners and snapshot is not before:
+            self.notify(changes(self._tools.view_of(before), self._tools.view_of(snapshot)))
 
     def use(self, paths: Iterable[str]) -> None:
         """Note that groups were used, for the order in which groups are evicted (SPEC FND-3)."""
@@ -131,8 +109,8 @@ class Executor(Queue):
     ) -> Change:
         """Plan a transition, run its hooks, commit it, and return what changed; call it within `queued`.
 
-        If the catalog changes while hooks run, so that the plan no longer means the same, the hooks are undone and the
-        transition is planned again.
+        If the catalog changes while hooks run, so that the plan would differ, the hooks are undone and the transition
+        is planned again.
 
         Args:
             planner: Plans the transition for a configuration.
@@ -145,7 +123,20 @@ class Executor(Queue):
         Raises:
             HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
             ToolfoldError: The transition is refused.
+            StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
         """
+        async with self.journal.step():
+            return await self._execute(planner, context_of, force, view, compare, shielded)
+
+    async def _execute(
+        self,
+        planner: Planner,
+        context_of: ContextOf,
+        force: bool,
+        view: RequestView | None,
+        compare: bool,
+        shielded: bool,
+    ) -> Change:
         interrupted: BaseException | None = None
         while True:
             before = self.snapshot
@@ -155,6 +146,8 @@ class Executor(Queue):
                 return _unless(interrupted, Change())
 
             transaction = self._transaction(before.catalog, plan, force)
+            if transaction.has_hooks and await self.journal.hold():
+                continue
             interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
             if transaction.state == ABORTED:
                 error = transaction.error()
@@ -165,7 +158,12 @@ class Executor(Queue):
             if now.catalog is not before.catalog:
                 plan, refused = _again(planner, plan, before.catalog, now)
             if refused is None:
-                return _unless(interrupted, self._commit(plan, transaction, view, compare))
+                after = now.at(catch_up(plan, now.configuration))
+                given = None if not compare else self._tools.view_of(now) if view is None else view.of(now)
+                if await self.journal.save(after, given):
+                    return _unless(interrupted, self._commit(now, after, given, plan, transaction))
+                await self.journal.hold()
+                continue
 
             transaction.give_up(refused)
             interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
@@ -178,22 +176,23 @@ class Executor(Queue):
     def _transaction(self, catalog: Catalog, plan: Plan, force: bool) -> Transaction:
         """Return the transaction of a plan: deactivations bottom up, then activations top down (SPEC HOOK-3).
 
-        The hooks of inherited groups belong to the session that they are inherited from.
+        The hooks of inherited groups run in the session that they are inherited from.
         """
         deactivated, activated = (
             [group for group in groups if group.path not in self.inherited] for groups in _groups(catalog, plan)
         )
         return Transaction(reversed(deactivated), activated, force=force)
 
-    def _commit(self, plan: Plan, transaction: Transaction, view: RequestView | None, compare: bool) -> Change:
-        """Make a plan's result the state, and send the notifications."""
-        now = self.snapshot
-        before = self._around.view_of(now) if view is None else view.of(now)
+    def _commit(
+        self, now: Snapshot, after: Snapshot, before: RequestView | None, plan: Plan, transaction: Transaction
+    ) -> Change:
+        """Make a plan's result the state, and send the notifications; `before` is the view that lists were given in."""
         transaction.commit()
-        self._state = now.at(catch_up(plan, now.configuration))
+        facts = self._state.facts  # they may be set while the state is stored
+        self._state = after if facts is now.facts else after.with_facts(facts)
         if self.inherited:
             self.inherited = tuple(filter(self._state.is_active, self.inherited))
-        lists = changes(before, before.of(self._state)) if compare else frozenset[str]()
+        lists = frozenset[str]() if before is None else changes(before, before.of(self._state))
         change = Change(*plan.paths, lists, tuple(transaction.failures))
         self.observers.notify(Committed(self.id, change))
         if change.failures:
@@ -212,10 +211,11 @@ class Executor(Queue):
             return interrupted
         with self.running_hooks():
             while call is not None:
+                await self.journal.intend(transaction)
                 attempt = partial(self._attempt, call, context_of)
                 if shielded or interrupted is not None or transaction.state == ROLLING_BACK:
                     ended, cancelled = await uninterrupted(attempt)
-                elif isinstance(call.hook, InThread):  # which can't be stopped, so that only its end says how it went
+                elif isinstance(call.hook, InThread):  # it can't be stopped, so only its end shows whether it failed
                     ended, cancelled = await uninterrupted(attempt)
                     ended = evolve(ended, interruption=cancelled or await _cancellation())
                 else:
@@ -228,13 +228,30 @@ class Executor(Queue):
                 else:
                     transaction.succeeded(call)
                 call = transaction.next()
+            if transaction.state == ABORTED:
+                await self.journal.settle()
         return interrupted
+
+    async def undo(self, transaction: Transaction, context_of: ContextOf) -> None:
+        """Undo the hooks of a step whose process ended in the middle of it, and record that (SPEC STO-3)."""
+        log.warning("session %s: a step whose process ended in the middle of it is rolled back", self.id)
+        await self._run_hooks(transaction, context_of, None, shielded=True)
+        if transaction.compensation_failures:
+            self.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
+
+    async def resume(self, call: HookCall, context_of: ContextOf) -> None:
+        """Run the hook that sets up in this process what a group needs; raises `HookFailed` (SPEC STO-4)."""
+        ended = await self._attempt(call, context_of)
+        if ended.interruption is not None:
+            raise ended.interruption
+        if ended.error is not None:
+            raise HookFailed(call.group.path, call.phase, ended.error)
 
     async def _attempt(self, call: HookCall, context_of: ContextOf) -> _Ended:
         """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3)."""
         try:
             with self.observers.hook(self.id, call.group.path, call.phase, call.undoes):
-                await _run_hook(call, context_of, self._around.hook_timeout)
+                await self._run_hook(call, context_of)
         except BaseException as error:
             if is_failure(error):
                 log.error("session %s: %s failed", self.id, call, exc_info=error)
@@ -243,6 +260,20 @@ class Executor(Queue):
                 raise
             return _Ended(error, error)
         return _Ended()
+
+    async def _run_hook(self, call: HookCall, context_of: ContextOf) -> None:
+        stopped, timeout = None, self._tools.hook_timeout
+        with anyio.move_on_after(timeout) as scope:
+            self.journal.hook_begins(scope)
+            try:
+                answer = call.hook(context_of(call.group.path, call.phase, call.undoes))
+                if isawaitable(answer):
+                    await answer
+            except anyio.get_cancelled_exc_class() as error:
+                stopped = error
+                raise
+        if scope.cancelled_caught:
+            raise HookTimeout(inf if timeout is None else timeout) from stopped  # which says where it was
 
     # -- listeners ----------------------------------------------------------------------------------------------------
 
@@ -283,28 +314,14 @@ class Executor(Queue):
 
 @frozen
 class _Ended:
-    """How a hook ended: what it failed with, and the cancellation that came while it could still be given up."""
+    """How a hook ended: the error that it raised, and the cancellation that interrupted it."""
 
     error: BaseException | None = None
     interruption: BaseException | None = None
 
 
-async def _run_hook(call: HookCall, context_of: ContextOf, timeout: float | None) -> None:
-    stopped: BaseException | None = None
-    with anyio.move_on_after(timeout) as scope:
-        try:
-            answer = call.hook(context_of(call.group.path, call.phase, call.undoes))
-            if isawaitable(answer):
-                await answer
-        except anyio.get_cancelled_exc_class() as error:
-            stopped = error
-            raise
-    if scope.cancelled_caught and timeout is not None:
-        raise HookTimeout(timeout) from stopped  # which says where it was
-
-
 async def _cancellation() -> BaseException | None:
-    """Return the cancellation that has waited while a hook was shielded from it, if any."""
+    """Return the cancellation that arrived while a hook was shielded from it, if there was one."""
     try:
         await checkpoint_if_cancelled()
     except anyio.get_cancelled_exc_class() as error:
@@ -329,14 +346,14 @@ def _again(planner: Planner, plan: Plan, catalog: Catalog, now: Snapshot) -> tup
 
 
 def _unless(interrupted: BaseException | None, change: Change) -> Change:
-    """Return what a transition changed, unless a cancellation has waited for its end, which is raised now."""
+    """Return what a transition changed, or raise the cancellation that waited for its end."""
     if interrupted is not None:
         raise interrupted
     return change
 
 
 def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:
-    """Return `error` with the failures met while undoing attached as notes."""
+    """Return `error`, with the failures of the hooks that undid others as notes."""
     for failure in failures:
         error.add_note(f"while undoing the hooks that had run: {failure!r}")
     return error

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
+from .._catalog.components import Component, Kind
 from .._snapshot import Change
 from .._usercode import is_failure
 from ..errors import HookFailed
@@ -178,6 +179,15 @@ class ListChanged:
 
 
 @frozen
+class Listed:
+    """A list was answered with `items`; `session` is empty if it was not that of a session."""
+
+    session: str
+    kind: Kind
+    items: tuple[Component, ...]
+
+
+@frozen
 class Answered:
     """A call has a result; groups that open on its success do so after this."""
 
@@ -195,7 +205,7 @@ class Ended:
     error: BaseException | None
 
 
-Trace = Requested | Planned | HookBegan | HookEnded | ListChanged | Answered | Ended
+Trace = Requested | Planned | HookBegan | HookEnded | ListChanged | Listed | Answered | Ended
 Observer = Callable[[Event], None]
 Tracer = Callable[[Event | Trace], None]
 
@@ -257,6 +267,11 @@ class Observers:
         """Notify tracers that a call has a result."""
         if self._tracers:
             self.trace(Answered(session, self.request, is_error))
+
+    def listed(self, session: str, kind: Kind, items: tuple[Component, ...]) -> None:
+        """Notify tracers of a list that is answered."""
+        if self._tracers:
+            self.trace(Listed(session, kind, items))
 
     def list_changed(self, session: str, kinds: frozenset[str], listeners: int) -> None:
         """Notify tracers of the lists of a session that have changed."""

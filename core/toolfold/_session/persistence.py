@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, cast
 
 from attrs import frozen
 
 from .._catalog.catalog import Catalog
+from .._catalog.components import Profile
 from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
 from ..errors import HandleInvalid
-from ..machine import Plan, restore
+from ..machine import Plan
 from ..machine.forest import bits
+from .facts import is_fact
 
 VERSION = 1
-"""Of the form in which states are dumped."""
-
-
+"""The version of the form in which states are dumped."""
 NAMELESS = "?"
-"""Stands for a group of packed bytes that no catalog is known to have had: they hold digests of paths."""
+"""Stands for a group in packed bytes whose name is not known: they hold digests of paths."""
 REMEMBERED_NAMES = 10_000
 """How many paths of groups a packer remembers, to name those that do not exist any more."""
 
@@ -59,7 +58,7 @@ class Saved:
 
         A group that is transient by now is left out like an unknown one (SPEC PER-4).
         """
-        return restore(catalog.forest, self.active if self.with_transient else _persistent(catalog, self.active))
+        return catalog.restored(self.active if self.with_transient else _persistent(catalog, self.active))
 
     def restored(self, catalog: Catalog) -> tuple[Snapshot, tuple[str, ...]]:
         """Return the restored state in `catalog`, and the groups that are not active again, in the order given."""
@@ -76,20 +75,21 @@ class Saved:
         return self.restored(catalog)[0]
 
 
-def dumped(tools: str, profile: str | None, snapshot: Snapshot) -> dict[str, Any]:
+def dumped(tools: str, profile: Profile | None, snapshot: Snapshot, *, with_transient: bool = False) -> dict[str, Any]:
     """Return a state as a small JSON value (SPEC PER-1, PER-4).
 
     Args:
         tools: The name of the tool set.
-        profile: The name of the session's profile, if it has one.
-        snapshot: The state. Its transient groups are left out with what is in them.
+        profile: The profile of the session.
+        snapshot: The state.
+        with_transient: Whether to include transient groups and the groups in them, for the same session.
     """
-    catalog = snapshot.catalog
+    active = snapshot.configuration.oldest_first
     return {
         "version": VERSION,
         "tools": tools,
-        **({} if profile is None else {"profile": profile}),
-        "active": _persistent(catalog, snapshot.configuration.oldest_first),
+        **({} if profile is None else {"profile": profile.name}),
+        "active": list(active) if with_transient else _persistent(snapshot.catalog, active),
         "facts": {name: _plain(value) for name, value in snapshot.facts.items()},
     }
 
@@ -169,15 +169,6 @@ class StatePacker:
         else:
             numbers = list(bits(int.from_bytes(state, "big")))
         return (catalog.forest.paths[number] for number in numbers)
-
-
-def is_fact(value: Any) -> bool:
-    """Return whether a value may be a fact: one of JSON's scalars, or a tuple of such (SPEC SES-5)."""
-    if isinstance(value, tuple):
-        return all(is_fact(item) for item in cast("tuple[object, ...]", value))
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, bool | int | str)
 
 
 def _persistent(catalog: Catalog, paths: Iterable[str]) -> list[str]:

@@ -50,8 +50,8 @@ class Queue(ABC):
     ) -> AsyncGenerator[None]:
         """Wait for the requests that came before, and keep later ones waiting until the end.
 
-        `what`, `request` and `force` are for tracers. The end of a
-        session is not abandoned because its caller is cancelled: the cancellation is raised after it (SPEC HOOK-9).
+        `what`, `request` and `force` are for tracers. The end of a session is not abandoned because its caller is
+        cancelled: the cancellation is raised after it (SPEC HOOK-9).
 
         Raises:
             ReentrantTransition: It would deadlock: see `_refuse_deadlock` (SPEC HOOK-7).
@@ -70,11 +70,27 @@ class Queue(ABC):
             try:
                 yield
             finally:
-                if lock.statistics().tasks_waiting == 0:
-                    self._lock = None
-                lock.release()
+                self._leave(lock)
             if interrupted is not None:
                 raise interrupted
+
+    @contextmanager
+    def unless_busy(self) -> Generator[bool]:
+        """Keep later requests waiting until the end; yield `False`, and do nothing, if there is one already."""
+        if self._lock is not None:
+            yield False
+            return
+        lock = self._lock = anyio.Semaphore(1, fast_acquire=True)
+        lock.acquire_nowait()
+        try:
+            yield True
+        finally:
+            self._leave(lock)
+
+    def _leave(self, lock: anyio.Semaphore) -> None:
+        if lock.statistics().tasks_waiting == 0:
+            self._lock = None
+        lock.release()
 
     @contextmanager
     def running_hooks(self) -> Generator[None]:

@@ -6,46 +6,36 @@ state or an availability.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
-
-from attrs import frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
-from .._names import ToWire, is_text
+from .._display import Displayed
+from .._names import ToWire
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
-from .._view.context import CallContext, Progress, no_progress
+from .._view.context import Progress, no_progress
 from .._view.listing import GroupInfo, Page, group_infos, listed, page_of
 from .._view.visibility import RequestView
-from ..errors import InvalidDefinition, SessionClosed
+from ..errors import SessionClosed
 from ..machine import TransitionRequest, close, plan
-from .calls import Calls, Host
-from .executor import Executor, Planner
-from .persistence import Saved, dumped, is_fact
-
-Listener = Callable[[frozenset[str]], None]
+from .calls import Calls
+from .contexts import Context, HookContext
+from .executor import Executor, Listener, Planner
+from .facts import with_fact
+from .host import Host
+from .persistence import Saved, dumped
 
 _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
 
 
-class Session(Calls):
+class Session(Calls, Displayed):
     """The activation state of one client or conversation. Made by `ToolSet.open_session`; use it with `async with`."""
 
-    __slots__ = (
-        "__weakref__",
-        "_discarded",
-        "_executor",
-        "_owner",
-        "_start",
-        "_status",
-        "_tools",
-        "caller",
-        "id",
-    )
+    __slots__ = ("__weakref__", "_discarded", "_executor", "_owner", "_start", "_status", "_tools", "caller", "id")
 
     def __init__(
         self,
@@ -77,9 +67,7 @@ class Session(Calls):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start(self) -> Self:
@@ -90,13 +78,16 @@ class Session(Calls):
             ToolfoldError: A group to start with can't be activated; the session is closed then.
         """
         if self._status == "new":
+            start = self._start
             await self._tools.pool.admit(self)
             self._status = "open"
             try:
-                if isinstance(self._start, Saved):
-                    await self._restore(self._start)
-                elif self._start:
-                    await self.set_up(self._start)
+                if isinstance(start, Saved):  # hooks run, since what they set up may be gone
+                    self._executor.change_facts(start.facts)
+                    await self._begin_with(lambda _: start.plan(self.catalog))
+                    self._discarded = start.discarded(self.catalog)
+                elif start:
+                    await self.set_up(start)
             except BaseException:
                 await self.close()
                 raise
@@ -108,10 +99,9 @@ class Session(Calls):
         The groups that are active in `snapshot` are inherited: another session, the `owner`, has set up those that have
         hooks, and closes them.
         """
-        self._status = "open"
+        self._status, self._owner = "open", owner
         if snapshot is not None:
             self._executor.begin(snapshot)
-            self._owner = owner
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
@@ -140,23 +130,40 @@ class Session(Calls):
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
-    async def set_up(self, paths: Iterable[str]) -> None:
-        """Activate the groups that the session begins with, before anything is listed; raises as `transition` does.
+    @asynccontextmanager
+    async def request(self) -> AsyncGenerator[None]:
+        """Run the block as one request; a session in a store is read before it and stored after it.
 
-        No list was given out that could differ, so the application state is not read for one (SPEC MOD-3).
+        Raises:
+            SessionClosed: The session has ended.
+            StoreError: The session is in a store, which can't be used.
+            HookFailed: The session is in a store, and a `resume` hook failed.
+        """
+        self._check_open()
+        yield
+
+    async def set_up(self, paths: Iterable[str]) -> None:
+        """Activate the groups that the session begins with; raises as `transition` does.
+
+        Nothing was listed yet that could change, so the application state is not read (SPEC MOD-3).
         """
         await self._begin_with(partial(plan, request=TransitionRequest(paths)))
 
     @property
     def tools(self) -> Any:
-        """The `ToolSet` whose session this is, a type of a later layer."""
+        """The `ToolSet` whose session this is; its type is of a later layer."""
         return self._tools
+
+    @property
+    def profile(self) -> Profile | None:
+        """The profile that it was opened with, if there is one."""
+        return self._executor.profile
 
     @property
     def inherited(self) -> tuple[str, ...]:
         """The active groups that another session has set up and closes: their hooks don't run here.
 
-        One that is closed here is inherited no longer: opening it again runs its hooks.
+        One that is closed here is no longer inherited: opening it again runs its hooks.
         """
         return self._executor.inherited
 
@@ -167,7 +174,7 @@ class Session(Calls):
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether a group that this session inherits is no longer open in its owner, so that its hooks are undone."""
+        """Whether a group that this session inherits is no longer open in its owner, which has undone its hooks."""
         owner = self._owner
         if owner is None:
             return False
@@ -176,10 +183,15 @@ class Session(Calls):
     def holder(self, path: str) -> Session:
         """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
 
-        What a hook stores by `context.session`, a tool of the group finds by `context.session.holder(path)`, also where
-        a server opens the group for everybody (SPEC DEL-4, HOOK-1).
+        A tool of the group finds what a hook stored under `context.session` under `context.session.holder(path)`, also
+        where a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
         return self._owner if self._owner is not None and path in self.inherited else self
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token of the lease that is held now; `None` for a session that is in no store (SPEC STO-2)."""
+        return None
 
     @property
     def is_open(self) -> bool:
@@ -209,6 +221,11 @@ class Session(Calls):
         return self.snapshot.active
 
     @property
+    def oldest_first(self) -> tuple[str, ...]:
+        """The active groups, the longest-active first where that is known, else in canonical order."""
+        return self.snapshot.configuration.oldest_first
+
+    @property
     def facts(self) -> Mapping[str, Any]:
         """The facts, read-only."""
         return self.snapshot.facts
@@ -224,15 +241,15 @@ class Session(Calls):
         Transient groups are left out with what is in them (SPEC PER-4). Raises `SessionClosed`.
         """
         self._check_open()
-        return dumped(self._tools.name, self._executor.profile.name if self._executor.profile else None, self.snapshot)
+        return dumped(self._tools.name, self.profile, self.snapshot)
 
     @on_loop
     def fork(self, *, identity: str | None = None) -> Session:
         """Return a new session in the state that this one has now, for a sub-agent (SPEC SES-7).
 
-        Open it like one of `ToolSet.open_session`. It has the groups, the facts, the profile and the
-        caller of this one. Opening it runs the hooks of its groups, as for any session that begins with groups; from
-        now on neither session sees what the other does.
+        Open it like one of `ToolSet.open_session`. It has the groups, the facts, the profile and the caller of this
+        one. Opening it runs the hooks of its groups, as for any session that begins with groups. From then on, neither
+        session sees what the other does.
 
         Args:
             identity: The session's name in logs and events; numbered otherwise.
@@ -242,8 +259,8 @@ class Session(Calls):
         """
         self._check_open()
         now = self.snapshot
-        state = Saved(tuple(now.configuration.oldest_first), now.facts, with_transient=True)
-        return Session(self._tools, identity or self._tools.new_identity(), self._executor.profile, state, self.caller)
+        state = Saved(now.configuration.oldest_first, now.facts, with_transient=True)
+        return Session(self._tools, identity or self._tools.new_identity(), self.profile, state, self.caller)
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""
@@ -253,15 +270,13 @@ class Session(Calls):
     def view(self, request: RequestView | None = None) -> RequestView:
         """Return the view of one request: the present snapshot and one reading of the application state.
 
-        With `request`, a view of the same request, the reading is that one's (SPEC MOD-3).
+        With `request`, another view of the same request, it shares that reading (SPEC MOD-3).
         """
         return self._tools.view_of(self.snapshot) if request is None else request.of(self.snapshot)
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
-        self._check_open()
-        self._tools.pool.touch(self)
-        return group_infos(self.snapshot)
+        return group_infos(self._view_of_request().snapshot)
 
     def list_tools(self, cursor: str | None = None) -> Page:
         """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""
@@ -270,13 +285,13 @@ class Session(Calls):
     def list(
         self, kind: Kind, cursor: str | None = None, extra: tuple[Component, ...] = (), to_wire: ToWire = str
     ) -> Page:
-        """Return a page of what is listed of a kind, and of `extra` beside it; see `list_tools` (SPEC REG-9).
+        """Return a page of the components of a kind that are listed, with `extra`; see `list_tools` (SPEC REG-9).
 
         `to_wire` maps names to those by which the list is ordered.
         """
-        self._check_open()
-        self._tools.pool.touch(self)
-        return page_of(self.view(), kind, cursor, self._tools.page_size, extra, to_wire)
+        page = page_of(self._view_of_request(), kind, cursor, self._tools.page_size, extra, to_wire)
+        self._tools.observers.listed(self.id, kind, page.items)
+        return page
 
     def listed_names(self) -> tuple[str, ...]:
         """Return the names of all tools that are listed now."""
@@ -326,24 +341,22 @@ class Session(Calls):
 
     @on_loop
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
-        """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
+        """Set a fact: one of JSON's scalars, or a tuple of them (SPEC SES-5). Predicates see it from the next request.
 
         `view` is that of the request that this is part of, if there is one (SPEC MOD-3).
 
         Raises:
             InvalidDefinition: The value is not an immutable JSON value.
+            QuotaExceeded: The session has too many facts, or the value is too long (SPEC STO-7).
             ReentrantTransition: Asked by a hook of this session.
         """
         with self._tools.observers.requested(self.id, "set_fact", name):
             self._check_open()
             self._executor.refuse_reentry()
-            if not is_text(name) or not is_fact(value):
-                raise InvalidDefinition(
-                    str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such"
-                )
-            self._tools.pool.touch(self)
             before = self.view(view)
-            self._executor.change_facts({**before.snapshot.facts, name: value}, before)
+            facts = with_fact(before.snapshot.facts, name, value)
+            self._tools.pool.touch(self)
+            self._executor.change_facts(facts, before)
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
@@ -363,12 +376,6 @@ class Session(Calls):
 
     # -- internals ----------------------------------------------------------------------------------------------------
 
-    async def _restore(self, saved: Saved) -> None:
-        """Restore a state; hooks run, since what they set up may be gone."""
-        self._executor.change_facts(saved.facts)
-        await self._begin_with(lambda _: saved.plan(self.catalog))
-        self._discarded = saved.discarded(self.catalog)
-
     async def _begin_with(self, planner: Planner) -> None:
         async with self._executor.queued("start"):
             await self._executor.execute(planner, partial(HookContext, self), compare=False)
@@ -384,45 +391,7 @@ class Session(Calls):
         self._tools.pool.touch(self)
         return view or self.view()
 
-    def _use(self, paths: Iterable[str]) -> None:
-        self._executor.use(paths)
-
     def _context(
         self, name: str, view: RequestView, request: Any, to_wire: ToWire, progress: Progress = no_progress
     ) -> Context:
         return Context(self, name, view, request, to_wire, progress)
-
-
-class Context(CallContext):
-    """What a handler is given beside its arguments (SPEC CALL-5).
-
-    `session` is the session of the call, `name` the full name of the tool. `view` is what the call was checked against,
-    with its one reading of the application state; the next request sees what the handler changes. What it does
-    through this context belongs to the same request (SPEC MOD-3). `request` is what the adapter received the call as,
-    or `None`; `to_wire` maps a tool's name to the caller's.
-
-    A plain function that runs in a worker thread may use it from there. It calls what is async by
-    `anyio.from_thread.run(context.activate, "a")`.
-    """
-
-    __slots__ = ()
-    session: Session
-
-
-@frozen(eq=False)
-class HookContext:
-    """What a hook is given, if it takes an argument: the session, the group, and the phase.
-
-    A hook can read its session, and ask other sessions for changes, but not its own: `ReentrantTransition` (SPEC
-    HOOK-7). One that is a plain function runs in a worker thread and calls what is async by `anyio.from_thread.run`.
-    """
-
-    session: Session
-    group: str
-    phase: str
-    undoes: str | None = None
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The session's facts."""
-        return self.session.facts

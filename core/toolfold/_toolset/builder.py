@@ -9,36 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from .._catalog.budget import ListBudget
 from .._catalog.catalog import Catalog, canonical
 from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
-from .._catalog.rules import Always, Group, Visibility, groups_of
-from .._names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
+from .._names import ancestors, check_segment, is_text
 from .._schema.arguments import check_text
 from .._usercode import on_loop
-from .._view.control import RESERVED, ControlStyle, loader_components
-from .._view.finder import FINDER, finder_component
-from .._view.search import Ranker
-from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition, InvalidName
+from .._view.control import ControlStyle
+from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition
+from .places import group_path
+from .settings import Settings
 
 NameGuard = Callable[[str], None]
-
-
-Evict = Literal["oldest", "idlest"]
-
-
-@frozen
-class Quota:
-    """How much may be active at a time in a session, and what makes room beyond that (SPEC ACT-10, FND-3)."""
-
-    max_active: int | None = None
-    budget: ListBudget | None = None
-    evict: Evict | None = None
 
 
 class Builder:
@@ -47,12 +33,9 @@ class Builder:
     `newest` is the catalog of all that is registered, or `None` once something was registered since.
     """
 
-    def __init__(self, name: str, style: ControlStyle, quota: Quota, ranker: Ranker | None = None) -> None:
+    def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
-        self.style = style
-        self._quota = quota
-        self._ranker = ranker
-        self._taken = (*(style.loader.names if style.loader else ()), *((FINDER,) if ranker else ()))
+        self.settings = settings
         self._groups: dict[str, GroupSpec] = {}
         self._exclusions: dict[frozenset[str], None] = {}
         self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
@@ -67,6 +50,7 @@ class Builder:
 
     @on_loop
     def _freeze(self) -> Catalog:
+        settings = self.settings
         if self.newest is None:
             self.newest = Catalog(
                 name=self.name,
@@ -74,20 +58,31 @@ class Builder:
                 exclusions=tuple(self._exclusions),
                 registered={kind: dict(held) for kind, held in self._specs.items()},
                 profiles=dict(self._profiles),
-                max_active=self._quota.max_active,
-                evict_oldest=self._quota.evict is not None,
-                evict_by_use=self._quota.evict == "idlest",
-                list_budget=self._quota.budget,
-                make_controls=self._make_controls if self._taken else None,
+                max_active=settings.max_active,
+                evict_oldest=settings.evict is not None,
+                evict_by_use=settings.evict == "idlest",
+                list_budget=settings.list_budget,
+                make_controls=settings.control_tools if settings.reserved else None,
             )
         return self.newest
 
-    def _make_controls(self, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
-        """Return the control tools of no group in a catalog that has `groups` (SPEC CTL-3, FND-1)."""
-        loader = () if self.style.loader is None else loader_components(self.style.loader, groups)
-        if self.style.loader is not None and not loader:
-            return ()  # everything is in view
-        return loader if self._ranker is None else (*loader, finder_component(self._ranker))
+    @on_loop
+    def adopt_settings(self, other: Builder) -> None:
+        """Take over the settings of `other`; the control tools of groups are made anew."""
+        style, reserved = other.settings.style, other.settings.reserved
+        tools = {name: tool for name, tool in self._specs["tool"].items() if tool.control is None}
+        groups = {path: _restyled(group, self.settings.style, style) for path, group in self._groups.items()}
+        controls = {name: tool for group in groups.values() for name, tool in style.components(group).items()}
+        for name in reserved:
+            if name in tools:
+                raise DuplicateName("tool", name)
+        new = {*reserved, *controls} - tools.keys()
+        old = {*self.settings.reserved, *self._specs["tool"]} - tools.keys()
+        self._guard(new - old)
+        self.settings, self._groups = other.settings, groups
+        self._specs["tool"] = {**controls, **tools}
+        self._release(old - new)
+        self.newest = None
 
     def under(self, profile: Profile | None) -> Catalog:
         """Return the newest catalog as a session under `profile` knows it (SPEC PRO-1)."""
@@ -105,13 +100,13 @@ class Builder:
         """Undo what was registered within if it raises (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
         components: dict[Kind, dict[str, Component]] = {kind: dict(held) for kind, held in self._specs.items()}
-        frozen = self.newest
+        settings, newest = self.settings, self.newest
         try:
             yield
         except BaseException:
-            added = self._specs["tool"]
+            added = (*self._specs["tool"], *self.settings.reserved)
             self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, components
-            self.newest = frozen
+            self.settings, self.newest = settings, newest
             self._release(added)
             raise
 
@@ -121,9 +116,7 @@ class Builder:
 
         `release(name)` is called for each that is gone again.
         """
-        for name in self._specs["tool"]:
-            guard(name)
-        for name in self._taken:
+        for name in (*self._specs["tool"], *self.settings.reserved):
             guard(name)
         self._guards.append((guard, release))
 
@@ -132,15 +125,15 @@ class Builder:
     @on_loop
     def add_group(self, name: str, parent: str | None, options: Mapping[str, Any]) -> GroupSpec:
         """Add a group given by segment and parent, or by full path (SPEC REG-2)."""
-        path = self.path_of(name, parent)
+        path = group_path(name, parent)
         if path in self._groups:
             raise DuplicateName("group", path)
         for above in ancestors(path):
             self.known(above)
-        group = GroupSpec(path=path, **options)
+        group = self._pinnable(GroupSpec(path=path, **options))
         for what, value in (("description", group.description), ("title", group.title), ("opens_on", group.opens_on)):
             check_text(path, what, value)
-        controls = self.style.components(group)
+        controls = self.settings.style.components(group)
         self._check_new("tool", controls)
         self._groups[path] = group
         self._specs["tool"].update(controls)
@@ -148,29 +141,36 @@ class Builder:
         return group
 
     @on_loop
-    def update_group(self, path: str, changes: Mapping[str, Any]) -> GroupSpec:
-        """Change texts and traits of a group that no state depends on, and the control tools that show them."""
-        group = evolve(self.known(path), **changes)
+    def update_group(self, path: str, **changes: Any) -> GroupSpec:
+        """Change what no state depends on about a group, and the control tools that show it."""
+        group = self._pinnable(evolve(self.known(path), **changes))
         for what, value in (("description", group.description), ("title", group.title)):
             check_text(path, what, value)
         tools = self._specs["tool"]
-        for name in self.style.components(self.known(path)):
+        for name in self.settings.style.components(self.known(path)):
             if tools[name].control:
                 del tools[name]
         self._groups[path] = group
-        tools.update({name: made for name, made in self.style.components(group).items() if name not in tools})
+        tools.update({name: made for name, made in self.settings.style.components(group).items() if name not in tools})
         self.newest = None
         return group
 
-    def path_of(self, name: str, parent: str | None) -> str:
-        """Return the full path that a segment or path, with a parent or without, stands for."""
-        check_name(name)
-        above, segment = split_name(name)
-        if parent is None:
-            return name
-        if above and above != parent:
-            raise InvalidName(name, name, f"it is not directly in its parent {parent!r}")
-        return check_name(f"{check_name(parent)}.{segment}")
+    def _pinnable(self, group: GroupSpec) -> GroupSpec:
+        """Return a group, which nobody closes if it is pinned, or raise if it can't be open always (SPEC FND-4)."""
+        path, parent = group.path, group.parent
+        if group.pinned:
+            if group.has_hooks or group.opens_on is not None or group.transient:
+                raise InvalidDefinition(
+                    path, "a pinned group is open in every session, so it has no hooks, opens on no event and is stored"
+                )
+            if parent is not None and not self._groups[parent].pinned:
+                raise InvalidDefinition(path, f"it is pinned, so {parent!r}, which contains it, must be pinned too")
+            if conflict := next((members for members in self._exclusions if path in members), None):
+                raise _never_open(path, conflict)
+            return evolve(group, show_deactivator=False)
+        if below := [other.path for other in self._groups.values() if other.pinned and other.parent == path]:
+            raise InvalidDefinition(path, f"it contains {below[0]!r}, which is pinned, so it must be pinned too")
+        return group
 
     def known(self, path: str) -> GroupSpec:
         """Return a registered group, or raise `GroupNotFound`."""
@@ -191,6 +191,8 @@ class Builder:
                 tuple(given), f"An exclusion set needs two or more different groups, and not: {named}."
             )
         for path in sorted(members):
+            if self._groups[path].pinned:
+                raise _never_open(path, members)
             for above in ancestors(path):
                 if above in members:
                     raise ExclusionConflict(
@@ -248,7 +250,7 @@ class Builder:
             return None
         del self._specs[kind][name]
         if kind == "tool" and component.group is not None:
-            control = self.style.components(self._groups[component.group]).get(name)
+            control = self.settings.style.components(self._groups[component.group]).get(name)
             if control is not None:
                 self._specs[kind][name] = control
         if kind == "tool":
@@ -258,7 +260,7 @@ class Builder:
 
     @on_loop
     def add_profile(self, profile: Profile) -> None:
-        """Add a profile whose groups exist and whose starting groups can be active together (SPEC PRO-1)."""
+        """Add a profile whose groups exist and whose initial groups can be active together (SPEC PRO-1)."""
         check_segment(profile.name)
         if profile.name in self._profiles:
             raise DuplicateName("profile", profile.name)
@@ -282,74 +284,40 @@ class Builder:
 
     @on_loop
     def remove_profile(self, name: str) -> Profile | None:
-        """Remove a profile and return it, or `None`; sessions under it stay so."""
+        """Remove a profile and return it, or `None`; sessions under it remain so."""
         self.newest = None if name in self._profiles else self.newest
         return self._profiles.pop(name, None)
-
-    def place(self, kind: Kind, name: str, given: Mapping[str, Any]) -> tuple[str, str | None, Visibility]:
-        """Return `(full name, group, rule)` of what is registered under a name, base or full, or under a URI.
-
-        `given` are its options (SPEC NAM-2, NAM-4, NAM-5, VIS-1). The groups that its rules mention must exist.
-        """
-        group, rule, flat = given.get("group"), given.get("visibility"), given.get("flat", False)
-        base = name
-        if kind in ("tool", "prompt"):
-            group, base = _split(name, group, flat)
-        else:
-            flat = True
-        for rule_of in (rule, given.get("hidden")):
-            for mentioned in sorted(groups_of(rule_of)) if isinstance(rule_of, Visibility) else ():
-                self.known(mentioned)
-        if group is None and isinstance(rule, Group):
-            group, flat = rule.path, True
-        if group is None:
-            return base, None, Always() if rule is None else rule
-        self.known(group)
-        full = base if flat else qualified_name(group, base)
-        if kind == "tool" and base in RESERVED and not flat:
-            return full, group, _replacement_rule(full, rule)
-        return full, group, Group(group) if rule is None else rule
 
     def _check_new(self, kind: Kind, names: Collection[str]) -> None:
         for name in names:
             held = self._specs[kind].get(name)
-            if (kind == "tool" and name in self._taken) or (held is not None and held.control is None):
+            if (kind == "tool" and name in self.settings.reserved) or (held is not None and held.control is None):
                 raise DuplicateName(kind.replace("_", " "), name)
         if kind == "tool":
-            try:
-                for name in names:
-                    for guard, _ in self._guards:
-                        guard(name)
-            except BaseException:
-                self._release(names)
-                raise
+            self._guard(names)
+
+    def _guard(self, names: Collection[str]) -> None:
+        try:
+            for name in names:
+                for guard, _ in self._guards:
+                    guard(name)
+        except BaseException:
+            self._release(names)
+            raise
 
     def _release(self, names: Iterable[str]) -> None:
         for name in names:
-            if name not in self._specs["tool"]:
+            if name not in self._specs["tool"] and name not in self.settings.reserved:
                 for _, release in self._guards:
                     release(name)
 
 
-def _split(name: str, group: str | None, flat: bool) -> tuple[str | None, str]:
-    """Return the group and the base name of what is registered under a name, base or full."""
-    if not is_text(name):
-        raise InvalidName(str(name), str(name), "a name is a text")
-    above, base = split_name(name)
-    if base != name:
-        check_name(name)
-        if flat or (group is not None and group != above):
-            raise InvalidName(name, name, "a dotted name is a full name, and its group must agree with it")
-        group = above
-    check_segment(base, name)
-    return group, base
+def _never_open(path: str, members: Iterable[str]) -> ExclusionConflict:
+    named = tuple(sorted(members))
+    return ExclusionConflict(named, f"{path!r} is pinned, so no group that it excludes could ever be open.")
 
 
-def _replacement_rule(name: str, rule: Visibility | None) -> Visibility:
-    if rule is None:
-        return Always()
-    if groups_of(rule):
-        raise InvalidDefinition(
-            name, "it takes the place of a control tool, so it must not depend on a group being active"
-        )
-    return rule
+def _restyled(group: GroupSpec, before: ControlStyle, after: ControlStyle) -> GroupSpec:
+    """Return a group under another style of control, which decides whether it is selectable by default."""
+    by_default = group.selectable == (group.controls and before.has_tools)
+    return evolve(group, selectable=group.controls and after.has_tools) if by_default else group

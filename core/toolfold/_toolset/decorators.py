@@ -1,6 +1,6 @@
 """Declaring tools and groups by decorators, and what a mark means when its function is registered (SPEC 15).
 
-A mark changes nothing about its function or class: it is looked up when the function is registered, by itself or as
+A mark changes nothing about its function or class: it is looked up when the function is registered, on its own or as
 part of a toolkit (see `toolkits`). The decorators work bare and called (SPEC KIT-8).
 """
 
@@ -15,11 +15,11 @@ from attrs import frozen
 
 from .._catalog.components import Kind
 from .._schema.fields import input_of, output_of
-from .._session.session import HookContext
+from .._session.contexts import HookContext
 from .._usercode import InThread, is_async
 from ..errors import InvalidDefinition
 from ..machine.transaction import Hook
-from .handlers import taken_by
+from .handlers import is_typed, taken_by
 from .options import (
     HOOKS,
     OF_GROUP_MARKS,
@@ -41,6 +41,8 @@ Options = Mapping[str, Any]
 GROUP_MARK = "__toolfold_group__"
 TOOLKIT_MARK = "__toolkit__"
 _MARK = "__toolfold_mark__"
+_LAMBDA = (lambda: None).__name__
+"""What Python names functions that have no name."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -179,21 +181,22 @@ def name_of(function: Any, given: str | None = None) -> str:
     """
     mark = mark_of(function)
     name: str | None = given or (mark and mark.options.get("name")) or getattr(function, "__name__", None)
-    if name is None:
-        raise InvalidDefinition(named(function), "it has no name of its own, so give it one")
+    if name is None or name == _LAMBDA:
+        raise InvalidDefinition(named(function), "it has no name of its own, so give it one: name=")
     return name
-
-
-def docstring(function: Any) -> str:
-    """Return the docstring of a function, or of a callable object's own class, cleaned; `""` if there is none."""
-    documented = function if inspect.isroutine(function) or inspect.isclass(function) else None
-    return inspect.getdoc(documented) or "" if documented is not None else ""
 
 
 def named(thing: Any) -> str:
     """Return what to call a function, class or anything else in a message."""
     name = getattr(thing, "__name__", None)
     return name if isinstance(name, str) else repr(thing)
+
+
+def check_marked_uri(kind: Kind, uri: Any) -> None:
+    """Raise `InvalidDefinition` if a decorator of resources is used without a URI."""
+    if not isinstance(uri, str):
+        example = "notes://today" if kind == "resource" else "notes://{day}"
+        raise InvalidDefinition(named(uri), f'a {words(kind)} is marked with its URI, such as @{kind}("{example}")')
 
 
 def words(kind: Kind) -> str:
@@ -219,9 +222,7 @@ def _mark(kind: Kind, function: Any, options: Options, uri: str | None = None) -
 
 
 def _resource(kind: Kind, uri: Any, options: Any) -> Callable[[T], T]:
-    if not isinstance(uri, str):
-        example = "notes://today" if kind == "resource" else "notes://{day}"
-        raise InvalidDefinition(named(uri), f'a {words(kind)} is marked with its URI, such as @{kind}("{example}")')
+    check_marked_uri(kind, uri)
     return lambda function: _mark(kind, function, options, uri)
 
 
@@ -231,6 +232,8 @@ def _check(kind: Kind, name: str, function: Callable[..., Any], options: Options
         output_of(name, options)
         if input_of(name, options) is None:
             return
+    elif is_typed(function) is not False:
+        return  # it is checked when it is registered
     around = function.__qualname__.rpartition(".")[0]
     is_method = around and not around.endswith("<locals>")  # or static, and then checked when it is included
     taken_by(name, function, 1 if is_method else 0)

@@ -12,16 +12,17 @@ from typing import Any, cast
 
 from .._catalog.components import Component, Kind
 from .._catalog.modes import with_modes
-from .._catalog.rules import Visibility
 from .._catalog.uri_templates import template_variables
 from .._limits import MAX_URI
 from .._names import is_text
 from .._plain import table
+from .._schema.annotations import SchemaCache, of_texts
 from .._schema.arguments import Arguments, check_text, plain_json
 from .._schema.fields import input_of, output_of
+from .._schema.signatures import docstring_of
 from ..errors import InvalidDefinition, InvalidName
-from . import decorators
-from .handlers import adapted, checked, raw_handler
+from .handlers import checked, is_typed, raw_handler, typed_handler
+from .places import Place
 
 HINTS = {
     "read_only_hint": "readOnlyHint",
@@ -29,23 +30,34 @@ HINTS = {
     "idempotent_hint": "idempotentHint",
     "open_world_hint": "openWorldHint",
 }
-"""The hints of a tool as Python spells them, and on the wire."""
+"""The hints of a tool as Python writes them, and on the wire."""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+_UNPARSED = re.compile(r"\S+")
+"""A URI template that is not taken apart may have its scheme in an expression."""
 
 
-Place = tuple[str, str | None, Visibility]
-"""The full name or the URI of something, its group, and its rule."""
-
-
-def tool_component(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Component:
+def tool_component(
+    place: Place, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache
+) -> Component:
     """Return the component of a tool; `options` are `ToolOptions`, checked. Raises `InvalidDefinition`."""
     name, group, rule = place
-    wire = definition(name, {**options, "description": _described(handler, options)})
-    handle, arguments = adapted(name, handler, input_of(name, options), in_thread=options["run_in_thread"])
-    if (output := output_of(name, options)) is not None:
+    arguments, output, in_thread = input_of(name, options), output_of(name, options), options["run_in_thread"]
+    if options.get("structured_output") and (arguments is not None or output is not None):
+        problem = "structured_output is for a handler that alone describes arguments and results: leave it out"
+        raise InvalidDefinition(name, f"{problem}, or input and output")
+    if arguments is not None:
+        handle, description = raw_handler(name, handler, in_thread=in_thread), docstring_of(handler)
+    else:
+        typed = typed_handler(name, handler, schemas, in_thread=in_thread)
+        handle, arguments, description = typed.handler, typed.arguments, typed.description
+        if output is None and options.get("structured_output", options.get("check_output", True)):
+            output = schemas.output(name, typed.returned, needed="structured_output" in options)
+    wire = definition(name, {"description": description, **options})
+    if output is not None:
         wire["outputSchema"] = output.schema
-        handle = checked(name, handle, output) if options.get("check_output", True) else handle
+        is_checked = output.convert is not None or options.get("check_output", True)
+        handle = checked(name, handle, output) if is_checked else handle
     if (modes := options.get("modes")) is not None:
         arguments = with_modes(name, modes, arguments)
     return Component(
@@ -63,54 +75,95 @@ def tool_component(place: Place, handler: Callable[..., Any], options: Mapping[s
     )
 
 
-def prompt_component(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Component:
+def prompt_component(
+    place: Place, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache
+) -> Component:
     """Return the component of a prompt; `options` are `PromptOptions`, checked. Raises `InvalidDefinition`."""
     name, group, rule = place
-    wire = definition(name, {**options, "description": _described(handler, options)})
-    listed, schema = prompt_schema(name, options.get("arguments", ()))
+    in_thread = options["run_in_thread"]
+    if "arguments" not in options and is_typed(handler):
+        typed = typed_handler(name, handler, schemas, in_thread=in_thread)
+        listed, schema = prompt_schema(name, _listed(typed.arguments))
+        handle, description, arguments = typed.handler, typed.description, of_texts(name, typed.arguments, schema)
+    else:
+        listed, schema = prompt_schema(name, options.get("arguments", ()))
+        handle, description = raw_handler(name, handler, in_thread=in_thread), docstring_of(handler)
+        arguments = Arguments.from_schema(name, schema)
+    wire = definition(name, {"description": description, **options})
     return Component(
         kind="prompt",
         name=name,
         rule=rule,
         definition={**wire, "arguments": listed},
-        handler=raw_handler(name, handler, in_thread=options["run_in_thread"]),
-        arguments=Arguments.from_schema(name, schema) if options.get("check_arguments", True) else None,
+        handler=handle,
+        arguments=arguments if options.get("check_arguments", True) else None,
         group=group,
         hidden=options.get("hidden", False),
     )
 
 
-def resource_component(kind: Kind, place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Component:
+def resource_component(
+    kind: Kind, place: Place, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache
+) -> Component:
     """Return the component of a resource or a resource template; `options` are `ResourceOptions`, checked.
 
     Raises `InvalidDefinition`, `InvalidName`.
     """
     uri, group, rule = place
-    check_uri(uri)
-    key, arguments = "uri", None
-    if kind == "resource_template":
-        names = template_variables(uri)
-        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
-        key, arguments = "uriTemplate", Arguments.from_schema(uri, schema)
-    wire = definition(uri, {**options, "description": _described(handler, options)})
+    unparsed = kind == "resource_template" and not options.get("check_arguments", True)
+    check_uri(uri, _UNPARSED if unparsed else _URI)
+    has_variables = kind == "resource_template" and not unparsed
+    names = template_variables(uri) if has_variables else []
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
+    in_thread = options["run_in_thread"]
+    if not unparsed and is_typed(handler):
+        typed = typed_handler(uri, handler, schemas, in_thread=in_thread)
+        _check_variables(uri, names, typed.arguments)
+        handle, description, arguments = typed.handler, typed.description, of_texts(uri, typed.arguments, schema)
+    else:
+        handle, description = raw_handler(uri, handler, in_thread=in_thread), docstring_of(handler)
+        arguments = Arguments.from_schema(uri, schema)
+    wire = definition(uri, {"description": description, **options})
+    key = "uri" if kind == "resource" else "uriTemplate"
     wire |= {key: uri, "name": check_text(uri, "name", options.get("name")) or uri}
     if (mime_type := check_text(uri, "mime_type", options.get("mime_type"))) is not None:
         wire["mimeType"] = mime_type
+    if (size := options.get("size")) is not None:
+        wire["size"] = _size(uri, kind, size)
     return Component(
         kind=kind,
         name=uri,
         rule=rule,
         definition=wire,
-        handler=raw_handler(uri, handler, in_thread=options["run_in_thread"]),
-        arguments=arguments,
+        handler=handle,
+        arguments=arguments if has_variables else None,
         group=group,
         hidden=options.get("hidden", False),
     )
 
 
-def _described(handler: Any, options: Mapping[str, Any]) -> Any:
-    given = options.get("description")
-    return decorators.docstring(handler) if given is None else given
+def _listed(arguments: Arguments) -> list[dict[str, Any]]:
+    """Return the arguments of a typed prompt in wire form."""
+    required = arguments.schema.get("required", ())
+    return [
+        {"name": name, "description": schema.get("description"), "required": name in required}
+        for name, schema in arguments.schema["properties"].items()
+    ]
+
+
+def _check_variables(uri: str, names: Iterable[str], arguments: Arguments) -> None:
+    """Raise `InvalidDefinition` unless a handler's parameters are the variables of its URI template."""
+    taken, required = set(arguments.schema["properties"]), set(arguments.schema.get("required", ()))
+    if not required <= set(names) <= taken:
+        variables, parameters = (", ".join(sorted(one)) or "none" for one in (set(names), taken))
+        problem = f"its URI has the variables {variables}, and its handler the parameters {parameters}"
+        raise InvalidDefinition(uri, f"{problem}: name them alike")
+
+
+def _size(uri: str, kind: Kind, size: Any) -> int:
+    if kind != "resource" or not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise InvalidDefinition(uri, f"its size is {size!r}, and must be a number of bytes, of a resource")
+    return size
 
 
 def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,9 +196,9 @@ def several(name: str, what: str, given: Any) -> list[Any]:
     return list(cast("Iterable[object]", given))
 
 
-def check_uri(uri: str) -> str:
-    """Return `uri` if it looks like one: a scheme, a colon, and no white space; else raise `InvalidName`."""
-    if not is_text(uri) or _URI.fullmatch(uri) is None:
+def check_uri(uri: str, form: re.Pattern[str] = _URI) -> str:
+    """Return `uri` if it has a form, by default a scheme, a colon, and no white space; else raise `InvalidName`."""
+    if not is_text(uri) or form.fullmatch(uri) is None:
         raise InvalidName(str(uri), str(uri), "a resource is named by a URI with a scheme, such as file:///notes.txt")
     if len(uri) > MAX_URI:
         raise InvalidName(uri, uri, f"it has {len(uri):,} characters, and a URI may have {MAX_URI:,}")

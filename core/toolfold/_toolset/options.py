@@ -28,7 +28,8 @@ class ComponentOptions(TypedDict, total=False):
             available, hidden or not (SPEC VIS-6).
         visible: The opposite of `hidden`, which goes over it.
         title: The name that people see.
-        description: What the model reads; the handler's docstring otherwise (SPEC KIT-1).
+        description: What the model reads; the handler's docstring otherwise (SPEC KIT-1). What the docstring of a typed
+            tool says of its parameters goes to these instead, unless a `Field` describes them.
         icons: Icons in the form of the MCP specification.
         meta: More for `_meta`.
         run_in_thread: Whether a handler that is a plain function runs in a worker thread, where it delays no other
@@ -62,6 +63,9 @@ class ToolOptions(ComponentOptions, total=False):
             `False` (SPEC CALL-2): turn it off for a handler that passes them on to others who judge (SPEC GWY-7).
         check_output: Whether a result that does not fit the output schema becomes an error, as it does unless this is
             `False` (SPEC KIT-6): turn it off for a handler that passes on what others answer.
+        structured_output: Whether the return annotation of a typed handler describes the structured result where
+            `output` does not: by default if it says what is in it, unless the tool set says otherwise. `True` refuses a
+            handler whose annotation does not, `False` turns it off.
         category: A label, shown as `_meta.category` (SPEC KIT-5).
         tags: Labels for programs, or one; not shown to clients.
         annotations: Hints such as `{"readOnlyHint": True}`.
@@ -75,6 +79,7 @@ class ToolOptions(ComponentOptions, total=False):
     output_schema: Any
     check_arguments: bool | None
     check_output: bool | None
+    structured_output: bool | None
     category: str | None
     tags: Iterable[str] | None
     annotations: Mapping[str, Any] | None
@@ -101,10 +106,18 @@ class ResourceOptions(ComponentOptions, total=False):
     Attributes:
         name: What it is called; the URI otherwise.
         mime_type: The type of its contents.
+        annotations: For whom it is and how important, in the form of the MCP specification.
+        size: The size of a resource's contents in bytes.
+        check_arguments: Whether a template's handler is given the values of its variables, as it is unless this is
+            `False`: turn it off for a handler that passes the URI on, which it is given as `uri` (SPEC GWY-1). The
+            template may then have expressions of any level of RFC 6570, and each stands for any text.
     """
 
     name: str | None
     mime_type: str | None
+    annotations: Mapping[str, Any] | None
+    size: int | None
+    check_arguments: bool | None
 
 
 class ToolkitOptions(TypedDict, total=False):
@@ -124,7 +137,8 @@ class GroupTraits(TypedDict, total=False):
         controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
         selectable: Whether a request that begins may have it open, by naming it or by fetching it; by default, where
             clients can open it by control tools (SPEC SES-6). What is in a group that is not selectable is not either.
-        pinned: Whether a quota spares it (SPEC ACT-10).
+        pinned: Whether it is open in every session from the start, closed by no client, and spared by quotas
+            (SPEC FND-4, ACT-10). What contains it must be pinned too; it has no hooks, and is in no exclusion set.
         opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
         transient: Whether its state is left out when a session is stored (SPEC PER-4).
         run_in_thread: Whether hooks that are plain functions run in worker threads; by default as the tool set has it.
@@ -150,11 +164,14 @@ class GroupOptions(GroupTraits, total=False):
         on_activate: Runs before the group is activated; sync or async, with no argument or a `HookContext`.
         on_deactivate: Runs before it is deactivated.
         on_rollback: Undoes one of the two in place of the other; `False` for nothing to undo (SPEC HOOK-5).
+        resume: Makes what tools need in this process, such as a connection, where the group is open in a stored session
+            that another process has served before (SPEC STO-4).
     """
 
     on_activate: Hook | None
     on_deactivate: Hook | None
     on_rollback: Hook | Literal[False] | None
+    resume: Hook | None
 
 
 class GroupMarkOptions(GroupTraits, total=False):
@@ -164,6 +181,7 @@ class GroupMarkOptions(GroupTraits, total=False):
     on_activate: Hook | str | None
     on_deactivate: Hook | str | None
     on_rollback: Hook | str | Literal[False] | None
+    resume: Hook | str | None
 
 
 OF_KIND: Mapping[Kind, frozenset[str]] = {
@@ -174,13 +192,13 @@ OF_KIND: Mapping[Kind, frozenset[str]] = {
 }
 """The options of each kind."""
 
-HOOKS = ("on_activate", "on_deactivate", "on_rollback")
+HOOKS = ("on_activate", "on_deactivate", "on_rollback", "resume")
 OF_GROUPS = GroupOptions.__optional_keys__
 OF_GROUP_MARKS = GroupMarkOptions.__optional_keys__
 OF_TOOLKITS = ToolkitOptions.__optional_keys__
 
 _FLAGS = (
-    *("flat", "check_arguments", "check_output", "always", "run_in_thread"),
+    *("flat", "check_arguments", "check_output", "structured_output", "always", "run_in_thread"),
     *("show_deactivator", "controls", "selectable", "pinned", "transient"),
 )
 _SLOTS = (("input", "input_schema"), ("output", "output_schema"))

@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar, Unpack, overload
+from weakref import WeakKeyDictionary, ref
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec, Kind, Profile
 from .._names import qualified_name
+from .._schema.annotations import SchemaCache
 from .._session.pool import SessionPool
 from .._session.session import Session
 from .._usercode import on_loop
-from ..errors import ExclusionConflict, SessionClosed
+from ..errors import ConfigError, ExclusionConflict, SessionClosed
 from . import decorators
 from .builder import Builder
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS
 from .catalog_tool import CatalogTool
 from .definitions import prompt_component, resource_component, tool_component
 from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, checked_options
+from .places import place_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,14 +36,20 @@ class Registration:
         builder: The catalog in the making.
         pool: The open sessions, which may stand against what is to be registered or removed.
         run_in_thread: Whether plain functions run in worker threads unless a registration says otherwise.
+        structured_output: Whether return annotations describe structured results unless a registration says otherwise.
     """
 
     qualified_name = staticmethod(qualified_name)
 
-    def __init__(self, builder: Builder, pool: SessionPool[Session], run_in_thread: bool) -> None:
+    def __init__(
+        self, builder: Builder, pool: SessionPool[Session], *, run_in_thread: bool, structured_output: bool
+    ) -> None:
         self.pool = pool
         self._builder = builder
+        self._schemas = SchemaCache()
+        self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
         self._defaults: dict[str, Any] = {"run_in_thread": run_in_thread}
+        self._tool_defaults = self._defaults | ({} if structured_output else {"structured_output": False})
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -53,16 +62,15 @@ class Registration:
             name: A segment, with `parent` as its place, or a full path.
             description: What the model reads about the group.
             parent: The path of an existing group.
-            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`,
-                `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see
-                `GroupOptions`.
+            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `resume`, `show_deactivator`, `controls`,
+                `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see `GroupOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
         given = self._defaults | checked_options(str(name), options, OF_GROUPS)
         given.setdefault("controls", "opens_on" not in given)
-        given.setdefault("selectable", given["controls"] and self._builder.style.has_tools)
+        given.setdefault("selectable", given["controls"] and self._builder.settings.style.has_tools)
         hooks = decorators.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
         return self._builder.add_group(name, parent, {"description": description, **given, **hooks})
 
@@ -75,20 +83,16 @@ class Registration:
         pinned: bool = False,
         show_deactivator: bool = True,
     ) -> GroupSpec:
-        """Change the texts of a group, whether a quota spares it and whether clients can close it, and return it.
+        """Change the texts of a group, whether it is pinned and whether clients can close it, and return it.
 
-        Sessions have it open as before.
+        Sessions have it open as before, or from now on if it is pinned now.
 
         Raises:
-            GroupNotFound, InvalidDefinition: Nothing has changed.
+            GroupNotFound, InvalidDefinition, ExclusionConflict: Nothing has changed.
         """
-        changes = {
-            "description": description,
-            "title": title,
-            "pinned": pinned,
-            "show_deactivator": show_deactivator,
-        }
-        return self._builder.update_group(path, changes)
+        return self._builder.update_group(
+            path, description=description, title=title, pinned=pinned, show_deactivator=show_deactivator
+        )
 
     @on_loop
     def register_exclusion(self, *groups: str) -> None:
@@ -151,14 +155,15 @@ class Registration:
             handler: With `input` or `input_schema`, a function of nothing, the arguments, or arguments and `Context`;
                 without, a function whose annotated parameters describe the arguments. Sync or async.
             options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
-                `output`, `input_schema`, `output_schema`, `check_arguments`, `check_output`, `category`, `tags`,
-                `annotations`, `icons`, `meta`, `modes` and `run_in_thread`; see `ToolOptions`.
+                `output`, `input_schema`, `output_schema`, `structured_output`, `check_arguments`, `check_output`,
+                `category`, `tags`, `annotations`, `icons`, `meta`, `modes` and `run_in_thread`; see `ToolOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        given = self._defaults | decorators.options_of("tool", str(name), handler, options)
-        return self._builder.add_component(tool_component(self._builder.place("tool", name, given), handler, given))
+        given = self._tool_defaults | decorators.options_of("tool", str(name), handler, options)
+        place = place_of("tool", name, given, self._builder.known)
+        return self._builder.add_component(tool_component(place, handler, given, self._schemas))
 
     @overload
     def tool(self, function: F, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> F: ...
@@ -172,13 +177,17 @@ class Registration:
         Its name is the option `name`, else that of its mark, else the function's. The other options, what a mark means,
         and what is raised are as in `register`.
         """
+        return self._decorator(self.register, target, {"name": name, **options})
+
+    def _decorator(self, register: Callable[..., Component], target: Any, options: dict[str, Any]) -> Any:
+        """Return what a decorator returns that registers a function by its name."""
 
         def registered(function: Any, options: Any) -> Any:
             given = dict(options)
-            self.register(decorators.name_of(function, given.pop("name")), function, **given)
+            register(decorators.name_of(function, given.pop("name")), function, **given)
             return function
 
-        return decorators.decorator(target, {"name": name, **options}, registered)
+        return decorators.decorator(target, options, registered)
 
     def register_catalog_tool(
         self, name: str = "catalog", *, everything: bool = False, **options: Unpack[ToolOptions]
@@ -203,18 +212,31 @@ class Registration:
     def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Component:
         """Register a prompt and return its component (SPEC REG-9).
 
-        The handler takes nothing, the arguments, or arguments and `Context`, and answers with a text or a list of
-        messages. The options are in `PromptOptions`: `arguments` are names, or mappings with `name`,
-        `description` and `required`. The rest, and what is raised, is as in `register`.
+        The handler's annotated parameters describe the arguments, each of which is given as a text. With the option
+        `arguments` (names, or mappings with `name`, `description` and `required`), it takes nothing, the arguments, or
+        arguments and `Context`. It answers with a text or a list of messages. The options are in `PromptOptions`. The
+        rest, and what is raised, is as in `register`.
         """
         given = self._defaults | decorators.options_of("prompt", str(name), handler, options)
-        return self._builder.add_component(prompt_component(self._builder.place("prompt", name, given), handler, given))
+        place = place_of("prompt", name, given, self._builder.known)
+        return self._builder.add_component(prompt_component(place, handler, given, self._schemas))
+
+    @overload
+    def prompt(self, function: F, /, *, name: str | None = None, **options: Unpack[PromptOptions]) -> F: ...
+    @overload
+    def prompt(self, name: str, /, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
+    @overload
+    def prompt(self, /, *, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
+    def prompt(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Register a function as a prompt and return it unchanged: `@tools.prompt`, or with options; see `tool`."""
+        return self._decorator(self.register_prompt, target, {"name": name, **options})
 
     def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Component:
         """Register a resource and return its component (SPEC REG-9).
 
-        The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification. The
-        options are in `ResourceOptions`. The rest, and what is raised, is as in `register`.
+        The handler takes nothing, or what is annotated as `Context`, and answers with a text, bytes, or contents in the
+        form of the MCP specification. The options are in `ResourceOptions`. The rest, and what is raised, is as in
+        `register`.
         """
         return self._register_resource("resource", uri, handler, options)
 
@@ -223,17 +245,38 @@ class Registration:
     ) -> Component:
         """Register a resource template such as `file:///{path}` and return its component; see `register_resource`.
 
-        The handler is given the variables of the template as its arguments.
+        The handler's annotated parameters have the names of the template's variables. If it has none, it takes nothing,
+        the variables as one mapping, or these and `Context`.
         """
         return self._register_resource("resource_template", uri_template, handler, options)
+
+    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Register a function as a resource and return it unchanged: `@tools.resource("notes://today")`.
+
+        Its name is the option `name`, else that of its mark, else the function's; see `register_resource`.
+        """
+        return self._resource("resource", uri, options)
+
+    def resource_template(self, uri_template: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Register a function as a resource template and return it unchanged; see `resource`."""
+        return self._resource("resource_template", uri_template, options)
+
+    def _resource(self, kind: Kind, uri: Any, options: ResourceOptions) -> Callable[[F], F]:
+        decorators.check_marked_uri(kind, uri)
+
+        def registered(function: F) -> F:
+            name = decorators.name_of(function, options.get("name"))
+            self._register_resource(kind, uri, function, {**options, "name": name})
+            return function
+
+        return registered
 
     def _register_resource(
         self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions
     ) -> Component:
         given = self._defaults | decorators.options_of(kind, str(uri), handler, options)
-        return self._builder.add_component(
-            resource_component(kind, self._builder.place(kind, uri, given), handler, given)
-        )
+        place = place_of(kind, uri, given, self._builder.known)
+        return self._builder.add_component(resource_component(kind, place, handler, given, self._schemas))
 
     def unregister(self, name: str, kind: Kind = "tool") -> Component | None:
         """Remove a tool, or something of another kind, and return it; `None` if there was none (SPEC REG-5)."""
@@ -256,6 +299,30 @@ class Registration:
     def catalog(self) -> Catalog:
         """The present catalog."""
         return self._builder.freeze()
+
+    def catalog_under(self, profile: Profile | None) -> Catalog:
+        """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
+        return self._builder.under(profile)
+
+    def profile(self, profile: str | Profile | None) -> Profile | None:
+        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
+
+        One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
+        """
+        profiles = self.catalog.profiles
+        if isinstance(profile, Profile):
+            now = profiles.get(profile.name)
+            gone = {*profile.active, *profile.available} - self.catalog.index.keys() - {"*"}
+            if now is not None and now == profile.without(gone):
+                return now
+            # one object stands for all equal profiles, so that they share a catalog while one is in use
+            return self._profiles.setdefault(profile, ref(profile))() or profile
+        if profile is None:
+            return None
+        if profile not in profiles:
+            known = ", ".join(sorted(profiles)) or "none"
+            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
+        return profiles[profile]
 
     def groups(self) -> tuple[GroupSpec, ...]:
         """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from importlib import import_module
 from itertools import count
 from typing import Any, Literal, Unpack
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from .._catalog.budget import ListBudget
-from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
+from .._display import Displayed
 from .._names import ToWire
 from .._session.observers import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .._session.persistence import read
 from .._session.pool import SessionPool
 from .._session.quota import Limit
 from .._session.session import Session
+from .._session.store import Store
+from .._session.stored_sessions import SessionKind, StoredSessions
 from .._snapshot import Snapshot
 from .._usercode import on_loop
 from .._view.control import ControlName, ControlStyle, ControlVisibility
@@ -30,19 +33,24 @@ from .._view.opening import needed, topmost_inactive
 from .._view.results import ToolResult
 from .._view.search import Ranker
 from .._view.visibility import RequestView, StateReader
-from ..errors import ConfigError
 from ..machine import paths_of
 from . import settings, toolkits
-from .builder import Builder, Evict, Quota
+from .builder import Builder
 from .options import ToolOptions
 from .registration import Registration
+from .settings import Evict, Settings
+
+LIMIT = Limit(10_000, 1_000)
+"""How many sessions a store may have, by default."""
+LIFETIME = 24 * 3600.0
+"""Seconds for which a session is stored without use, by default: its user may come back tomorrow."""
 
 
-class ToolSet(Registration):
+class ToolSet(Registration, Displayed):
     """The tools, groups and sessions of one server.
 
     Args:
-        name: What it is called; cursors of another tool set are recognised by it.
+        name: Its name, by which cursors of another tool set are recognised.
         control: How groups are opened: `"per_group"`, `"none"`, `"open_group"` (with `close_group`),
             `"load_tool_group"`, `"expand_tools"`, or a `Loader` (SPEC CTL-3).
         control_visibility: `"always"`, or `"relevant"` to list a control tool only while it can do something.
@@ -54,13 +62,15 @@ class ToolSet(Registration):
         evict: `"oldest"` to make room for a new group by closing the longest-active one, `"idlest"` by closing the one
             whose tools were used least recently; `None` to refuse.
         list_budget: How long the list of a session may be, in tokens; `None` for no limit (SPEC FND-3).
-        run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that none of them
-            delays other requests. They may then run concurrently: guard what they share. Otherwise
-            they run on the event loop, and must be quick. Each registration can override it.
+        run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that they delay no
+            other request. They may then run concurrently: guard what they share. Otherwise they run on the event loop,
+            and must be quick. Each registration can override it.
+        structured_output: Whether the return annotations of typed handlers describe structured results; each
+            registration can override it. An output schema makes the list longer.
         hook_timeout: Seconds that a hook may take (SPEC HOOK-6, SAF-5), 30 by default; `None` for no limit.
         max_sessions: The greatest number of open sessions (SPEC SES-4).
-        when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, of those of
-            the same caller where callers are known.
+        when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, among those
+            of the same caller where callers are known.
         idle_timeout: Seconds without a request after which `end_idle_sessions` ends a session (SPEC SES-3).
         clock: Returns the time in seconds, such as `time.monotonic`; needed for `idle_timeout`.
         search: What `find_tools` ranks tools with, such as `toolfold_adapters.search.bm25`; `None` to have no such tool
@@ -83,6 +93,7 @@ class ToolSet(Registration):
         evict: Evict | None = None,
         list_budget: ListBudget | None = None,
         run_in_thread: bool = True,
+        structured_output: bool = True,
         hook_timeout: float | None = 30.0,
         max_sessions: int | None = None,
         when_full: Literal["refuse", "end_idlest"] = "refuse",
@@ -94,17 +105,19 @@ class ToolSet(Registration):
         settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
         settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
         settings.check_choice((None, "oldest", "idlest"), evict=evict)
-        settings.check_choice((True, False), run_in_thread=run_in_thread)
+        settings.check_choice((True, False), run_in_thread=run_in_thread, structured_output=structured_output)
         settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
         settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
         settings.check_functions(state=state, clock=clock)
         settings.check_budget(list_budget=list_budget)
-        settings.check_ranker(search=search)
+        settings.check_functions("a ranker, such as toolfold_adapters.search.bm25", search=search)
+        style = ControlStyle.of(control, control_visibility)
         self.observers = Observers()
         super().__init__(
-            Builder(name, ControlStyle.of(control, control_visibility), Quota(max_active, list_budget, evict), search),
+            Builder(name, Settings(style, max_active, evict, list_budget, search)),
             SessionPool(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers),
-            run_in_thread,
+            run_in_thread=run_in_thread,
+            structured_output=structured_output,
         )
         self.catalogs = self._builder
         self.name = name
@@ -112,10 +125,22 @@ class ToolSet(Registration):
         self.hook_timeout = hook_timeout
         self._on_hidden = on_hidden
         self._state = state
-        self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
         self._identities = count(1)
         self._default: Session | None = None
         self._reported: WeakKeyDictionary[Component, set[str | None]] = WeakKeyDictionary()
+
+    def adopt_settings(self, other: ToolSet) -> None:
+        """Open groups, list, hint, bound sessions and search as `other` does from now on (SPEC REG-7).
+
+        These are the settings `control`, `control_visibility`, `page_size`, `on_hidden`, `max_active`, `evict`,
+        `list_budget` and `search`. Open sessions continue and see the new control tools with their next request; what
+        they have active beyond a new limit stays active.
+
+        Raises:
+            DuplicateName: A new control tool has the name of a tool; nothing has changed.
+        """
+        self._builder.adopt_settings(other._builder)
+        self.page_size, self._on_hidden = other.page_size, other._on_hidden
 
     # -- toolkits -----------------------------------------------------------------------------------------------------
 
@@ -130,8 +155,8 @@ class ToolSet(Registration):
                 marked function will do as well.
             name: The name of the tool, if one tool is all that is declared.
             options: Options of `register` for all tools, such as `category`, `hidden` or `visible`; they go over what
-                the marks and the toolkit say. `group` is the group to put everything below. What fits one tool alone,
-                such as `description`, is refused unless one is all that is declared (SPEC KIT-8).
+                the marks and the toolkit say. `group` is the group to put everything below. Options of a single tool,
+                such as `description`, are refused unless one tool is all that is declared (SPEC KIT-8).
 
         Raises:
             InvalidDefinition: Two functions would be the same tool, or an option or definition is wrong.
@@ -140,11 +165,7 @@ class ToolSet(Registration):
         with self._builder.all_or_nothing():
             toolkits.include(self, declared, {"name": name, **options})
 
-    # -- catalogs and views -------------------------------------------------------------------------------------------
-
-    def catalog_under(self, profile: Profile | None) -> Catalog:
-        """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
-        return self._builder.under(profile)
+    # -- views --------------------------------------------------------------------------------------------------------
 
     def view_of(self, snapshot: Snapshot) -> RequestView:
         """Return a view of a snapshot for one request (SPEC VIS-3)."""
@@ -208,9 +229,9 @@ class ToolSet(Registration):
     ) -> Session:
         """Return a new session in a state that `Session.dump` gave, to be opened as one of `open_session` is.
 
-        Against the same catalog the state is equal (SPEC PER-1). Against another it is normalised, and `discarded` of
-        the session has what is no longer active: unknown groups, then groups without active parents, then of an
-        exclusion set all but the first (SPEC PER-2), and groups that are transient by now (SPEC PER-4).
+        Against the same catalog the state is equal (SPEC PER-1). What another catalog does not allow is in `discarded`
+        of the session: unknown groups, groups without active parents, all but the first of an exclusion set (SPEC
+        PER-2), and groups that are transient by now (SPEC PER-4).
 
         Opening it sets the groups up anew: their `on_activate` hooks run as those of one transition (SPEC HOOK-1), and
         can read the facts. If one fails, what had succeeded is undone, and the session is closed.
@@ -228,8 +249,27 @@ class ToolSet(Registration):
         chosen = self.profile(saved.profile if profile is None else profile)
         return Session(self, identity or self.new_identity(), chosen, saved)
 
+    @asynccontextmanager
+    async def stored_sessions(
+        self, store: Store, *, lifetime: float = LIFETIME, limit: Limit = LIMIT
+    ) -> AsyncGenerator[StoredSessions]:
+        """Yield the sessions of a program that are in a store, for conversations that outlive it (SPEC STO-1).
+
+        `async with stored.open("chat-42") as session` continues a session where the last process left it. The hooks of
+        a step run under a lease; a step whose process dies is undone by the next one. That also happens in the
+        background, where expired sessions are ended (SPEC STO-2, STO-3). Servers have stored sessions of their own.
+
+        Args:
+            store: Where they are.
+            lifetime: Seconds without use after which a session ends.
+            limit: How many there may be in all and per caller (SPEC STO-7).
+        """
+        stored = StoredSessions(self, store, SessionKind("session", "stored sessions", limit, lifetime))
+        async with stored.running():
+            yield stored
+
     def new_identity(self) -> str:
-        """Return what a session is called in logs and events unless it is given another name."""
+        """Return the name in logs and events of a session that is given none."""
         return f"{self.name}-{next(self._identities)}"
 
     @asynccontextmanager
@@ -275,7 +315,7 @@ class ToolSet(Registration):
             ConfigError: There is no such kind.
         """
         changed = kinds_of(kinds)
-        for session in self.sessions:
+        for session in self.pool.live:
             session.notify(changed)
         self.observers.notify(ListsAnnounced(changed))
 
@@ -283,31 +323,40 @@ class ToolSet(Registration):
         """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
         return await self.pool.end_idle()
 
-    def profile(self, profile: str | Profile | None) -> Profile | None:
-        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
+    # -- serving ------------------------------------------------------------------------------------------------------
 
-        One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
+    def run(
+        self,
+        transport: Literal["stdio", "http"] = "stdio",
+        *,
+        host: str | None = None,
+        port: int | None = None,
+        path: str | None = None,
+        profile: str | Profile | None = None,
+        active: Iterable[str] = (),
+    ) -> None:
+        """Serve over MCP until the client leaves or the process is asked to end: the last line of a script (DEL-10).
+
+        It needs the extra `mcp`. In a program with an event loop of its own, await `toolfold_adapters.mcp.serve`, which
+        has more options. `toolfold serve` takes the script as its TARGET if the call is under
+        `if __name__ == "__main__"`.
+
+        Args:
+            transport: `"stdio"`, or `"http"` for streamable HTTP.
+            host: The address to bind over HTTP; 127.0.0.1 unless given.
+            port: The port to bind; 8000 unless given, 0 for any free one.
+            path: The path of the endpoint; `/mcp` unless given.
+            profile: The profile that sessions are opened under (SPEC PRO-1).
+            active: Further groups, or one, that sessions start with.
+
+        Raises:
+            ConfigError: A setting is wrong, the address can't be bound, or an event loop is running.
+            MissingExtra: The extra is not installed.
         """
-        profiles = self.catalog.profiles
-        if isinstance(profile, Profile):
-            now = profiles.get(profile.name)
-            gone = {*profile.active, *profile.available} - self.catalog.index.keys() - {"*"}
-            return now if now is not None and now == profile.without(gone) else self._one_of(profile)
-        if profile is None:
-            return None
-        if profile not in profiles:
-            known = ", ".join(sorted(profiles)) or "none"
-            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
-        return profiles[profile]
-
-    def _one_of(self, profile: Profile) -> Profile:
-        """Return the one profile that stands for all equal ones, so that they share a catalog while one is in use."""
-        known = self._profiles.get(profile)
-        found = known() if known is not None else None
-        if found is None:
-            found = profile
-            self._profiles[profile] = ref(profile)
-        return found
+        # The core knows no adapter; only a script that calls this asks for one.
+        program = import_module("toolfold_adapters.mcp.program")
+        bound = {"host": host, "port": port, "path": path}
+        program.run(self, transport, bound, profile=profile, active=paths_of(active))
 
     # -- the default session ------------------------------------------------------------------------------------------
 

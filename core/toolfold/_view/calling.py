@@ -13,7 +13,7 @@ from .._catalog.components import Component
 from .._catalog.uri_templates import matching
 from .._plain import encodable
 from .._usercode import is_failure
-from ..errors import InvalidArguments, ProtocolError, ToolError
+from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError
 from .context import CallContext
 from .results import ToolResult, arguments_refused, internal_error, to_result
 from .visibility import RequestView
@@ -61,7 +61,7 @@ async def run(component: Component, arguments: Mapping[str, Any] | None, context
         return to_result(await component.handler(values, context))
     except ProtocolError as error:
         raise _carried(error) from error.__cause__
-    except ToolError as error:
+    except (ToolError, StoreError) as error:
         return ToolResult.of_text(str(error), is_error=True)
     except BaseException as error:
         if not is_failure(error):
@@ -96,6 +96,8 @@ async def fetch(
         raise _carried(error) from error.__cause__
     except ToolError:
         raise
+    except StoreError as error:
+        raise ToolError(str(error)) from error
     except BaseException as error:
         if not is_failure(error):
             raise

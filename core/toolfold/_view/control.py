@@ -29,11 +29,12 @@ from ..errors import (
     ParentInactive,
     QuotaExceeded,
     ReentrantTransition,
+    StoreError,
     ToolfoldError,
 )
 from ..machine import TransitionRequest
 from .context import CallContext
-from .describe import line_of
+from .describe import FINDABLE, SHORTENED, describe, line_of, lines_within
 from .listing import listed
 from .opening import opener
 from .results import AboutTools, ToolResult, arguments_refused
@@ -41,7 +42,9 @@ from .results import AboutTools, ToolResult, arguments_refused
 ControlName = Literal["per_group", "none", "open_group", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]
 RESERVED: tuple[Role, ...] = ("activate", "deactivate")
-REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed, ReentrantTransition)
+REFUSALS = (
+    *(GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed, ReentrantTransition, StoreError),
+)
 
 ERROR_META = "dev.toolfold/error"
 """In the `_meta` of a refusal's result: the name of the error, and what it names."""
@@ -51,7 +54,7 @@ _ANNOTATIONS = {"destructiveHint": False, "idempotentHint": True, "openWorldHint
 
 @frozen(kw_only=True)
 class ControlStyle:
-    """How groups are opened: by tools of each group, by one loader, or by code and events alone (SPEC CTL-1, CTL-3)."""
+    """How groups are opened: by tools of each group, by one loader, or only by code and events (SPEC CTL-1, CTL-3)."""
 
     per_group: bool
     relevant_only: bool = False
@@ -100,7 +103,9 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Comp
         refused = refuse_loading(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
         return refused or await close_group(context, arguments[loader.argument])
 
-    lines = [line_of(group.path, group.description) for group in groups if group.controls]
+    lines = lines_within(
+        {group.path: group.description for group in groups if group.controls and not group.pinned}, loader.room
+    )
     if not lines and loader.needs_groups:
         return ()
     description = "\n".join([loader.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
@@ -108,7 +113,7 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Comp
     if loader.closer is None:
         return (opening,)
     schema = evolve(loader, argument_description="The group to close.")
-    closing = _loader_tool("deactivate", loader.closer, "Close a group and the groups in it.", close_one, schema)
+    closing = _loader_tool("deactivate", loader.closer, loader.closer_description, close_one, schema)
     return opening, closing
 
 
@@ -187,14 +192,24 @@ async def open_group(context: CallContext, path: str, texts: LoaderTexts | None 
         new = [component for component in after if component.name not in before]
     else:
         new = [component for component in after if component.group == path and not component.control]
-    text: Callable[[str], str] = partial(_opened, path, change)
+    group = context.snapshot.catalog.group(path)
+    text: Callable[[str], str] = partial(_opened, path, _omitted(context.snapshot.catalog, group), change)
     if texts is not None:
-        text = partial(_loaded, texts, context.snapshot.catalog.group(path), change, len(new))
+        text = partial(_loaded, texts, group, change, len(new))
     return _answer(context, path, change, text, new)
 
 
-def _opened(path: str, change: Change, tools: str) -> str:
+def _omitted(catalog: Catalog, group: GroupSpec) -> str:
+    """Return the description of a group if the list of groups has only its beginning, else `""` (SPEC CTL-3)."""
+    loader = catalog.loader
+    listed = loader is None or line_of(group.path, group.description) in loader.description.splitlines()
+    return "" if listed else " ".join(group.description.split())
+
+
+def _opened(path: str, description: str, change: Change, tools: str) -> str:
     parts = [f"Group {path} is open." if change else f"Group {path} was open already."]
+    if description and change:
+        parts.append(description)
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
     parts.append(f"You can now call:\n{tools}" if tools else "It adds no tools to the list.")
@@ -278,7 +293,9 @@ def _answer(
         "tools": [context.to_wire(component.name) for component in tools],
     }
     lines = "\n".join(line_of(context.to_wire(component.name), component.description) for component in tools)
-    return evolve(ToolResult.of_text(text(lines), structured), about=AboutTools(tuple(tools), text))
+    note = SHORTENED if context.snapshot.catalog.finder is None else FINDABLE
+    about = AboutTools(tuple(tools), text, describe=partial(describe, note=note))
+    return evolve(ToolResult.of_text(text(lines), structured), about=about)
 
 
 def _activator(group: GroupSpec, relevant_only: bool) -> Component:

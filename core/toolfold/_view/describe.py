@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -11,6 +11,13 @@ from attrs import frozen
 from .._plain import array, table
 
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
+FINDABLE = "Not all input schemas fit in here: find_tools with the name of a tool and limit 1 gives its schema."
+
+FOUND = 300
+"""How many characters of definitions the answer to a search has for each tool that it may show."""
+
+BRIEF = 120
+"""How many characters of a tool it has whose definition does not fit in."""
 
 
 @frozen
@@ -29,7 +36,7 @@ class Described:
 
     @classmethod
     def of(cls, definition: Mapping[str, Any]) -> Described:
-        """Return the parts of a definition as it is listed to the reader."""
+        """Return the parts of a definition in the form that the reader is listed."""
         name = str(definition["name"])
         line = line_of(name, str(definition.get("description", "")))
         schema = compact(definition["inputSchema"], name)
@@ -84,15 +91,64 @@ def line_of(name: str, description: str) -> str:
     return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
 
 
-def describe(tools: Sequence[Described], room: int) -> str:
+def lines_within(texts: Mapping[str, str], room: int) -> list[str]:
+    """Return a line for each name with its description, all together of at most `room` characters (SPEC CTL-3).
+
+    If they are longer, the longest descriptions are cut to one length. Names are never left out, so that they alone may
+    need more room.
+    """
+    plain = {name: " ".join(text.split()) for name, text in texts.items()}
+    spare = room - sum(len(line_of(name, "")) + 1 for name in plain)
+    length, remaining = 0, len(plain)
+    for cost in sorted(len(text) + len(": ") for text in plain.values()):
+        length = max(spare // remaining - len(": "), 0)
+        if cost - len(": ") > length:
+            break
+        spare, remaining = spare - cost, remaining - 1
+    else:
+        return [line_of(name, text) for name, text in plain.items()]
+    return [line_of(name, shortened(text, length)) for name, text in plain.items()]
+
+
+def shortened(text: str, length: int) -> str:
+    """Return the beginning of a text on one line, of at most `length` characters, cut after a sentence or a word."""
+    line = " ".join(text.split())
+    if len(line) <= length:
+        return line
+    cut = line[: length - len(_CUT)]
+    sentence, word = cut.rfind(". "), cut.rfind(" ")
+    if length < _LEAST:
+        return ""
+    if sentence > length // 3:
+        return cut[: sentence + 1]
+    return f"{(cut[:word] if word > length // 2 else cut).rstrip(' ,;:.')}{_CUT}"
+
+
+_CUT = " …"
+_LEAST = 8
+"""How many characters say anything at all."""
+
+
+def describe(tools: Sequence[Described], room: int, brief: int | None = None, note: str = SHORTENED) -> str:
     """Return a description of `tools`, in their order, of at most `room` characters.
 
-    If not everything fits, every tool has its name, then the first ones have their descriptions, and in the remaining
-    room the first ones have their schemas. If not even the names fit, the last line has the number of the others; that
-    line is never left out.
+    If not everything fits, every tool has its name, then the first ones have their descriptions, each cut to `brief`
+    characters if that is given, and in the remaining room the first ones have their schemas; `note` says how to get the
+    others. If not even the names fit, the last line has the number of the others; that line is never left out.
     """
     whole = "\n".join(tool.full for tool in tools)
-    return whole if len(whole) <= room else _shortened(tools, room)
+    return whole if len(whole) <= room else _shortened(tools, room, brief, note)
+
+
+def describe_best(limit: int) -> Callable[[Sequence[Described], int], str]:
+    """Return what describes at most `limit` tools, the best first, after a search: the best one whole (SPEC FND-1)."""
+
+    def describe_found(tools: Sequence[Described], room: int) -> str:
+        least = sum(min(len(tool.line), BRIEF) + 1 for tool in tools) + len(FINDABLE)
+        best = least + len(tools[0].full) if tools else 0
+        return describe(tools, min(room, max(limit * FOUND, best)), BRIEF, FINDABLE)
+
+    return describe_found
 
 
 def names_alone(tools: Sequence[Described], room: int) -> str:
@@ -108,16 +164,17 @@ def names_alone(tools: Sequence[Described], room: int) -> str:
     return "\n".join([*map(_named, tools[:named]), *_more(named, len(tools))])
 
 
-def _shortened(tools: Sequence[Described], room: int) -> str:
+def _shortened(tools: Sequence[Described], room: int, brief: int | None, note: str) -> str:
     texts = [_named(tool) for tool in tools]
-    spare = room - sum(len(text) + 1 for text in texts) - len(SHORTENED)
+    spare = room - sum(len(text) + 1 for text in texts) - len(note)
     if spare < 0:
         return names_alone(tools, room)
-    for longer in ([tool.line for tool in tools], [tool.full for tool in tools]):
+    lines = [tool.line if brief is None else shortened(tool.line, brief) or _named(tool) for tool in tools]
+    for longer in (lines, [tool.full for tool in tools]):
         for number, text in enumerate(longer):
             if (more := len(text) - len(texts[number])) <= spare:
                 texts[number], spare = text, spare - more
-    return "\n".join([*texts, SHORTENED])
+    return "\n".join([*texts, note])
 
 
 def _named(tool: Described) -> str:

@@ -15,7 +15,7 @@ from .._snapshot import Change
 from .._usercode import caller
 from .context import CallContext
 from .control import REFUSALS, control_component, refusal
-from .describe import Described, describe
+from .describe import Described, describe_best
 from .opening import opener, topmost_inactive
 from .results import AboutTools, ToolResult
 from .search import Found, Ranker, at_once, search_of, to_state
@@ -35,10 +35,10 @@ ROOM = 32_000
 """How many characters of definitions an answer has in process; adapters have budgets of their own (SPEC CTL-4)."""
 
 _OPENED = "Opened: "
+_READY = "Can be called now"
 
 _DESCRIPTION = (
-    "Find tools by what they do, among all tools, those of groups that are not open included. Returns the best with "
-    "their input schemas, and says what opens their groups."
+    "Find tools by what they do, in groups that are open and in those that are not. Says what opens their groups."
 )
 
 _SCHEMA: Mapping[str, Any] = {
@@ -50,12 +50,12 @@ _SCHEMA: Mapping[str, Any] = {
             "minimum": 1,
             "maximum": MAX_LIMIT,
             "default": LIMIT,
-            "description": "The greatest number of tools to return.",
+            "description": "How many tools to return at most.",
         },
         "open": {
             "type": "boolean",
             "default": False,
-            "description": "Open the groups of the tools found, so that they can be called.",
+            "description": "Whether to open the groups of the tools found, so that they can be called.",
         },
     },
     "required": ["query"],
@@ -78,7 +78,8 @@ async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[st
     The ranking runs in a worker thread; what may be found is decided before, on the snapshot of the call.
     """
     query, limit = arguments["query"][:MAX_QUERY], arguments.get("limit", LIMIT)
-    best: list[Found] = await caller(search_of(context.view, ranker).best, in_thread=True)(query, int(limit))
+    search = search_of(context.view, ranker)
+    best: list[Found] = await caller(search.best, in_thread=True)(query, int(limit), context.to_wire)
     view, change = context.view, Change()
     if arguments.get("open", False) and any(one.closed for one in best):
         try:
@@ -88,10 +89,12 @@ async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[st
             return refusal(error, context)
         view = context.view.of(context.session.snapshot)
         best = to_state(best, view)
-    return _answer(context, arguments["query"], best, view, change)
+    return _answer(context, arguments["query"], best, view, change, int(limit))
 
 
-def _answer(context: CallContext, query: str, best: Sequence[Found], view: RequestView, change: Change) -> ToolResult:
+def _answer(
+    context: CallContext, query: str, best: Sequence[Found], view: RequestView, change: Change, limit: int
+) -> ToolResult:
     tools = tuple(one.component for one in best)
     structured = {
         "changed": bool(change),
@@ -100,9 +103,10 @@ def _answer(context: CallContext, query: str, best: Sequence[Found], view: Reque
         "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
         "found": [context.to_wire(component.name) for component in tools],
     }
-    text = _text(query, change, _places(best, view, context.to_wire))
-    described = describe([_described(component, context.to_wire) for component in tools], ROOM) if tools else ""
-    return evolve(ToolResult.of_text(text(described), structured), about=AboutTools(tools, text, ranked=True))
+    text = _text(query, change, _places(best, view, context.to_wire, change.activated))
+    about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
+    described = about.describe([_described(component, context.to_wire) for component in tools], ROOM)
+    return evolve(ToolResult.of_text(text(described), structured), about=about)
 
 
 def _described(component: Component, to_wire: ToWire) -> Described:
@@ -131,19 +135,25 @@ def opened_by_search(text: str) -> tuple[str, ...]:
     return tuple(first.removeprefix(_OPENED).removesuffix(".").split(", ")) if first.startswith(_OPENED) else ()
 
 
-def _places(best: Sequence[Found], view: RequestView, to_wire: ToWire) -> list[str]:
-    """Return lines that say where tools are, and what opens their groups, one for each group."""
+def _places(best: Sequence[Found], view: RequestView, to_wire: ToWire, opened: Sequence[str]) -> list[str]:
+    """Return lines that say where tools are, and what opens their groups, one for each group.
+
+    The group of a tool that can be called now is left out if its name shows it, or the answer says that it was opened.
+    """
     places: dict[str, list[str]] = {}
     for one in best:
-        places.setdefault(_place(one, view, to_wire), []).append(to_wire(one.component.name))
+        places.setdefault(_place(one, view, to_wire, opened), []).append(to_wire(one.component.name))
+    if [*places] == [_READY]:
+        return [f"{_READY}."]
     return [f"{place}: {', '.join(names)}" for place, names in places.items()]
 
 
-def _place(one: Found, view: RequestView, to_wire: ToWire) -> str:
+def _place(one: Found, view: RequestView, to_wire: ToWire, opened: Sequence[str]) -> str:
     group = one.component.group or (one.closed[-1] if one.closed else None)
     where = "In no group" if group is None else f"In group {group}"
     if not one.closed:
-        return f"{where}, can be called now"
+        known = group is not None and (group in opened or one.component.name.startswith(group))
+        return _READY if known else f"{where}, can be called now"
     first = topmost_inactive(one.component, view) or one.closed[0]
     how = opener(first, view, to_wire)
     return f"{where}, not open" + (f"; {how}" if how else "")

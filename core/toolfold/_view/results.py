@@ -1,12 +1,13 @@
 """What a handler may answer, and how its answer becomes a result (SPEC 9).
 
-Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package.
+Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package. Those of
+the SDK and of FastMCP are accepted too (see `content`).
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from attrs import evolve, field, frozen
@@ -15,6 +16,8 @@ from .._catalog.components import Component
 from .._limits import escaped
 from .._plain import as_json, encodable
 from ..errors import InvalidArguments
+from .content import blocks_of, is_result_type
+from .describe import Described, describe
 
 
 def _blocks(blocks: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -41,11 +44,13 @@ class AboutTools:
         tools: The tools: those that can be called now (SPEC CTL-4), or the one whose arguments were refused (CALL-2).
         text: Returns the text with a given description of the tools in it; `""` stands for none.
         ranked: Whether the tools are in order of relevance, and need not be in any list (SPEC FND-1).
+        describe: Returns a description of the tools in at most a number of characters.
     """
 
     tools: tuple[Component, ...]
     text: Callable[[str], str]
     ranked: bool = False
+    describe: Callable[[Sequence[Described], int], str] = describe
 
 
 @frozen
@@ -106,16 +111,28 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     Raises:
         TypeError: The value has no JSON form.
     """
-    if isinstance(value, ToolResult):
-        return _encodable(value)
-    if isinstance(value, InputRequired):
-        return ToolResult(needs=_encodable_needs(value))
     if value is None:
         return ToolResult()
     if isinstance(value, str):
         return ToolResult.of_text(value, escaped(value) if structured else None)
+    if (result := result_made(value)) is not None:
+        return result
+    if type(value) is not dict and (blocks := blocks_of(value)) is not None:
+        return _encodable(ToolResult(blocks))
     plain, text = as_json(value)
     return ToolResult.of_text(text, plain if structured or isinstance(plain, dict) else None)
+
+
+def result_made(value: Any) -> ToolResult | None:
+    """Return what a handler answered as a result if it made the whole result itself, else `None`."""
+    if isinstance(value, ToolResult):
+        return _encodable(value)
+    if isinstance(value, InputRequired):
+        return ToolResult(needs=_encodable_needs(value))
+    if not is_result_type(type(value)):
+        return None
+    blocks = blocks_of(value.content) or ()
+    return _encodable(ToolResult(blocks, value.structured_content, bool(value.is_error), value.meta))
 
 
 def _encodable(result: ToolResult) -> ToolResult:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from attrs import frozen
@@ -18,7 +19,7 @@ from attrs import frozen
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import groups_of, required_groups
-from .._names import SEPARATOR, ancestors
+from .._names import SEPARATOR, ToWire, ancestors
 from .._plain import table
 from .._snapshot import Snapshot
 from ..errors import QuotaExceeded, ToolfoldError
@@ -176,7 +177,7 @@ def _openable(catalog: Catalog) -> int:
 
 @frozen(eq=False)
 class Search:
-    """The search of one request: run it in any thread, for it looks at values alone.
+    """The search of one request: run it in any thread, for it only looks at values.
 
     `found` is what the session may find.
     """
@@ -185,13 +186,14 @@ class Search:
     ranker: Ranker
     found: tuple[Found, ...]
 
-    def best(self, query: str, limit: int) -> list[Found]:
-        """Return the tools that match a query best, the best first."""
+    def best(self, query: str, limit: int, to_wire: ToWire = str) -> list[Found]:
+        """Return the tools that match a query best, the best first: one that it names, then those of the ranking."""
         if not self.found:
             return []
         by_name = {one.component.name: one for one in self.found}
+        named = () if " " in query else (name for name in by_name if to_wire(name) == query)
         best: dict[str, Found] = {}
-        for name in self._ranking(query):
+        for name in chain(named, self._ranking(query)):
             if name in by_name:
                 best.setdefault(name, by_name[name])
             if len(best) == limit:

@@ -19,7 +19,7 @@ a plan: requests, eviction, closing, restoring a stored or signed state.
 
 Invariants of every reachable configuration: INV-1 parents of active groups are active, INV-2 no exclusion set has two
 active members, INV-3 there is no root with a state, INV-4 every group can be reached by activations, INV-5 a plan is a
-function of configuration and request alone.
+function of configuration and request only.
 
     flags = Forest.of(["search", "search.fuzzy", "light", "dark"], [["light", "dark"]])
     step = plan(Configuration.initial(flags), TransitionRequest(activate=["search", "dark"]))

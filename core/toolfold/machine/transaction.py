@@ -80,7 +80,7 @@ def _is_of_another(record: logging.LogRecord) -> bool:
 logging.getLogger("transitions.core").addFilter(_is_of_another)
 
 Hook = Callable[..., Any]
-Phase = Literal["on_activate", "on_deactivate", "on_rollback"]
+Phase = Literal["on_activate", "on_deactivate", "on_rollback", "resume"]
 
 
 class HookedGroup(Protocol):
@@ -161,10 +161,26 @@ class Transaction:
         self._current: HookCall | None = None
         self._force = force
 
+    @classmethod
+    def interrupted(cls, begun: Iterable[tuple[HookedGroup, Phase]], error: BaseException) -> Transaction:
+        """Return a transaction whose process ended after it had begun some hooks, to be undone (SPEC STO-3)."""
+        transaction = cls((), ())
+        transaction.trigger("begin")
+        transaction._done = [HookCall(group, phase, _unknown) for group, phase in begun]
+        transaction.give_up(error)
+        return transaction
+
     @property
-    def failed_call(self) -> HookCall | None:
-        """The hook whose failure ended the run."""
-        return self._current if self.cause is not None else None
+    def has_hooks(self) -> bool:
+        """Whether any hook is still to be run."""
+        return bool(self._queue or self._setup)
+
+    @property
+    def to_undo(self) -> tuple[HookCall, ...]:
+        """The hooks that would have to be undone if the process ended during the hook that is next, in their order."""
+        if self.state == ROLLING_BACK or self._current is None:
+            return tuple(self._done)
+        return (*self._done, self._current)
 
     def trigger(self, event: str) -> None:
         """Move the machine; raises `transitions.MachineError` for what its table does not allow."""
@@ -177,24 +193,33 @@ class Transaction:
         if self.state == TEARING_DOWN and not self._queue:
             self.trigger("torn_down")
             self._queue = self._setup
-        if self.state == ROLLING_BACK and not self._queue:
-            self.trigger("abort")
+        if self.state == ROLLING_BACK:
+            return self._next_compensation()
         if not self._queue:
             return None
-        call = self._queue.pop(0)
-        if self.state != ROLLING_BACK:
-            self._current = call
-        return call
+        self._current = self._queue.pop(0)
+        return self._current
+
+    def _next_compensation(self) -> HookCall | None:
+        while self._done:
+            if (undo := _compensation(self._done[-1])) is not None:
+                return undo
+            self._done.pop()
+        self.trigger("abort")
+        return None
 
     def succeeded(self, call: HookCall) -> None:
         """Record that `call` succeeded."""
-        if self.state != ROLLING_BACK:
+        if self.state == ROLLING_BACK:
+            self._done.pop()
+        else:
             self._done.append(call)
 
     def failed(self, call: HookCall, error: BaseException) -> None:
         """Record that `call` failed: undo what had succeeded, or continue where failures are only recorded."""
         if self.state == ROLLING_BACK:
             self.compensation_failures.append(error)
+            self._done.pop()
         elif self._goes_on(call):
             self.failures.append(HookFailed(call.group.path, call.phase, error, forced=True))
         else:
@@ -213,7 +238,7 @@ class Transaction:
         """Undo what had succeeded, in reverse order (SPEC HOOK-5)."""
         self.cause = error
         self.trigger("fail")
-        self._queue = [undo for call in reversed(self._done) if (undo := _compensation(call)) is not None]
+        self._queue = []
 
     def commit(self) -> None:
         """Record that the state has changed."""
@@ -223,6 +248,10 @@ class Transaction:
         """Return the error of an aborted transaction, with what failed while compensating attached."""
         assert self._current is not None
         return HookFailed(self._current.group.path, self._current.phase, self.cause, self.compensation_failures)
+
+
+def _unknown(*_: Any) -> None:
+    """Stand for a hook that another process ran."""
 
 
 def _compensation(call: HookCall) -> HookCall | None:

@@ -73,7 +73,7 @@ function inside({ title, description, hidden, rule, changing, tokens, parts }) {
   );
 }
 
-// Compact JSON on many lines, and otherwise as it is: to read and write it anew would round numbers and sort keys.
+// Compact JSON on many lines, and otherwise unchanged: to read and write it anew would round numbers and sort keys.
 function indented(json) {
   let depth = 0;
   const line = () => `\n${"  ".repeat(depth)}`;

@@ -42,7 +42,7 @@ const refused = (data, error, names, text = error) => ({
   text: data.refusals[text].replace(/\{(\w+)\}/g, (_, key) => names[key]),
 });
 
-// What a request comes to: the states and the order of activation after it, or why it is refused.
+// The result of a request: the states and the order of activation after it, or why it is refused.
 function request(data, before, event, group) {
   const states = [...before.states];
   const { path, ancestors } = data.groups[group];

@@ -3,7 +3,7 @@
 const VERBS = { activate: "Activated", deactivate: "Deactivated" };
 const CLOSED = { activate: "Closed to make room", deactivate: "Closed with it" };
 
-function told({ event, group, error, entered, left }) {
+function sentence({ event, group, error, entered, left }) {
   if (!event) return "Start";
   if (error) return `Refused to ${event} ${pathOf(group)}`;
   return `${VERBS[event]} ${pathOf(group)}${entered.length + left.length ? "" : ": it was so already"}`;
@@ -29,8 +29,8 @@ function showStep() {
   const [before, step] = [steps.at(-2), now()];
   const was = before?.list ?? step.list;
   const toolNames = (list) => list.map(({ name }) => name);
-  byId("told").replaceChildren(
-    element("p", { class: step.error ? "told refusal" : "told", text: told(step) }),
+  byId("outcome").replaceChildren(
+    element("p", { class: step.error ? "outcome refusal" : "outcome", text: sentence(step) }),
     element("p", { class: "refusal" }, step.error && span("error", step.error), step.error && ` ${step.text}`),
   );
   byId("step").replaceChildren(
@@ -45,7 +45,7 @@ function showHistory() {
   const item = (step) => {
     const also = displaced(step).map(pathOf).join(", ");
     const rest = `${also && ` closing ${also}`} · ≈ ${plural(sum(step.list), "token")}`;
-    return element("li", { class: step.error && "refusal" }, told(step), span("faint", rest));
+    return element("li", { class: step.error && "refusal" }, sentence(step), span("faint", rest));
   };
   byId("history").replaceChildren(...steps.map(item).reverse());
 }

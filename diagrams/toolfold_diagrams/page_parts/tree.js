@@ -34,8 +34,8 @@ function excluded(node) {
   const partners = groups[node]?.partners ?? [];
   const briefly = (other) => (parentOf(other) === parentOf(node) ? pathOf(other).split(".").at(-1) : pathOf(other));
   const more = partners.length - EXCLUDED_SHOWN;
-  const told = partners.slice(0, EXCLUDED_SHOWN).map(briefly).join(", ");
-  return told && span("chip excludes", `excludes ${told}${more > 0 ? ` and ${more} more` : ""}`);
+  const named = partners.slice(0, EXCLUDED_SHOWN).map(briefly).join(", ");
+  return named && span("chip excludes", `excludes ${named}${more > 0 ? ` and ${more} more` : ""}`);
 }
 
 function folded(node, click) {

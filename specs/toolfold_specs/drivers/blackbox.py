@@ -176,7 +176,7 @@ class BlackBoxDriver(McpDriver):
         name, _ = self._request(operation)
         if operation.arguments["group"] not in self._setup.paths:
             return bool(name)
-        return name in self._names(self._session(operation.session))
+        return name in self._latest_names(self._session(operation.session))
 
     def _keep_handle(self, session: Session, reply: Reply) -> None:
         super()._keep_handle(session, reply)
@@ -225,9 +225,6 @@ class BlackBoxDriver(McpDriver):
             for verb, call in (("activate", group.activate), ("deactivate", group.deactivate))
         )
 
-    def _names(self, session: Session) -> Sequence[str]:
-        return [str(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))]
-
     # -- finding what is there ----------------------------------------------------------------------------------------
 
     def _found(self, names: set[str]) -> Description:
@@ -242,9 +239,9 @@ class BlackBoxDriver(McpDriver):
             for group in self._described.groups
             if all(tools.get(path) for path in (*_above(group.path), group.path))
         )
-        dropped = {group.path for group in self._described.groups} - {group.path for group in groups}
+        unseen = {group.path for group in self._described.groups} - {group.path for group in groups}
         why = "opening it, or a group above it, adds no tools to the list, so its state can't be seen"
-        self.not_checked = {f"group {path}": why for path in sorted(dropped)}
+        self.not_checked = {f"group {path}": why for path in sorted(unseen)}
         if not groups:
             raise TargetFailed("Opening its groups adds no tools to its list, so the active groups can't be seen.")
         found = evolve(self._described, groups=groups)

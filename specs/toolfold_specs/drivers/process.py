@@ -86,17 +86,18 @@ class Child:
         """Start it; raises `OSError` if it can't be."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (is closed by `end`)
         try:
-            self._process = await anyio.open_process(
-                self._command.command,
-                env={**os.environ, **self._command.env},
-                cwd=self._command.cwd,
-                stderr=self._errors,
-                start_new_session=True,
-            )
+            with anyio.CancelScope(shield=True):  # else a process that is cancelled as it starts would be left behind
+                self._process = await anyio.open_process(
+                    self._command.command,
+                    env={**os.environ, **self._command.env},
+                    cwd=self._command.cwd,
+                    stderr=self._errors,
+                    start_new_session=True,
+                )
+                children.started(self._process.pid)
         except BaseException:
             self._errors.close()
             raise
-        children.started(self._process.pid)
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[Streams]:

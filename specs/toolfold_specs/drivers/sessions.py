@@ -48,6 +48,10 @@ class Session:
     under_way: int = 0
     """How many requests have not been answered yet."""
     hooks: list[tuple[str, str]] = field(factory=list[tuple[str, str]])
+    names: Sequence[str] = ()
+    """The names on the list when it was last read."""
+    read_at: tuple[int, int, str | None] | None = None
+    """What had happened when the list was last read: calls, notices, and the handle."""
     current: bool = False
     """Whether the process behind the connection has the present setup, where each connection has its own process."""
 
@@ -126,12 +130,25 @@ class McpDriver(Driver):
                 marks.setdefault(tool.group, tool.full_name)
         if "listing" not in self.capabilities or marks.keys() != set(self._setup.paths):
             return None
-        listed = {self._label(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))}
+        listed = set(map(self._label, self._names(session)))
         return tuple(path for path in self._setup.paths if marks[path] in listed)
 
     def _label(self, name: str) -> str:
         """Return what a tool is called in the setup."""
         return name
+
+    def _names(self, session: Session) -> Sequence[str]:
+        """Return the names on the whole list."""
+        session.read_at = self._now(session)
+        session.names = [str(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))]
+        return session.names
+
+    def _latest_names(self, session: Session) -> Sequence[str]:
+        """Return the names that were read last, if no call and no notice has followed; otherwise read the list."""
+        return session.names if session.read_at == self._now(session) else self._names(session)
+
+    def _now(self, session: Session) -> tuple[int, int, str | None]:
+        return session.connection.calls, session.connection.changes, session.handle
 
     def _forget(self, session: Session) -> None:
         """Discard what the session before this one has left to report."""

@@ -60,14 +60,17 @@ def random_systems(draw: st.DrawFn, test_run: TestRun) -> Setup:
     sets = draw(_exclusions(parents))
     phases = [PHASES[:2], PHASES, PHASES[:2], PHASES[:1], PHASES[1:2], ()] if test_run.can("hooks") else [()]
     limited = test_run.can("limits") and draw(st.integers(0, 2)) == 0
+    groups = [Group(path, hooks=draw(st.sampled_from(phases))) for path in paths]
+    excluded = {paths[member] for members in sets for member in members}
+    free = [group.path for group in groups if not group.hooks and "." not in group.path and group.path not in excluded]
     return Setup(
-        groups=tuple(Group(path, hooks=draw(st.sampled_from(phases))) for path in paths),
+        groups=tuple(groups),
         exclusions=tuple(tuple(paths[member] for member in members) for members in sets),
         tools=draw(_tools(paths, test_run.can("facts"), test_run.can("hidden tools"))),
         page_size=draw(st.none() | st.integers(1, 6)) if test_run.can("paging") else None,
         max_active=draw(st.sampled_from((3, 2, 4, 1, 6))) if limited else None,
         evict_oldest=limited and draw(st.integers(0, 3)) > 0,
-        pinned=draw(st.lists(st.sampled_from(paths), max_size=2, unique=True)) if limited else (),
+        pinned=draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if limited and free else (),
         relevant_controls=test_run.can("listing", "relevant controls") and draw(st.booleans()),
     )
 

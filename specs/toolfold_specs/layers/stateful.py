@@ -228,6 +228,8 @@ class SystemMachine(RuleBasedStateMachine):
     def change_system(self, change: str, members: list[int]) -> None:
         """Register a group or an exclusion, or remove a group with its descendants, occasionally."""
         among = self._in_state("active", MAIN) if change == "conflict" else self._paths
+        if change in ("conflict", "exclusion"):
+            among = tuple(path for path in among if path not in self._setup.pinned)
         paths = tuple(dict.fromkeys(_picked(among, member) for member in members if among))
         changed = dict(zip(CHANGES, (self._with_group, self._without, *(self._with_exclusion,) * 2), strict=True))
         setup = changed[change](paths) if change in changed and paths else self._setup
@@ -246,7 +248,8 @@ class SystemMachine(RuleBasedStateMachine):
 
     def _with_exclusion(self, paths: Sequence[str]) -> Setup:
         oracle, setup = self.case.oracle, self._setup
-        fits = legal_exclusion(oracle.system.parents, frozenset(oracle.number[path] for path in paths))
+        members = frozenset(oracle.number[path] for path in paths)
+        fits = legal_exclusion(oracle.system.parents, members)
         return evolve(setup, exclusions=(*setup.exclusions, tuple(paths))) if fits else setup
 
     def _without(self, paths: Sequence[str]) -> Setup:

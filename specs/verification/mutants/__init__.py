@@ -4,12 +4,14 @@
 breaks. `MUTANTS` are visible in process, `wire.MUTANTS` only over a protocol.
 """
 
-from . import hooks, offers, registration, sessions, transitions
+from . import hooks, names, offers, registration, sessions, transitions
 from .mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: dict[str, Mutant] = {
-    mutant.name: mutant for module in (registration, transitions, hooks, offers, sessions) for mutant in module.MUTANTS
+    mutant.name: mutant
+    for module in (registration, names, transitions, hooks, offers, sessions)
+    for mutant in module.MUTANTS
 }
 """All mutants of the engine, by name, in the order of the specification's sections."""

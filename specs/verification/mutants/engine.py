@@ -77,6 +77,7 @@ class Engine(Rules):
         """SES-1: the open session of that name, or a new one."""
         if name not in self.sessions:
             self.sessions[name] = Session(name)
+            self.sessions[name].active = self.canonical(self.setup.pinned)  # FND-4
         return self.sessions[name]
 
     def activate(self, session: Session, group: str, within: bool = False) -> Work[bool]:
@@ -163,6 +164,8 @@ class Engine(Rules):
 
     def adopt(self, other: Engine) -> None:  # REG-7
         self.setup, self.groups, self.exclusions, self.tools = other.setup, other.groups, other.exclusions, other.tools
+        for session in self.sessions.values():  # FND-4
+            session.active = list(dict.fromkeys((*self.canonical(self.setup.pinned), *session.active)))
 
     # -- hooks (SPEC 5) -----------------------------------------------------------------------------------------------
 
@@ -282,7 +285,7 @@ class Engine(Rules):
         return failed
 
     def forget(self, session: Session) -> None:  # SES-3
-        session.active = []
+        session.active = self.canonical(self.setup.pinned)  # as a new one of its name begins: FND-4
         session.closed = True
         self.sessions.pop(session.name, None)
 

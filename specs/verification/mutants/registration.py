@@ -39,7 +39,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     stateful("removes groups without running their hooks", "REG-5")(Engine.deactivate_removed, runs_no_hooks),
     stateful("refuses to register groups while sessions are open", "REG-7")(Engine.register, refuses_groups),
-    stateful("deactivates every group when anything is registered", "REG-7", also=("REG-3", "REG-5", "SES-1"))(
-        Engine.adopt, closes_everything
-    ),
+    stateful(  # the next step or list of another session shows it too
+        "deactivates every group when anything is registered",
+        "REG-7",
+        also=("REG-3", "REG-5", "SES-1", "ACT-4", "ACT-6", "LST-4"),
+    )(Engine.adopt, closes_everything),
 )

@@ -209,8 +209,9 @@ class Rules:
     def callable(self, tool: Tool, session: Session) -> bool:  # VIS-5
         return self.available(tool, session)
 
-    def control_exists(self, group: Group, verb: str) -> bool:  # CTL-1, NAM-4
-        return (verb == "activate" or group.deactivator) and f"{group.path}.{verb}" not in self.tools
+    def control_exists(self, group: Group, verb: str) -> bool:  # CTL-1, NAM-4, FND-4
+        closed = group.deactivator and group.path not in self.setup.pinned
+        return (verb == "activate" or closed) and f"{group.path}.{verb}" not in self.tools
 
     def control_listed(self, group: Group, verb: str, session: Session) -> bool:  # CTL-2
         useful = self.state(group.path, session) == {"activate": "inactive", "deactivate": "active"}[verb]

@@ -77,6 +77,7 @@ class Fixture:
         if not is_modern(ctx):
             return self.engine.session(ctx.lifespan_context)
         session = Session("")
+        session.active = self.engine.canonical(self.engine.setup.pinned)  # FND-4
         if (handle := (arguments or {}).get(HANDLE, handle_in(ctx))) is not None:
             self.open(session, handle)
         return session

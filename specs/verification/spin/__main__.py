@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = V
     """Check the model and print the outcomes; return 0, 1 if one is unexpected, or 2 if a program is missing."""
     argparse.ArgumentParser(
         prog="python -m verification.spin",
-        description="Check concurrent steps under four protocols with SPIN.",
+        description="Check concurrent steps, and steps of stored sessions on replicas that crash, with SPIN.",
         epilog="Exit status: 0 if every outcome is as expected, 1 if not, 2 if spin or gcc is missing.",
     ).parse_args(arguments)
     if lacking := missing():
@@ -46,9 +46,16 @@ def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = V
 
 
 def as_text(results: Mapping[Variant, Mapping[Property, Outcome]]) -> str:
-    """Return the outcomes as a table: a row for each variant, a column for each property."""
-    rows = [["protocol", *(asked.value for asked in Property)]]
-    rows += [[variant.name, *(_cell(outcomes[asked]) for asked in Property)] for variant, outcomes in results.items()]
+    """Return the outcomes as a table for each model: a row for each variant, a column for each property."""
+    models = {variant.model: None for variant in results}
+    return "\n\n".join(
+        _table({variant: found for variant, found in results.items() if variant.model is model}) for model in models
+    )
+
+
+def _table(results: Mapping[Variant, Mapping[Property, Outcome]]) -> str:
+    rows = [["protocol", *(asked.value for asked in next(iter(results.values())))]]
+    rows += [[variant.name, *map(_cell, outcomes.values())] for variant, outcomes in results.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

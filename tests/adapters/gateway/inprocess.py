@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 from attrs import define, field
+from mcp import MCPError
 from mcp.server import Server
 from mcp.shared.memory import create_client_server_memory_streams
+from mcp_types import METHOD_NOT_FOUND
 
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import DefinitionCache, Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
+from toolfold_adapters.gateway.wire import Mode, Wire, connect
 from toolfold_adapters.mcp import build_server
 
-SECONDS = 20
+SECONDS = 60
 
 
 @define
@@ -111,3 +114,21 @@ async def served(house: House, config: GatewayConfig, **options: Any) -> AsyncGe
         async with gateway as tools:
             active = [group.path for group in tools.catalog.groups]
             yield gateway, build_server(tools, active=active, handles="stored", extend=gateway.extend)
+
+
+@asynccontextmanager
+async def wired(server: Server[Any], mode: Mode) -> AsyncGenerator[Wire]:
+    """A client of a server that gets messages as they are."""
+
+    async def refuse(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise MCPError(METHOD_NOT_FOUND, method)
+
+    @asynccontextmanager
+    async def transport() -> AsyncGenerator[tuple[Any, Any]]:
+        async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run, *theirs, server.create_initialization_options())
+            yield ours
+            tasks.cancel_scope.cancel()
+
+    async with connect(transport(), mode, {}, refuse, lambda method, params: None) as wire:
+        yield wire

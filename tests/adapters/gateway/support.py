@@ -15,7 +15,7 @@ from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamConfig, open_gateway
 
 UPSTREAMS = Path(__file__).parent / "upstreams"
-SECONDS = 20
+SECONDS = 60
 
 
 def command(script: str, *arguments: str) -> tuple[str, ...]:

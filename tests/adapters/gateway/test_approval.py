@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.adapters.gateway.test_registration import answering, homes, offering, tool
+from tests.adapters.gateway.registering import answering, homes, offering, tool
 from toolfold import ToolSet
 from toolfold_adapters.gateway import Definitions, GatewayConfig, Registration, Report, UpstreamConfig
 from toolfold_adapters.gateway.approval import Approvals
@@ -41,8 +41,8 @@ def test_what_a_server_offers_first_is_approved_and_what_changed_since_is_marked
     tools, report = registered(tmp_path, LATER)
     assert marks(tools) == {"same": None, "other": True, "new": True}
     assert report.warnings == (
-        "The tool 'other' changed since it was approved, and is marked until `toolfold approve`.",
-        "The tool 'new' changed since it was approved, and is marked until `toolfold approve`.",
+        "The tool 'other' has not been approved as it is now, and is marked until `toolfold approve`.",
+        "The tool 'new' has not been approved as it is now, and is marked until `toolfold approve`.",
     )
 
 
@@ -75,6 +75,11 @@ def test_the_order_of_keys_is_no_change_and_another_command_is_another_server(tm
     turned = Definitions(tools=[dict(reversed(list(one.items()))) for one in FIRST.tools])
     assert approvals.changed(SERVER, turned) == frozenset()
     assert approvals.changed(UpstreamConfig(url="https://x.org"), LATER) == frozenset()
+
+
+def test_to_look_at_a_server_approves_nothing(tmp_path: Path) -> None:
+    assert Approvals(tmp_path, serving=False).changed(SERVER, FIRST) == frozenset()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_file_approves_nothing_and_files_are_private(

@@ -87,7 +87,7 @@ def test_vs_code_with_comments_inputs_and_variables_of_the_editor(tmp_path: Path
     }
     assert config.problems == (
         f"{folder / 'mcp.json'}, servers.asks: VS Code would ask for ${{input:api-key}}; set the environment variable "
-        "TOOLFOLD_INPUT_API_KEY.",
+        "TOOLFOLD_INPUT_API_KEY. The server is left out.",
     )
 
 
@@ -138,6 +138,90 @@ def test_codex(tmp_path: Path) -> None:
     assert (config.left_out, config.problems) == (("off",), ())
 
 
+def test_codex_passes_on_the_variables_that_are_set(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        f"""
+        [mcp_servers.files]
+        command = '{PYTHON}'
+        env_vars = ["TOKEN", "GONE", {{ name = "EMPTY", source = "local" }}]
+        env = {{ TOKEN = "other" }}
+        startup_timeout_ms = 2500
+        tool_timeout_sec = 60
+        disabled_tools = ["c"]
+        experimental_environment = "local"
+        required = true
+        """,
+        "config.toml",
+    )
+    server = UpstreamConfig(
+        command=(PYTHON,), env={"TOKEN": "other", "EMPTY": ""}, start_timeout=2.5, exclude_tools=("c",)
+    )
+    assert (config.upstreams, config.problems) == ({"files": server}, ())
+
+
+def test_copilot_names_the_tools_that_it_wants(tmp_path: Path) -> None:
+    local = {"type": "local", **GOOD, "args": [], "tools": ["*"]}
+    remote = {"type": "http", "url": "https://x.org", "headers": {"A": "b"}, "tools": ["read", "list"]}
+    assert servers(tmp_path, {"local": local, "remote": remote}, "mcp-config.json").upstreams == {
+        "local": UpstreamConfig(command=(PYTHON,)),
+        "remote": UpstreamConfig(url="https://x.org", headers={"A": "b"}, include_tools=("read", "list")),
+    }
+
+
+def test_what_cline_and_windsurf_have_switched_off_is_left_out(tmp_path: Path) -> None:
+    cline = {**GOOD, "disabled": False, "alwaysAllow": ["a"], "autoApprove": [], "networkTimeout": 60000}
+    windsurf = {"serverUrl": "https://x.org", "disabledTools": ["b"], "disabled": False}
+    off = {"cline": {**cline, "disabled": True}, "windsurf": {**windsurf, "disabled": True}}
+    config = servers(tmp_path, {"a": cline, "b": windsurf, **off})
+    assert config.upstreams == {
+        "a": UpstreamConfig(command=(PYTHON,)),
+        "b": UpstreamConfig(url="https://x.org", exclude_tools=("b",)),
+    }
+    assert (config.left_out, config.problems) == (("cline", "windsurf"), ())
+
+
+@pytest.mark.parametrize("client", [".vscode", ".cursor"])
+def test_a_file_has_more_of_the_environment(tmp_path: Path, client: str) -> None:
+    (tmp_path / ".env").write_text("# secrets\nexport A=1\nB='two words'  # of them\nC=${HOME}\nTOKEN=file\nD=\n")
+    (tmp_path / client).mkdir()
+    entry = {**GOOD, "envFile": "${workspaceFolder}/.env", "env": {"TOKEN": "${TOKEN}", "D": None}}
+    relative = {**GOOD, "envFile": ".env"}
+    config = load(tmp_path / client, {"mcpServers": {"a": entry, "b": relative}})
+    values = {"A": "1", "B": "two words", "C": "${HOME}"}
+    assert {name: dict(server.env) for name, server in config.upstreams.items()} == {
+        "a": {**values, "TOKEN": "t0ken"},
+        "b": {**values, "TOKEN": "file", "D": ""},
+    }
+
+
+def test_the_configuration_of_a_vs_code_user_is_about_the_workspace_that_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "Code" / "User" / "profiles" / "a"
+    folder.mkdir(parents=True)
+    config = load(folder, {"servers": {"a": {**GOOD, "cwd": "${workspaceFolder}", "args": ["${userHome}", "~/notes"]}}})
+    assert config.upstreams == {
+        "a": UpstreamConfig(command=(PYTHON, str(Path.home()), f"{Path.home()}/notes"), cwd=str(tmp_path))
+    }
+
+
+@pytest.mark.parametrize(
+    ("entry", "transport"),
+    [
+        ({"url": "https://x.org/mcp"}, "http"),
+        ({"url": "https://x.org/sse"}, "sse"),
+        ({"url": "https://x.org/sse/?key=1"}, "sse"),
+        ({"url": "https://x.org/sse", "type": "http"}, "http"),
+        ({"url": "https://x.org/mcp", "transport": "sse"}, "sse"),
+        ({"url": "https://x.org/mcp", "transportType": "streamable-http"}, "http"),
+    ],
+)
+def test_the_older_transport_is_named_or_at_the_end_of_the_url(tmp_path: Path, entry: Any, transport: str) -> None:
+    assert servers(tmp_path, {"web": entry}).upstreams["web"].transport == transport
+
+
 def test_own_toml_has_several_servers(tmp_path: Path) -> None:
     config = load(
         tmp_path,
@@ -185,9 +269,15 @@ def test_variables_are_replaced(tmp_path: Path, text: str, value: str) -> None:
         (5, ": must be a table."),
         ({"command": 5}, ": command: must be a text in quotes."),
         ({**GOOD, "args": "x"}, ": args: must be a list of texts in quotes."),
-        ({**GOOD, "env": {"A": None}}, ', env.A: must be a text in quotes, such as "…".'),
+        ({**GOOD, "env": {"A": []}}, ', env.A: must be a text in quotes, such as "…".'),
         ({**GOOD, "env": []}, ": env: must be a table of texts."),
         ({**GOOD, "env_vars": [5]}, ": env_vars: must be a list of names."),
+        ({**GOOD, "envFile": ".env"}, ": envFile: .env can't be read: No such file or directory."),
+        ({**GOOD, "envFile": 5}, ": envFile: must be a text in quotes."),
+        (
+            {"url": "https://x", "headersHelper": "./token.sh"},
+            ": headersHelper: is not supported; give the headers in headers, with ${VAR} for what is secret.",
+        ),
         (
             {"type": "ws", "url": "https://x"},
             ": type: must be one of http, streamable-http, streamableHttp, streamable_http, stdio, local, sse.",
@@ -208,7 +298,8 @@ def test_a_wrong_entry_is_one_sentence_with_file_and_place_and_the_others_are_se
 ) -> None:
     config = servers(tmp_path, {"good": GOOD, "bad": entry})
     assert list(config.upstreams) == ["good"]
-    assert config.problems == (f"{tmp_path / 'mcp.json'}, mcpServers.bad{problem}",)
+    place = f"{tmp_path / 'mcp.json'}, mcpServers.bad"
+    assert config.problems == (f"{place}{problem} The server is left out.",)
     assert config.left_out == ("bad",)
     assert config.prefixed
 
@@ -221,15 +312,34 @@ def test_two_servers_of_one_name_are_reported(tmp_path: Path) -> None:
     assert {name: server.title for name, server in config.upstreams.items()} == {"a": None, "b_c": "b c"}
     file = tmp_path / "mcp.json"
     assert config.problems == (
-        f"{file}, mcpServers.b_c: it is called b_c here, as 'b c' is; rename one of them.",
+        f"{file}, mcpServers.b_c: it is called b_c here, as 'b c' is; rename one of them. The server is left out.",
         f"{file}, mcpServers: there are two servers named 'a', so the second is left out; rename one.",
     )
+
+
+def test_what_is_given_twice_is_reported(tmp_path: Path) -> None:
+    good = json.dumps(GOOD)
+    twice = '{"command": "x", "env": {"A": "1"}, "env": {"B": "2"}}'
+    config = load(tmp_path, f'{{"mcpServers": {{"a": {good}, "b": {twice}}}, "mcpServers": {{"c": {good}}}}}')
+    assert list(config.upstreams) == ["a"]
+    file = tmp_path / "mcp.json"
+    assert config.problems == (
+        f"{file}, mcpServers.b: env: is given twice; merge the two. The server is left out.",
+        f"{file}: mcpServers is given twice; merge the two.",
+    )
+
+
+@pytest.mark.parametrize("entries", [{}, {"off": {**GOOD, "disabled": True}}])
+def test_a_file_without_a_server_that_is_enabled_is_named(tmp_path: Path, entries: Any) -> None:
+    with pytest.raises(ConfigError, match=r"mcp\.json, mcpServers: no server is enabled; add or"):
+        servers(tmp_path, entries)
 
 
 def test_where_no_entry_is_right_all_problems_are_the_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         servers(tmp_path, {"a": {}, "b": {"command": "no-such-program"}})
     assert len(str(caught.value).splitlines()) == 2
+    assert "left out" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

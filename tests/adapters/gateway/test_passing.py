@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import mcp_types as t
 import pytest
 from mcp import Client, MCPError
 
-from tests.adapters.gateway.inprocess import House, config_of, opened, served
+from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, served, wired
+from tests.adapters.gateway.upstreams.shop import Shop
+from toolfold_adapters.gateway.wire import Mode
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.meta import HANDLE_META
 
 pytestmark = pytest.mark.spec("GWY-1")
 
@@ -35,7 +41,7 @@ class Person:
 
     async def roots(self, context: Any) -> t.ListRootsResult:
         self.asked.append("roots")
-        return t.ListRootsResult(roots=[t.Root(uri="file:///work", name="work")])  # type: ignore[arg-type]
+        return t.ListRootsResult(roots=[t.Root(uri="file:///project", name="project")])  # type: ignore[arg-type]
 
     def callbacks(self) -> dict[str, Any]:
         return {
@@ -51,7 +57,9 @@ def text_of(result: t.CallToolResult) -> str:
 
 @ERAS
 @UPSTREAM_ERAS
-@pytest.mark.parametrize(("tool", "part"), [("elicit", '"count":3'), ("sample", "thought"), ("roots", "file:///work")])
+@pytest.mark.parametrize(
+    ("tool", "part"), [("elicit", '"count":3'), ("sample", "thought"), ("roots", "file:///project")]
+)
 async def test_what_an_upstream_asks_is_asked_of_the_client_that_called(
     client_era: str, upstream_era: str, tool: str, part: str
 ) -> None:
@@ -133,6 +141,20 @@ async def test_a_connection_is_shared_where_that_is_declared() -> None:
         assert (await two.call("cart")).text == '["bread"]'
 
 
+@pytest.mark.spec("GWY-10")
+@pytest.mark.parametrize(("settings", "starts"), [({"shared": True}, 1), ({"mode": "auto"}, 2)])
+async def test_ten_clients_do_not_start_ten_copies_of_an_upstream_that_is_shared_or_has_no_sessions(
+    settings: dict[str, Any], starts: int
+) -> None:
+    """One copy answers them all; an upstream whose era was not known is started once more to find out."""
+    house = House()
+    async with served(house, config_of("shop", **settings)) as (_, server), AsyncExitStack() as stack:
+        for _ in range(10):
+            client = await stack.enter_async_context(Client(server, mode="legacy"))
+            assert text_of(await client.call_tool("echo"))
+        assert house.count("shop") == starts
+
+
 async def test_a_connection_of_a_client_ends_with_it() -> None:
     house = House()
     async with opened(house, config_of("shop", mode="legacy")) as (gateway, session):
@@ -175,7 +197,9 @@ async def test_the_log_level_of_a_client_is_set_at_its_upstreams() -> None:
         assert house.of("shop")[-1].level == "error"
 
 
-async def test_progress_and_cancellation_pass() -> None:
+@ERAS
+@UPSTREAM_ERAS
+async def test_progress_and_cancellation_pass(client_era: Mode, upstream_era: str) -> None:
     house = House()
     seen: list[Any] = []
 
@@ -183,17 +207,55 @@ async def test_progress_and_cancellation_pass() -> None:
         seen.append((progress, total, message))
 
     async with (
-        served(house, config_of("shop", mode="legacy")) as (_, server),
-        Client(server, mode="legacy") as client,
+        served(house, config_of("shop", mode=upstream_era)) as (_, server),
+        wired(server, client_era) as client,
     ):
-        await client.call_tool("steps", progress_callback=note)
+        await client.request("tools/call", {"name": "steps"}, on_progress=note)
         assert seen == [(step, 3, f"step {step}") for step in range(3)]
         shop = house.of("shop")[-1]
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "wait")
+            tasks.start_soon(client.request, "tools/call", {"name": "wait"})
             await shop.waiting.wait()
             tasks.cancel_scope.cancel()
         await shop.cancelled.wait()
+
+
+class Files(Shop):
+    """A server that asks for the roots at the beginning, and takes a while to look them up before it uses them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server.add_notification_handler("notifications/initialized", t.NotificationParams, self.begin)
+
+    async def begin(self, ctx: Any, params: Any) -> None:
+        roots = await ctx.session.send_request(t.ListRootsRequest(), t.ListRootsResult)
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        self.cart = [str(root.uri) for root in roots.roots]
+
+
+async def test_an_upstream_has_taken_up_the_roots_that_it_asks_for_before_its_first_call() -> None:
+    async with (
+        served(House(make=lambda _: Files()), config_of("files", mode="legacy")) as (_, server),
+        Client(server, mode="legacy", list_roots_callback=Person().roots) as client,
+    ):
+        assert text_of(await client.call_tool("cart")) == '["file:///project"]'
+
+
+async def test_a_modern_client_is_asked_for_roots_within_its_first_call_though_its_group_was_opened_before() -> None:
+    gateway = gateway_of(House(make=lambda _: Files()), config_of("files", "other", mode="legacy"))
+    async with (
+        gateway as tools,
+        Client(
+            build_server(tools, handles="stored", extend=gateway.extend), list_roots_callback=Person().roots
+        ) as client,
+    ):
+        opened = await client.call_tool("open_group", {"group": "files"})
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        handle = (opened.meta or {})[HANDLE_META]
+        cart = await client.call_tool("call_tool", {"name": "files__cart", "handle": handle})
+        assert text_of(cart) == '["file:///project"]'
 
 
 async def test_an_upstream_is_notified_that_its_clients_roots_changed() -> None:
@@ -267,24 +329,6 @@ async def test_completions_come_from_the_upstream_that_has_the_prompt_or_templat
         assert found.completion.values == ["ref/resource x"]
         with pytest.raises(MCPError, match="Unknown prompt: nothing"):
             await client.complete(t.PromptReference(name="nothing"), {"name": "who", "value": ""})
-
-
-async def test_a_subscription_to_a_resource_reaches_the_upstream_and_its_updates_the_client() -> None:
-    house = House()
-    updated = anyio.Event()
-
-    async def note(message: object) -> None:
-        if isinstance(message, t.ResourceUpdatedNotification):
-            updated.set()
-
-    async with (
-        served(house, config_of("shop", mode="legacy")) as (_, server),
-        Client(server, mode="legacy", message_handler=note) as client,
-    ):
-        wanted = t.SubscribeRequest(params=t.SubscribeRequestParams(uri="shop://list"))
-        await client.session.send_request(wanted, t.EmptyResult)
-        assert house.of("shop")[-1].subscribed == ["shop://list"]
-        await updated.wait()
 
 
 async def test_a_call_whose_client_does_not_answer_in_time_is_cancelled_at_the_upstream() -> None:

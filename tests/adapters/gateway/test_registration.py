@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from tests.adapters.gateway.registering import answering, configured, homes, listed, offering, registered, tool
 from tests.adapters.gateway.upstreams.raw import BROKEN, FULL, ODD
-from toolfold import ConfigError, Session, ToolSet
+from toolfold import ConfigError
 from toolfold_adapters.gateway import (
     Definitions,
     GatewayConfig,
@@ -16,49 +16,8 @@ from toolfold_adapters.gateway import (
     OptionsConfig,
     ProfileConfig,
     Registration,
-    Report,
     UpstreamConfig,
 )
-
-OBJECT = {"type": "object"}
-SERVER = UpstreamConfig(command=("server",))
-
-
-def tool(name: str, description: str = "", **more: Any) -> dict[str, Any]:
-    return {"name": name, "description": description, "inputSchema": OBJECT, **more}
-
-
-def offering(*tools: Any, **more: Any) -> Definitions:
-    return Definitions(tools=[tool(one) if isinstance(one, str) else one for one in tools], **more)
-
-
-def answering(server: str, kind: str, original: str) -> Callable[..., Any]:
-    """A handler that answers with what it would have asked which server for."""
-
-    async def handler(arguments: dict[str, Any], context: Any) -> str:
-        return f"{server} {kind} {original}"
-
-    return handler
-
-
-def registered(servers: Mapping[str, Definitions], **settings: Any) -> tuple[Registration, ToolSet, Report]:
-    config = configured(*servers, **settings)
-    tools = config.new_tool_set("gateway")
-    registration = Registration(tools, config, answering, ["call_tool"])
-    return registration, tools, registration.register_tools(servers)
-
-
-def configured(*servers: str, **settings: Any) -> GatewayConfig:
-    return GatewayConfig(upstreams=dict.fromkeys(servers, SERVER), **settings)
-
-
-def listed(session: Session) -> list[str]:
-    """The tools in the list of a session, control tools apart."""
-    return [one.name for one in session.list_tools().tools if one.control is None]
-
-
-def homes(tools: ToolSet) -> dict[str, str | None]:
-    return {name: one.group for name, one in sorted(tools.catalog.tools.items()) if one.control is None}
 
 
 @pytest.mark.spec("GWY-1")
@@ -184,6 +143,7 @@ async def test_pinned_tools_are_in_view_hidden_ones_in_no_list_and_renamed_ones_
         rename={"s__old": "new", "s__gone": "y", "t__x": "s__find", "s__debug": "no dots."},
     )
     assert homes(tools) == {"new": "s", "s__debug": "s", "s__find": None, "t__x": "t"}
+    assert [group.description for group in tools.catalog.groups] == ["1 tool: new", "1 tool: t__x"]
     assert tools.catalog.tools["s__find"].definition["_meta"] == {"anthropic/alwaysLoad": True}
     async with tools.open_session(active=["s"]) as session:
         assert listed(session) == ["new", "s__find"]
@@ -261,6 +221,21 @@ async def test_a_pinned_group_is_not_closed_by_clients() -> None:
         assert (await session.call("close_group", {"group": "a"})).is_error
         assert not (await session.call("close_group", {"group": "b"})).is_error
         assert session.active == ("a",)
+
+
+@pytest.mark.spec("FND-4", "GWY-9")
+async def test_groups_in_groups_are_pinned_and_unpinned_together() -> None:
+    def config(*, pinned: bool) -> GatewayConfig:
+        inner = GroupConfig(tools=("b*",), pinned=pinned)
+        return configured("s", groups={"a": GroupConfig(tools=("a*",)), "a.b": inner, "c": GroupConfig(tools=("c*",))})
+
+    registration, tools, _ = registered({"s": offering("a1", "b1", "c1")}, groups=config(pinned=False).groups)
+    for pinned in (True, False):
+        await registration.configure(config(pinned=pinned))
+        async with tools.open_session() as session:
+            assert session.active == (("a", "a.b") if pinned else ())
+            closed = await session.call("close_group", {"group": "a"})
+            assert closed.is_error == pinned
 
 
 @pytest.mark.spec("GWY-2")
@@ -363,12 +338,15 @@ async def test_a_wrong_configuration_changes_nothing() -> None:
     ("instructions", "beginning"),
     [
         ("Reads files. " * 30, "Reads files. " * 11 + "Reads files (1 tool"),
-        ("word " * 100, "word " * 32 + "… (1 tool"),
-        ("x" * 300, "x" * 160 + " … (1 tool"),
+        ("Word " * 100, "Word " * 31 + "… (1 tool"),
+        ("X" * 300, "X" * 158 + " … (1 tool"),
         ("One\n\tline.", "One line (1 tool"),
+        ("A Model Context Protocol (MCP) server that provides weather data.", "Weather data (1 tool"),
+        ("This is a TypeScript-based MCP server for the\nwhois database.", "The whois database (1 tool"),
+        ("MCP server", "MCP server (1 tool"),
     ],
 )
-def test_long_instructions_are_cut_in_the_description_of_a_group(instructions: str, beginning: str) -> None:
+def test_a_group_is_described_by_what_its_server_says_of_itself(instructions: str, beginning: str) -> None:
     _, tools, _ = registered({"s": offering("a", instructions=instructions), "t": offering("b")})
     assert tools.catalog.group("s").description.startswith(beginning)
 

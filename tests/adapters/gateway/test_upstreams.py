@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened
 from tests.adapters.gateway.upstreams.shop import Shop
-from toolfold_adapters.gateway import DefinitionCache, Gateway, GatewayConfig, UpstreamError
+from toolfold_adapters.gateway import DefinitionCache, Gateway, GatewayConfig, UpstreamError, outbox
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -74,7 +75,7 @@ async def test_an_upstream_starts_when_one_of_its_tools_is_called(tmp_path: Path
 async def test_an_upstream_starts_when_its_group_is_opened(tmp_path: Path) -> None:
     cache, house = await filled(tmp_path, "a", "b"), House()
     gateway = gateway_of(house, config_of("a", "b"), cache=cache)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with gateway as tools, tools.open_session() as session:
             group = next(path for path in tools.catalog.index if path.startswith("b"))
             await session.activate(group)
@@ -94,6 +95,31 @@ async def test_a_change_since_the_cache_was_written_is_followed_when_the_upstrea
         await until(lambda: changed)
         assert "new" in gateway.tools.catalog.tools
         await until(lambda: tools_in(cache, config) == 13)
+
+
+@pytest.mark.spec("GWY-4")
+async def test_what_is_cached_is_served_at_once_beside_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    cache, house = await filled(tmp_path, "a"), House(gates={"slow": anyio.Event()})
+    gateway = gateway_of(house, config_of("a", "slow"), cache=cache)
+    gateway.patience = math.inf
+    with anyio.fail_after(60):
+        async with gateway as tools:
+            assert "a__cart" in tools.catalog.tools
+            house.gates["slow"].set()
+            await until(lambda: "slow__cart" in tools.catalog.tools)
+
+
+@pytest.mark.spec("GWY-11")
+async def test_what_is_wrong_with_definitions_that_changed_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache, house = await filled(tmp_path, "a"), House(lambda name: Shop(tools=("not/allowed",)))
+    async with opened(house, config_of("a"), cache=cache) as (_, session):
+        assert caplog.records == []
+        await session.call("cart")
+        await until(lambda: caplog.records)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("The tool 'not/allowed' is called 'not_allowed' here")
 
 
 @pytest.mark.spec("GWY-4")
@@ -141,7 +167,7 @@ async def test_a_slow_upstream_delays_no_other_and_comes_later() -> None:
     house = House(gates={"slow": anyio.Event()})
     gateway = gateway_of(house, config_of("fast", "slow"))
     gateway.patience = 0
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with gateway as tools, tools.open_session() as session:
             await until(lambda: "fast__cart" in tools.catalog.tools)
             assert "slow__cart" not in tools.catalog.tools
@@ -169,10 +195,37 @@ async def test_a_broken_upstream_harms_no_other_and_is_tried_again_with_backoff(
 
 
 @pytest.mark.spec("GWY-3")
-async def test_if_none_can_be_started_opening_fails_and_says_why() -> None:
-    with pytest.raises(UpstreamError, match="'a' did not start: there is no such program"):
+async def test_if_none_can_be_started_opening_fails_and_says_why_once(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(UpstreamError) as caught:
         async with opened(House(broken={"a", "b"}), config_of("a", "b")):
             pytest.fail("it should not have opened")
+    reason = "did not start: there is no such program; install it, or give its full path."
+    assert str(caught.value).splitlines() == [f"The MCP server '{name}' {reason}" for name in ("a", "b")]
+    assert caplog.records == []
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_server_that_does_not_start_is_reported_once_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(House(broken={"b"}), config_of("a", "b")):
+        (record,) = caplog.records
+    assert record.getMessage().startswith("The MCP server 'b' did not start: there is no such program")
+
+
+@pytest.mark.spec("GWY-3", "GWY-9")
+async def test_a_slow_server_and_one_that_was_added_are_reported_too(caplog: pytest.LogCaptureFixture) -> None:
+    house = House(broken={"slow", "added"}, gates={"slow": anyio.Event()})
+    gateway = gateway_of(house, config_of("fast", "slow"))
+    gateway.patience = 0
+    with anyio.fail_after(60):
+        async with gateway:
+            house.gates["slow"].set()
+            await until(lambda: len(caplog.records) == 1)
+            await gateway.reconfigure(config_of("fast", "slow", "added"))
+            await until(lambda: len(caplog.records) == 2)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "the MCP server slow did not start",
+        "the MCP server added did not start",
+    ]
 
 
 # -- while it runs ----------------------------------------------------------------------------------------------------
@@ -202,7 +255,7 @@ async def test_an_upstream_that_dies_at_once_each_time_is_not_started_at_every_c
         refused = await session.call("cart")
         assert refused.is_error
         assert refused.text == (
-            "The MCP server 'shop' has stopped; the gateway's log says why. It is tried again in 0.5 seconds."
+            "The MCP server 'a' has stopped; the gateway's log says why. It is tried again in 0.5 seconds."
         )
         assert house.count("a") == started
         clock.now += 0.5
@@ -267,3 +320,32 @@ async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done() -> None:
             await house.kill("a")
     assert outcome[0].is_error
     assert "may be done or not" in outcome[0].text
+
+
+@pytest.mark.spec("SAF-4", "GWY-10")
+async def test_one_connection_too_many_is_refused_and_ends_no_other() -> None:
+    house = House()
+    async with opened(house, config_of("a", mode="legacy", max_connections=2)) as (gateway, one):
+        async with gateway.tools.open_session(active=one.active) as two:
+            await one.call("add", {"item": "bread"})
+            await two.call("cart")
+            async with gateway.tools.open_session(active=one.active) as three:
+                refused = await three.call("cart")
+                assert refused.is_error
+                assert "has 2 connections, as many as it may have; try again when others" in refused.text
+                assert (await one.call("cart")).text == '["bread"]'
+        await until(lambda: gateway.status[0].connections < 2)
+        async with gateway.tools.open_session(active=one.active) as four:
+            assert (await four.call("cart")).text == "[]"
+
+
+async def test_a_flood_that_a_client_can_not_receive_is_logged_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        raise AssertionError("nothing was to be received")
+
+    monkeypatch.setattr(outbox, "MOST_WAITING", 0)
+    async with opened(House(), config_of("shop", mode="legacy")) as (_, session):
+        assert (await session.call("steps", progress=note)).text == "[]"
+    assert caplog.messages == ["the MCP server shop sends more than a client receives; the rest is lost"]

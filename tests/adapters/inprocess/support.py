@@ -23,7 +23,7 @@ FILES = ("pdf_extract_text", "pdf_info")
 def phone(**options: Any) -> ToolSet:
     """Document C's assistant in small: core tools, and groups that `load_tool_group` opens."""
     tools = ToolSet("phone", **{"control": "load_tool_group", **options})
-    tools.register("get_current_time", lambda: "noon", description="Tell the time", input_schema=NOTHING)
+    tools.register("get_current_time", lambda: "noon", description="Return the time", input_schema=NOTHING)
     tools.register_group("pdf", "Work with PDF files", title="PDF Tools")
     tools.register_group("gmail", "Work with mail")
     tools.register_group("labels", "Work with labels", parent="gmail")

@@ -6,7 +6,9 @@ test_conversation_state.py and test_history.py.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Barrier
 from typing import Any
 
 import anyio
@@ -16,6 +18,8 @@ from anyio.lowlevel import checkpoint
 from tests.adapters.inprocess.support import CORE, FILES, NOTHING, load, names, phone
 from toolfold import ConfigError, Context, HookFailed, ProtocolError, SessionClosed, ToolSet, Visibility
 from toolfold_adapters.inprocess import BlockingConversation, Conversation
+
+WAIT = 60  # seconds
 
 # -- document C, integration tests of the message loop ----------------------------------------------------------------
 
@@ -120,7 +124,7 @@ async def test_calls_of_one_turn_run_concurrently_and_are_answered_in_order() ->
     tools.register("first", first, input_schema=NOTHING)
     tools.register("second", second, input_schema=NOTHING)
     async with Conversation(tools) as conversation:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             results = await conversation.execute([("first", {}), ("second", {})])
         assert [result.text for result in results] == ["first", "second"]
 
@@ -226,7 +230,7 @@ async def test_the_cost_of_the_tools_sent_grows_with_each_load_and_that_of_all_t
 # -- without an event loop --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("AGT-1", "AGT-2")
+@pytest.mark.spec("AGT-1", "AGT-2", "INT-4")
 def test_an_agent_without_an_event_loop_can_call_tools() -> None:
     tools = phone()
     with BlockingConversation(Conversation(tools)) as agent:
@@ -237,6 +241,18 @@ def test_an_agent_without_an_event_loop_can_call_tools() -> None:
     assert not tools.sessions
     with pytest.raises(RuntimeError, match="with"):
         agent.execute([])
+
+
+@pytest.mark.spec("AGT-1", "INT-4")
+def test_threads_may_call_the_tools_of_one_conversation_at_the_same_time() -> None:
+    both = Barrier(2, timeout=WAIT)
+    tools = ToolSet("desk", control="open_group")
+    tools.register_group("a")
+    tools.register("meet", lambda: str(both.wait()), group="a", input_schema=NOTHING)
+    with BlockingConversation(Conversation(tools)) as agent, ThreadPoolExecutor(2) as threads:
+        agent.execute([("open_group", {"group": "a"})])
+        met = threads.map(lambda _: agent.execute([("a__meet", {})]), range(2))
+        assert [result.is_error for results in met for result in results] == [False, False]
 
 
 @pytest.mark.spec("AGT-1", "ERR-2")

@@ -5,7 +5,9 @@ Histories are in test_history.py.
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from collections.abc import Iterable
 from typing import Any
 
@@ -52,11 +54,18 @@ async def test_a_conversation_restored_with_another_catalog_reports_missing_grou
 @pytest.mark.parametrize("loaded", ["pdf", [1], None])
 def test_a_damaged_order_of_loads_is_refused(loaded: Any) -> None:
     tools = phone()
-    for key in ("loaded", "first"):
-        with pytest.raises(HandleInvalid, match="loaded groups are not a list"):
-            Conversation.restore(tools, {**Conversation(tools).dump(), key: loaded})
+    with pytest.raises(HandleInvalid, match="loaded groups are not a list"):
+        Conversation.restore(tools, {**Conversation(tools).dump(), "loaded": loaded})
     with pytest.raises(HandleInvalid):
         Conversation.restore(tools, None)
+
+
+@pytest.mark.spec("GRP-6")
+@pytest.mark.parametrize("answered", ["1", -1, True])
+def test_a_damaged_number_of_answers_is_refused(answered: Any) -> None:
+    tools = phone()
+    with pytest.raises(HandleInvalid, match="number of answers is not a number"):
+        Conversation.restore(tools, {**Conversation(tools).dump(), "answered": answered})
 
 
 @pytest.mark.spec("GRP-6", "HOOK-4")
@@ -129,3 +138,35 @@ async def test_a_profile_applies_to_the_conversation_and_its_children() -> None:
             (refused,) = await other.execute(load("gmail"))
             assert refused.is_error
             await other.close()
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+def memory_of_conversations(number_of_tools: int) -> int:
+    """Return the bytes of some conversations with one group open, beside another one."""
+    tools = ToolSet("sized", control="open_group")
+    tools.register_group("open", "A group")
+    tools.register("one", lambda: "done", group="open")
+    tools.register_group("closed", "A group")
+    for number in range(number_of_tools):
+        tools.register(f"tool_{number}", lambda: "done", group="closed")
+
+    def converse() -> Conversation:
+        conversation = Conversation(tools, active=["open"])
+        assert len(conversation.tools()) == 3
+        return conversation
+
+    converse()  # what is cached for all
+    gc.collect()
+    tracemalloc.start()
+    conversations = [converse() for _ in range(10)]
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(conversations) == 10
+    return size
+
+
+def test_a_conversation_takes_no_more_memory_where_there_are_many_tools() -> None:
+    assert memory_of_conversations(1000) < 1.5 * memory_of_conversations(10)

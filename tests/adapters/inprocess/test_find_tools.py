@@ -1,4 +1,4 @@
-"""`find_tools` in a conversation (SPEC FND-1, AGT-2, INT-3)."""
+"""`find_tools` in a conversation (SPEC FND-1, AGT-2)."""
 
 from __future__ import annotations
 
@@ -43,13 +43,3 @@ async def test_what_a_search_opened_is_told_from_the_messages(write: Callable[[A
         ]
         messages = write(await executed(conversation, *turns))
         assert Conversation.from_history(office(), messages).loaded == conversation.loaded == ("mail",)
-
-
-@pytest.mark.spec("FND-1", "INT-3")
-@pytest.mark.parametrize(("opening", "names"), [(False, []), (True, ["mail__send"])])
-async def test_a_provider_is_sent_what_can_be_called_now_and_nothing_else(opening: bool, names: list[str]) -> None:
-    async with Conversation(office()) as conversation:
-        (found,) = await conversation.execute([("find_tools", {"query": "send mail", "open": opening})])
-        assert "mail__send" in found.text
-        late = conversation.late(found, "openai_responses")
-        assert [tool["name"] for tool in late] == names

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from anthropic.types import ToolParam, ToolReferenceBlockParam, ToolResultBlockParam
+from anthropic.types import ToolParam
 from openai.types.chat import ChatCompletionFunctionToolParam
-from openai.types.responses import FunctionToolParam, ToolSearchToolParam
+from openai.types.responses import FunctionToolParam
 from pydantic import TypeAdapter, ValidationError
 
 from examples.assistant import build
-from toolfold import ConfigError, ToolSet, Visibility
+from toolfold import ConfigError, ToolSet
 from toolfold_adapters.inprocess import Conversation, Format
 
 TYPES: dict[Format, Any] = {
@@ -97,86 +97,3 @@ async def test_names_have_only_characters_that_providers_accept_and_come_back_on
 def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="'openai_responses'"):
         Conversation(shop()).tools("gemini")  # type: ignore[arg-type]
-
-
-# -- what providers have for late tools -------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("AGT-1", "AGT-3")
-async def test_with_deferred_definitions_the_list_stays_and_a_load_refers_to_its_tools() -> None:
-    async with Conversation(shop(control="load_tool_group")) as conversation:
-        before = conversation.tools("anthropic", deferred=True)
-        assert all(fits(definition, ToolParam) for definition in before)
-        late = [definition["name"] for definition in before if definition.get("defer_loading")]
-        assert late == ["stock__look", "stock__orders__cancel"]
-        result, failed = await conversation.execute(
-            [("load_tool_group", {"group_name": "stock"}), ("load_tool_group", {"group_name": "nothing"})]
-        )
-        assert conversation.tools("anthropic", deferred=True) == before
-        blocks = conversation.late(result, "anthropic")
-        assert blocks == [{"type": "tool_reference", "tool_name": "stock__look"}]
-        assert fits(blocks[0], ToolReferenceBlockParam)
-        content = [{"type": "text", "text": result.text}, *blocks]
-        TypeAdapter(ToolResultBlockParam).validate_python(
-            {"type": "tool_result", "tool_use_id": "c", "content": content}
-        )
-        assert conversation.late(failed, "anthropic") == []
-
-
-@pytest.mark.spec("AGT-1", "AGT-3", "VIS-6")
-async def test_deferred_definitions_are_those_of_tools_that_can_be_listed_later() -> None:
-    tools = ToolSet("hiding", control="load_tool_group")
-    tools.register_group("a")
-    unlocked = Visibility.when(lambda view: "unlocked" in view.facts)
-    for name, hidden in (("never", True), ("late", ~unlocked), ("plain", False)):
-        tools.register(name, lambda: "", group="a", hidden=hidden)
-    async with Conversation(tools) as conversation:
-        before = conversation.tools("anthropic", deferred=True)
-        assert [one["name"] for one in before if one.get("defer_loading")] == ["a__late", "a__plain"]
-        conversation.session.set_fact("unlocked", True)
-        (result,) = await conversation.execute([("load_tool_group", {"group_name": "a"})])
-        referred = [block["tool_name"] for block in conversation.late(result, "anthropic")]
-        assert referred == ["a__late", "a__plain"]
-        assert conversation.tools("anthropic", deferred=True) == before
-
-
-@pytest.mark.spec("AGT-1", "AGT-3")
-async def test_with_deferred_definitions_the_loader_is_a_tool_search_of_the_responses_api() -> None:
-    async with Conversation(shop(control="load_tool_group")) as conversation:
-        before = conversation.tools("openai_responses", deferred=True)
-        assert [definition.get("name") for definition in before] == ["help", None]
-        assert fits(before[0], FunctionToolParam)
-        assert fits(before[1], ToolSearchToolParam)
-        assert before[1]["parameters"]["required"] == ["group_name"]
-        (result,) = await conversation.execute([("load_tool_group", {"group_name": "stock"})])
-        (found,) = conversation.late(result, "openai_responses")
-        assert fits(found, FunctionToolParam)
-        assert (found["name"], found["defer_loading"]) == ("stock__look", True)
-        assert conversation.tools("openai_responses", deferred=True) == before
-
-
-@pytest.mark.spec("AGT-1", "AGT-3", "GRP-6")
-@pytest.mark.parametrize("format", ["anthropic", "openai_responses"])
-async def test_a_late_list_is_the_same_after_a_restart_and_a_child_is_shown_what_it_inherits(format: Format) -> None:
-    tools = shop(control="load_tool_group")
-    async with Conversation(tools) as conversation:
-        await conversation.execute([("load_tool_group", {"group_name": "stock"})])
-        given = conversation.tools(format, deferred=True)
-        assert Conversation.restore(tools, conversation.dump()).tools(format, deferred=True) == given
-        child = conversation.child()
-        shown = [tool for tool in child.tools(format, deferred=True) if not tool.get("defer_loading")]
-        assert "stock__look" in [tool.get("name") for tool in shown]
-        assert Conversation.restore(tools, child.dump()).tools(format, deferred=True) == child.tools(
-            format, deferred=True
-        )
-
-
-@pytest.mark.spec("AGT-3")
-@pytest.mark.parametrize("format", [None, "openai"])
-async def test_a_format_without_late_tools_is_refused(format: Any) -> None:
-    async with Conversation(shop(control="load_tool_group")) as conversation:
-        (result,) = await conversation.execute([("load_tool_group", {"group_name": "stock"})])
-        with pytest.raises(ConfigError, match="Late loading"):
-            conversation.tools(format, deferred=True)
-        with pytest.raises(ConfigError, match="Late loading"):
-            conversation.late(result, format)

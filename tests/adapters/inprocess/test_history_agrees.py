@@ -99,6 +99,7 @@ def build(world: World) -> ToolSet:
     relevant: ControlVisibility = "relevant" if world.relevant else "always"
     tools = ToolSet("x", control=CONTROLS[world.control], control_visibility=relevant, max_active=limit, evict=evict)
     events = any(kind.opens_on for kind in world.kinds.values())
+    free = {path for path in PATHS if "." not in path} - {path for pair in world.exclusions for path in pair}
     for path in PATHS:
         kind = world.kinds[path]
         hook = failing(kind.failures) if kind.failures and kind.opens_on is None else None
@@ -110,7 +111,7 @@ def build(world: World) -> ToolSet:
             opens_on=kind.opens_on,
             controls=kind.controls,
             transient=kind.transient,
-            pinned=kind.pinned,
+            pinned=kind.pinned and hook is None and kind.opens_on is None and not kind.transient and path in free,
         )
         for number in range(kind.tools):
             tools.register(f"tool{number}", lambda: "done", group=path, input_schema={"type": "object"})

@@ -53,7 +53,7 @@ def shop(*middleware: Any) -> MCPServer[dict[str, int]]:
 
     @server.tool()
     async def db_stock(ctx: Context[dict[str, int]]) -> int:
-        """Tell the stock, from the lifespan."""
+        """Return the stock, from the lifespan."""
         return ctx.request_context.lifespan_context["stock"]
 
     @server.tool(title="A row")
@@ -87,7 +87,7 @@ def shop(*middleware: Any) -> MCPServer[dict[str, int]]:
 
     @server.resource("shop://hours")
     def hours() -> str:
-        """Tell the hours."""
+        """Return the hours."""
         return "9 to 5"
 
     @server.resource("shop://{item}")

@@ -23,7 +23,7 @@ from toolfold_adapters.mcp.meta import CHANGE_META
 
 DESK = Path(__file__).with_name("desk.py")
 CHANGED = "notifications/tools/list_changed"
-PATIENCE = 10
+PATIENCE = 60
 
 
 def build_server(tools: ToolSet, **options: Any) -> Server[TaskGroup]:
@@ -88,8 +88,10 @@ async def over_http(tools: ToolSet, **options: Any) -> AsyncGenerator[str]:
     """Serve over HTTP on a free port of this machine, and yield the URL."""
     send, receive = anyio.create_memory_object_stream[str](1)
 
+    given: dict[str, Any] = {"separator": ".", **options}
+
     async def run() -> None:
-        await mcp.serve(tools, transport="http", port=0, on_ready=send.send_nowait, **{"separator": ".", **options})
+        await mcp.serve(tools, transport="http", port=0, on_ready=send.send_nowait, **given)
 
     with send, receive:
         async with anyio.create_task_group() as tasks:
@@ -134,6 +136,14 @@ async def names_of(client: Client) -> list[str]:
     return [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]
 
 
+SHAKING_HANDS = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "raw", "version": "1"},
+}
+"""The parameters of a handshake."""
+
+
 class RawLegacy:
     """A legacy client over HTTP that posts requests and opens no standing stream."""
 
@@ -145,8 +155,7 @@ class RawLegacy:
 
     async def initialize(self) -> dict[str, Any]:
         """Shake hands and return the server's answer."""
-        info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-        messages = await self.request("initialize", info)
+        messages = await self.request("initialize", SHAKING_HANDS)
         body = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         await self._http.post(self._url, json=body, headers=self.headers)
         result: dict[str, Any] = messages[-1]["result"]

@@ -74,7 +74,7 @@ async def test_it_can_have_another_name(era: str) -> None:
         assert text_of(await client.call_tool("call_tool", {})) == "mine"
         assert text_of(await client.call_tool("use", {"name": "call_tool"})) == "mine"
     async with Client(build_server(tools, call_tool="use"), mode="auto") as client:
-        assert "call them by use" in (client.instructions or "")
+        assert "with which use calls its tools" in (client.instructions or "")
 
 
 @pytest.mark.spec("DEL-2", "NAM-6")

@@ -64,7 +64,7 @@ async def test_a_search_under_a_handle_sees_and_adds_to_its_state() -> None:
         first = change_of(await client.call_tool("find_tools", {"query": "books", "open": True}))["handle"]
         assert len(first) == 22
         seen = await client.call_tool("find_tools", {"query": "books", "handle": first})
-        assert "In group books, can be called now" in text_of(seen)
+        assert "Can be called now." in text_of(seen)
         more = await client.call_tool("find_tools", {"query": "loans", "open": True, "handle": first})
         assert change_of(more)["active"] == ["books", "loans"]
         assert text_of(await through(client, "books.find_books_0", {}, change_of(more)["handle"])) == "books 0"

@@ -16,6 +16,7 @@ from tests.adapters.mcp.support import CHANGED, Listener
 from toolfold import ConfigError, ToolfoldError, ToolSet
 from toolfold_adapters.mcp import group_server, in_group
 from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.stores import MemoryStore
 
 Era = Literal["legacy", "auto"]
 CONTROLS = ["call_tool", "close_group", "open_group"]
@@ -91,7 +92,7 @@ async def test_everything_but_tools_is_as_before(era: Era) -> None:
         for one, other in zip(await _rest(plain), await _rest(client), strict=True):
             assert one == other
         assert (client.instructions or "").startswith("A shop.")
-        assert "by calling open_group" in (client.instructions or "")
+        assert "open_group opens one" in (client.instructions or "")
 
 
 async def _rest(client: Client) -> list[Any]:
@@ -163,6 +164,26 @@ async def test_a_low_level_server_has_groups_by_marks_and_by_tags(era: Era) -> N
             text = result.content[0].text  # type: ignore[union-attr]
             assert [tool.name for tool in tools if f"- {tool.name}: " in text] == members, group
             await client.call_tool("close_group", {"group": group})
+
+
+@pytest.mark.spec("INT-1")
+async def test_groups_in_a_mounted_server_come_after_the_server_s_own_and_are_not_sent() -> None:
+    mounted = {"dev.toolfold/mounted-groups": ["inner", "deep.inner"]}
+    tools = [
+        plain_tool("tagged", tags=["outer"], **mounted),
+        plain_tool("marked", **in_group("mark", mounted)),
+        plain_tool("rest", **mounted),
+        plain_tool("more", kept=1, **mounted),
+    ]
+    server = group_server(listing(*tools), "tags")
+    async with Client(server, mode="legacy") as client:
+        assert await listed(client) == CONTROLS
+        for group, members in (("outer", ["tagged"]), ("mark", ["marked"]), ("inner", ["more", "rest"])):
+            await client.call_tool("open_group", {"group": group})
+            assert [name for name in await listed(client) if name not in CONTROLS] == members
+            shown = {tool.name: tool.meta for tool in (await client.list_tools(cache_mode="bypass")).tools}
+            await client.call_tool("close_group", {"group": group})
+        assert (shown["rest"], shown["more"]) == (None, {"kept": 1})
 
 
 @both_eras
@@ -299,6 +320,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a mark that can't be": (lambda: _with("a", **{"dev.toolfold/group": "a b"}), {}, "'a b'.*tool 'a'.*can't be"),
     "no way of grouping": (shop, {"by": 7}, "by can't be '?7"),
     "a pattern that is no text": (shop, {"by": {"database": [7]}}, "a pattern is a text"),
+    "patterns that are none": (shop, {"by": {"database": 7}}, "a pattern is a text"),
     "tools of one name": (_two_of_one_name, {"by": {"d": "*"}}, "two tools with the name 'ping'"),
     "a control tool's name": (lambda: _with("open_group"), {"by": {"d": "*"}}, "'open_group', and so have its groups"),
     "the proxy's name": (lambda: _with("call_tool"), {"by": {"d": "*"}}, "'call_tool'.*call_tool="),
@@ -348,3 +370,18 @@ async def test_a_later_tool_that_cannot_be_grouped_stays_in_view_and_is_reported
 def test_no_group_can_be_marked_with_a_path_that_is_none() -> None:
     with pytest.raises(ConfigError, match="'a b' in in_group"):
         in_group("a b")
+
+
+@pytest.mark.spec("STO-4")
+async def test_a_handle_of_an_existing_server_is_honoured_by_another_that_shares_its_store() -> None:
+    store = MemoryStore()
+
+    def replica() -> MCPServer[Any]:
+        tools = ToolSet("shop", control="open_group")
+        tools.register_group("database", on_activate=lambda: None)
+        return group_server(shop(), {"database": "db_*"}, tools=tools, store=store)
+
+    async with Client(replica(), mode="auto") as first, Client(replica(), mode="auto") as second:
+        handle = await opened(first, "database")
+        call = {"name": "db_stock", "arguments": {}, **handle}
+        assert (await second.call_tool("call_tool", call)).structured_content == {"result": 3}

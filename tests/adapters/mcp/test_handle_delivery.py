@@ -241,7 +241,7 @@ async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle
         assert text_of(direct).startswith("opened\n")
         assert handle in text_of(direct)
         joined = await through(client, "join", {}, handle)
-        assert joined.structured_content is None
+        assert joined.structured_content == {"result": "joined"}
         both = (joined.meta or {})[HANDLE_META]
         assert text_of(await through(client, "discount", {}, both)) == "ten percent"
         assert received(await through(client, "stock.count", {"item": "x"}, both))["item"] == "x"

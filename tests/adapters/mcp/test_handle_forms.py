@@ -37,7 +37,7 @@ async def test_a_state_that_would_make_too_long_a_handle_is_kept_under_a_short_o
 
     @tools.tool()
     def recall(context: Context) -> int:
-        """Tell how long the note is."""
+        """Return how long the note is."""
         return len(context.session.facts["note"])
 
     async with client_of(build_server(tools), MODERN) as (client, _):

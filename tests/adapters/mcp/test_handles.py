@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest
+from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.handles import KEY_VARIABLE, SignedHandles, Stale, signing_keys
+from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("DEL-3")
 
@@ -153,6 +156,20 @@ def test_keys_come_from_the_argument_then_the_environment_then_are_random(caplog
     assert not caplog.records
     signing_keys(None, {"WEB_CONCURRENCY": "4"})
     assert KEY_VARIABLE in caplog.text
+
+
+@pytest.mark.spec("STO-4", "DEL-3")
+@pytest.mark.parametrize(
+    ("hook", "options", "is_warned"),
+    [(None, {}, True), (print, {}, False), (None, {"handle_key": KEY}, False), (None, {"handles": "stored"}, False)],
+)
+def test_a_store_without_a_key_is_warned_of_where_handles_are_signed(
+    hook: Any, options: dict[str, Any], is_warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = ToolSet("stored")
+    tools.register_group("g", on_activate=hook)
+    build_server(tools, store=MemoryStore(), **options)
+    assert (KEY_VARIABLE in caplog.text) == is_warned
 
 
 def test_a_short_key_is_refused() -> None:

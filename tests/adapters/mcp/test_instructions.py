@@ -16,11 +16,11 @@ GROUPS = """Groups:
 - credit: Paying by card
 - stock: What there is
 - stock.orders: What is to come"""
-WHERE = "Most tools are in groups that are opened when needed, by calling "
+WHERE = "Most tools are in groups: "
 
-LISTED = "Its tools are then in your list."
-STUCK = "Its tools are then in your list; if your list does not change, call them by {}."
-HANDLES = "It answers with the group's tools and a handle: call them by {} with that handle."
+LISTED = ". Its tools are then in your list."
+STUCK = ". Its tools are then in your list; if your list does not change, call them by {}."
+HANDLES = " and returns a handle, with which {} calls its tools."
 
 
 async def instructions_of(tools: ToolSet, era: str, **options: Any) -> str | None:
@@ -46,13 +46,15 @@ async def test_each_delivery_says_how_groups_are_opened_and_their_tools_are_call
     era: str, options: dict[str, Any], then: str
 ) -> None:
     instructions = await instructions_of(make_shop(), era, **options)
-    assert instructions == f"{WHERE}cash.activate (and so on). {then}\n{GROUPS}"
+    assert instructions == f"{WHERE}cash.activate (and so on) opens one{then}\n{GROUPS}"
 
 
 @pytest.mark.spec("NAM-6")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_activators_have_their_names_on_the_wire(era: str) -> None:
-    assert f"{WHERE}cash__activate (and so on). " in (await instructions_of(make_shop(), era, separator="__") or "")
+    assert f"{WHERE}cash__activate (and so on) opens " in (
+        await instructions_of(make_shop(), era, separator="__") or ""
+    )
 
 
 @pytest.mark.spec("CTL-3")
@@ -62,7 +64,7 @@ async def test_a_loader_is_named_instead_of_activators(era: str, control: Any) -
     name = control if isinstance(control, str) else control.name
     instructions = await instructions_of(make_shop(control=control), era)
     assert instructions is not None
-    assert instructions.startswith(f"{WHERE}{name} with the name of the group. It")
+    assert instructions.startswith(f"{WHERE}{name} opens one")
     assert "Groups:" not in instructions, "its description names them"
     assert "activate" not in instructions
 

@@ -19,7 +19,8 @@ from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp import deliveries as deliveries_module
 from toolfold_adapters.mcp.meta import HANDLE_META
-from toolfold_adapters.mcp.selection import Selection, shared_session
+from toolfold_adapters.mcp.selection import Selection
+from toolfold_adapters.mcp.shared import SharedSessions, in_memory
 
 pytestmark = pytest.mark.spec("DEL-3")
 
@@ -227,7 +228,7 @@ async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        owner = await shared_session(tools, stored, selection, None)
+        owner = await SharedSessions(tools, in_memory(tools, stored, own=False)).session(selection, None)
         assert owner is not None
         assert owner.is_open
         assert owner.active == ("database",)

@@ -12,13 +12,12 @@ import argparse
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from toolfold import InvalidDefinition, Ranker, ToolSet
+from toolfold import Ranker, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
 
 from .task_sets import Task, TaskSet, task_sets
@@ -37,17 +36,19 @@ def toolfold_searcher(ranker: Ranker) -> Searcher:
     return searcher
 
 
-def tool_set(tasks: TaskSet, ranker: Ranker | None, **options: Any) -> ToolSet:
-    """Return the tools of a task set in groups, as a gateway has them; an invalid schema accepts anything."""
-    tools = ToolSet(tasks.name, **{"control": "open_group", "on_hidden": "hint", "search": ranker, **options})
+def tool_set(tasks: TaskSet, ranker: Ranker) -> ToolSet:
+    """Return the tools of a task set in one group for each server."""
+    tools = ToolSet(tasks.name, control="open_group", on_hidden="hint", search=ranker)
     for group in tasks.groups:
         tools.register_group(group.name, group.description)
         for tool in group.tools:
-            register = partial(tools.register, tool["name"], _never, description=tool.get("description"))
-            try:
-                register(input_schema=tool["inputSchema"], group=group.name)
-            except InvalidDefinition:
-                register(input_schema={"type": "object"}, group=group.name)
+            tools.register(
+                tool["name"],
+                _never,
+                description=tool.get("description"),
+                input_schema=tool["inputSchema"],
+                group=group.name,
+            )
     return tools
 
 
@@ -108,11 +109,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="has the task sets, see task_sets.py")
     parser.add_argument("--fastmcp", metavar="PYTHON", help="the interpreter of an environment with FastMCP")
     parser.add_argument("--pydantic-ai", metavar="PYTHON", help="the interpreter of an environment with pydantic-ai")
-    parser.add_argument("--model", help="an embedding model that sentence-transformers can load")
+    parser.add_argument("--model", help="the folder or the name of an embedding model in ONNX form")
     options = parser.parse_args()
     searchers: dict[str, Searcher] = {"toolfold, BM25": toolfold_searcher(bm25)}
     if options.model:
-        searchers["toolfold, BM25 and embeddings"] = toolfold_searcher(fused(bm25, embeddings(options.model)))
+        semantic = embeddings(options.model)
+        searchers["toolfold, embeddings"] = toolfold_searcher(semantic)
+        searchers["toolfold, BM25 and embeddings"] = toolfold_searcher(fused(bm25, semantic))
     if options.fastmcp:
         searchers["FastMCP, BM25"] = foreign_searcher(options.fastmcp, "with_fastmcp.py")
     if options.pydantic_ai:

@@ -2,10 +2,11 @@
 
     python -m tests.benchmarks.search.replay FOLDER --fastmcp PYTHON
 
-The tasks are those of LiveMCPBench, on all of its servers at once. Counted are the instructions, the list, and each
-answer that is about tools, once; not what tools answer, nor what the model writes. The chooser knows which tools a task
-needs. It lists once, asks one query for each step until it has seen all of them, and asks for a tool that no step finds
-by its name. Where an answer leaves out a schema, it calls with no arguments and reads the refusal.
+The tasks are those of LiveMCPBench, on all of its servers at once, behind the gateway with its defaults. Counted are
+the instructions, the list, and each answer that is about tools, once; not what tools answer, nor what the model writes.
+Of a list a model reads names, descriptions and input schemas. The chooser knows which tools a task needs. It lists
+once, asks one query for each step until it has seen all of them, and asks for a tool that no step finds by its name.
+Where an answer leaves out the schema of a tool that is needed, it searches for the tool by its name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import statistics
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ from mcp import Client
 
 from toolfold import ToolSet
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import approximate_tokens
 
-from .recall import answers, tool_set
+from .gateways import gateway_to
+from .recall import answers
 from .task_sets import Task, TaskSet, live_mcp_bench
 
 SHOWN = 5
@@ -34,21 +35,28 @@ SHOWN = 5
 
 @define
 class Reader:
-    """A model at a server of its own: what it has read, in tokens, and how many calls about tools it made."""
+    """A model at a server of its own: what it has read, in tokens, and how many calls about tools it made.
+
+    `homes` has the group of each tool. `named` are the tools that it has read of, and `seen` those with their schemas.
+    """
 
     client: Client
+    homes: Mapping[str, str | None]
     read: int = 0
     calls: int = 0
+    most: int = 0
     handle: dict[str, str] = field(factory=dict[str, str])
+    named: set[str] = field(factory=set[str])
     seen: set[str] = field(factory=set[str])
+    opened: set[str | None] = field(factory=lambda: {None})
 
     async def begin(self) -> None:
         """Read the instructions and the list."""
         listed = (await self.client.list_tools()).tools
         definitions = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-        self.read += approximate_tokens(self.client.instructions or "")
-        self.read += sum(map(approximate_tokens, definitions))
+        self.read += approximate_tokens(self.client.instructions or "") + sum(map(tokens_read, definitions))
         self.seen |= {tool.name for tool in listed}
+        self.named |= self.seen
 
     async def ask(self, name: str, arguments: dict[str, Any]) -> str:
         """Call a tool of the library, and read the answer."""
@@ -58,18 +66,36 @@ class Reader:
         if "handle" in change:
             self.handle = {"handle": change["handle"]}
         self.read += approximate_tokens(text)
+        self.most = max(self.most, approximate_tokens(text))
         self.calls += 1
-        lines = text.splitlines()
-        for line, schema in itertools.pairwise(lines):
-            if line.startswith("- ") and schema.startswith("  {"):
-                self.seen.add(line[2:].partition(":")[0])
+        for line, schema in itertools.pairwise([*text.splitlines(), ""]):
+            if line.startswith("- "):
+                name = line[2:].partition(":")[0]
+                self.named.add(name)
+                if schema.startswith("  {"):
+                    self.seen.add(name)
         return text
 
+    async def open(self, name: str) -> None:
+        """Open the group of a tool, unless it was opened already, so that the tool can be called."""
+        if self.homes[name] not in self.opened:
+            await self.ask("open_group", {"group": self.homes[name]})
+            self.opened.add(self.homes[name])
+        await self.learn(name)
+
     async def learn(self, name: str) -> None:
-        """Read the schema of a tool that can be called, unless it was read already."""
+        """Read the schema of a tool, unless it was read already."""
         if name not in self.seen:
-            await self.ask("call_tool", {"name": name, "arguments": {"no such argument": 1}})
-            self.seen.add(name)
+            await self.ask("find_tools", {"query": name, "limit": 1})
+
+    def missed(self, task: Task) -> int:
+        """Return how many tools that a task needs could not be called now."""
+        return sum(not need & self.seen for need in task.needs)
+
+
+def tokens_read(definition: Mapping[str, Any]) -> int:
+    """Return the tokens that a model reads of a definition in a list: no title, hints or metadata."""
+    return approximate_tokens({key: definition.get(key, "") for key in ("name", "description", "inputSchema")})
 
 
 Strategy = Callable[[Reader, Task], Awaitable[None]]
@@ -79,52 +105,69 @@ async def everything(reader: Reader, task: Task) -> None:
     """All is in the list."""
 
 
-async def by_server(reader: Reader, task: Task) -> None:
-    """Open the group of each server that is needed."""
-    for name in _needed(task):
-        group = name.partition("__")[0]
-        if group not in reader.seen:
-            await reader.ask("open_group", {"group": group})
-            reader.seen.add(group)
-        await reader.learn(name)
+async def by_group(reader: Reader, task: Task) -> None:
+    """Open the group of each tool that is needed."""
+    for need in task.needs:
+        await reader.open(min(need))
 
 
 async def search(reader: Reader, task: Task) -> None:
     """Search, then open the groups of what was found."""
     await _search(reader, task, {})
-    await by_server(reader, task)
+    for need in task.needs:
+        await reader.open(min(need & reader.named or need))
 
 
 async def search_and_open(reader: Reader, task: Task) -> None:
     """Search and open in one."""
     await _search(reader, task, {"open": True})
+    for need in task.needs:
+        await reader.learn(min(need & reader.seen or need & reader.named or need))
 
 
 async def _search(reader: Reader, task: Task, more: dict[str, Any]) -> None:
     for step in task.steps:
-        if all(names & reader.seen for names in task.needs):
+        if all(names & reader.named for names in task.needs):
             return
         await reader.ask("find_tools", {"query": step, "limit": SHOWN, **more})
     for names in task.needs:
-        if not names & reader.seen:
+        if not names & reader.named:
             await reader.ask("find_tools", {"query": min(names).replace("__", " "), "limit": SHOWN, **more})
 
 
-def _needed(task: Task) -> list[str]:
-    return [min(names) for names in task.needs]
-
-
-async def replayed(tools: ToolSet, tasks: TaskSet, strategy: Strategy, active: Sequence[str] = ()) -> list[Reader]:
+async def replayed(tools: ToolSet, tasks: Sequence[Task], strategy: Strategy, *, opened: bool = False) -> list[Reader]:
     """Return the reader of each task, at its end."""
+    active = [group.path for group in tools.catalog.groups] if opened else ()
+    homes = {name: one.group for name, one in tools.catalog.tools.items()}
     server = build_server(tools, handles="stored", active=active, selection=False)
     readers: list[Reader] = []
-    for task in tasks.tasks:
+    for task in tasks:
         async with Client(server, mode="auto", cache=None) as client:
-            reader = Reader(client)
+            reader = Reader(client, homes)
             await reader.begin()
             await strategy(reader, task)
             readers.append(reader)
     return readers
+
+
+async def one_gateway_each(tasks: TaskSet) -> list[tuple[int, int, int]]:
+    """Return what is read for each task, the calls, and what is missed, with a separate gateway for each server."""
+    gateways = {group.name: gateway_to([group]) for group in tasks.groups}
+    lists = [reader.read for tools in gateways.values() for reader in await replayed(tools, [Task((), ())], everything)]
+    found: list[tuple[int, int, int]] = []
+    for task in tasks.tasks:
+        read, calls, missed = sum(lists), 0, 0
+        for server, tools in gateways.items():
+            own = [min(need).partition("__") for need in task.needs]
+            needs = tuple(frozenset({name}) for prefix, _, name in own if prefix == server)
+            if needs:
+                (reader,) = await replayed(tools, [Task((), needs)], by_group)
+                (before,) = await replayed(tools, [Task((), ())], everything)
+                read += reader.read - before.read
+                calls += reader.calls
+                missed += reader.missed(Task((), needs))
+        found.append((read, calls, missed))
+    return found
 
 
 def fastmcp_reads(python: str, tasks: TaskSet) -> tuple[list[int], int]:
@@ -132,7 +175,7 @@ def fastmcp_reads(python: str, tasks: TaskSet) -> tuple[list[int], int]:
     queries = [step for task in tasks.tasks for step in task.steps]
     names = [min(need).replace("__", " ") for task in tasks.tasks for need in task.needs]
     answered = answers(python, "with_fastmcp.py", tasks, [*queries, *names], SHOWN)
-    first = sum(map(approximate_tokens, answered["lists"]))
+    first = sum(map(tokens_read, answered["lists"]))
     replies = list(zip(answered["rankings"], answered["texts"], strict=True))
     by_step, by_name = iter(replies[: len(queries)]), iter(replies[len(queries) :])
     reads: list[int] = []
@@ -160,23 +203,22 @@ def row(name: str, reads: Iterable[int], calls: str, missed: int) -> str:
 
 async def compare(tasks: TaskSet, fastmcp: str | None) -> None:
     """Print one table."""
-    groups = [group.name for group in tasks.groups]
-    closed = tool_set(tasks, bm25)
-    plain = tool_set(tasks, None, control="none")
-    cases: list[tuple[str, ToolSet, Strategy, Sequence[str]]] = [
-        ("everything at once", plain, everything, groups),
-        ("groups by server", tool_set(tasks, None), by_server, ()),
-        ("search, then open", closed, search, ()),
-        ("search that opens groups", closed, search_and_open, ()),
+    closed = gateway_to(tasks.groups)
+    cases: list[tuple[str, ToolSet, Strategy]] = [
+        ("everything at once", gateway_to(tasks.groups, control="none", search="none"), everything),
+        ("groups by server", gateway_to(tasks.groups, search="none"), by_group),
+        ("search, then open", closed, search),
+        ("search that opens groups", closed, search_and_open),
     ]
     print(f"{'tokens read':36}{'mean':>9}{'median':>9}{'most':>9}{'calls':>8}{'missed':>8}")
-    for name, tools, strategy, active in cases:
-        readers = await replayed(tools, tasks, strategy, active)
-        missed = sum(
-            not need & reader.seen for reader, task in zip(readers, tasks.tasks, strict=True) for need in task.needs
-        )
+    for name, tools, strategy in cases:
+        readers = await replayed(tools, tasks.tasks, strategy, opened=strategy is everything)
+        missed = sum(reader.missed(task) for reader, task in zip(readers, tasks.tasks, strict=True))
         calls = f"{statistics.mean(reader.calls for reader in readers):.1f}"
         print(row(name, (reader.read for reader in readers), calls, missed), flush=True)
+    apart = await one_gateway_each(tasks)
+    calls = f"{statistics.mean(calls for _, calls, _ in apart):.1f}"
+    print(row("one gateway each", (read for read, _, _ in apart), calls, sum(missed for *_, missed in apart)))
     if fastmcp:
         reads, missed = fastmcp_reads(fastmcp, tasks)
         print(row("FastMCP's search transform", reads, "", missed))

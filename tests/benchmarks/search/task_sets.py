@@ -4,6 +4,7 @@ LiveMCPBench  github.com/icip-cas/LiveMCPBench: 70 servers with 527 tools, and 9
               steps and the tools of each. The folder needs `tools/` and `annotated_data/all_annotations.json`.
 MetaTool      github.com/HowieHwong/MetaTool: 199 plugins, 20,614 queries with the one that each needs, and 497 with
               two. The folder needs `dataset/`.
+catalogs      any other servers, a JSON file with `tools` for each.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from attrs import frozen
+
+from toolfold import InvalidDefinition, ToolSet
 
 Definition = Mapping[str, Any]
 EVERY = 20
@@ -84,6 +87,12 @@ def live_mcp_bench(folder: Path) -> TaskSet:
     return TaskSet("LiveMCPBench", tuple(groups.values()), tuple(task for task in tasks if task.needs))
 
 
+def catalogs(folder: Path) -> list[Group]:
+    """Return the servers whose answers to `tools/list` a folder has, if there is one: a JSON file for each."""
+    found = ((path.stem, _json(path)) for path in sorted(folder.glob("*.json")))
+    return [Group(name, "", tuple(_plain(tool) for tool in listed["tools"])) for name, listed in found]
+
+
 def meta_tool(folder: Path) -> list[TaskSet]:
     """Return the queries for one plugin and those for two; each plugin is a tool, all of them in one group."""
     with (folder / "data/all_clean_data.csv").open(newline="") as file:
@@ -110,7 +119,17 @@ def _allowed(name: str) -> str:
 
 
 def _plain(tool: Definition) -> Definition:
-    return {key: tool[key] for key in ("name", "description", "inputSchema") if tool.get(key) is not None}
+    """Return what matters of a definition; an invalid schema, which nothing would serve, accepts anything."""
+    plain = {key: tool[key] for key in ("name", "description", "inputSchema") if tool.get(key) is not None}
+    try:
+        ToolSet("scratch").register("tool", _never, input_schema=plain["inputSchema"])
+    except InvalidDefinition:
+        plain["inputSchema"] = {"type": "object"}
+    return plain
+
+
+def _never(arguments: dict[str, Any]) -> None:
+    raise NotImplementedError
 
 
 def _lines(text: str) -> list[str]:

@@ -86,7 +86,7 @@ def _once(tools: ToolSet) -> None:
 
     @tools.tool()
     def test_input_required_result_list_roots(context: Context) -> Any:
-        """Tell the client's roots."""
+        """List the client's roots."""
         answer = responses(context).get("client_roots")
         if answer is None:
             return asking({"client_roots": ROOTS})

@@ -300,11 +300,11 @@ def _prompts(tools: ToolSet) -> None:
 
 def _resources(tools: ToolSet) -> None:
     def text() -> str:
-        """A text that stays as it is."""
+        """A text that does not change."""
         return "This is the content of the static text resource."
 
     def binary() -> bytes:
-        """A picture that stays as it is."""
+        """A picture that does not change."""
         return base64.b64decode(PNG)
 
     def watched() -> str:

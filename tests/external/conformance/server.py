@@ -46,7 +46,7 @@ async def nothing(_: Any, params: types.RequestParams) -> types.EmptyResult:
 
 
 def main() -> None:
-    """Serve on a free port of this machine until told to end."""
+    """Serve on a free port of this machine until asked to end."""
     warnings.simplefilter("ignore", MCPDeprecationWarning)  # logging and sampling, which the older protocol has
     app = http_app(make_server(), host=HOST)
     with socket.create_server((HOST, 0)) as listener:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 ANSWER = 30.0
-"""Seconds that an answer may take; a JVM that starts on a busy machine is slow."""
+"""Seconds that an answer, or a notice that is due, may take; a JVM that starts on a busy machine is slow."""
 QUIET = 0.5
 """Seconds without a message after which no further one is expected."""
 CHANGED = "notifications/tools/list_changed"
@@ -25,10 +25,11 @@ WHO = {"name": "by-hand", "version": "1"}
 
 
 class Client:
-    """A connection to a server over stdio, in one of the eras."""
+    """A connection to a server over stdio, in one of the eras; notices that are due are awaited for some seconds."""
 
-    def __init__(self, process: subprocess.Popen[str], era: str) -> None:
+    def __init__(self, process: subprocess.Popen[str], era: str, notice: float = ANSWER) -> None:
         self.era = era
+        self._notice = notice
         self._process = process
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._notices: list[str] = []
@@ -69,9 +70,9 @@ class Client:
         """Return the names in the list, in its order."""
         return [tool["name"] for tool in self.tools()]
 
-    def changes(self) -> int:
-        """Return how many notices of a changed list came since this was last asked, once no more come."""
-        while self._next(QUIET) is not None:
+    def changes(self, due: int = 0) -> int:
+        """Return how many notices of a changed list came since this was last asked: those due, and any more."""
+        while self._next(self._notice if self._notices.count(CHANGED) < due else QUIET) is not None:
             pass
         arrived, self._notices = self._notices, []
         return arrived.count(CHANGED)
@@ -99,11 +100,11 @@ class Client:
 
 
 @contextmanager
-def connected(command: Sequence[str], env: Mapping[str, str], era: str) -> Iterator[Client]:
+def connected(command: Sequence[str], env: Mapping[str, str], era: str, notice: float = ANSWER) -> Iterator[Client]:
     """Start a server, yield a client of it, and end the server."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, env={**os.environ, **env}, text=True, **pipes) as process:
-        client = Client(process, era)
+        client = Client(process, era, notice)
         try:
             client.open()
             yield client

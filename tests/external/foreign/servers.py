@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from tests.external.foreign.client import Client, connected
-from tests.external.support import missing
+from tests.external.support import missing, preloaded
 
 FOLDER = Path(__file__).parent
 NODE_MODULES = FOLDER.parent / "node_modules"
@@ -33,6 +33,8 @@ class Server:
     command: tuple[str, ...]
     about: str
     build: tuple[tuple[str, ...], ...] = ()
+    imports: tuple[str, ...] = ()
+    """What the Python that runs its program imports once for all processes, since that takes longer than the rest."""
     env: Mapping[str, str] = field(factory=dict[str, str])
 
     @property
@@ -59,7 +61,8 @@ class Server:
     def started_by(self) -> tuple[str, ...]:
         """The command that starts it, in any folder."""
         known = {"{python}": sys.executable, "{fastmcp}": fastmcp(), "{node_modules}": str(NODE_MODULES)}
-        return tuple(self._located(_filled(part, known)) for part in self.command)
+        program, *arguments = (self._located(_filled(part, known)) for part in self.command)
+        return (*(preloaded(program, *self.imports) if self.imports else (program,)), *arguments)
 
     def _located(self, part: str) -> str:
         """Return a part of the command with absolute paths for what lies in the server's folder."""
@@ -100,6 +103,7 @@ def load(name: str) -> Server:
         tuple(said["command"]),
         said.get("about", ""),
         tuple(map(tuple, said.get("build", ()))),
+        tuple(said.get("imports", ())),
         said.get("env", {}),
     )
 

@@ -48,7 +48,7 @@ def ping() -> str:
 
 @shop.tool(tags={"database"})
 async def stock(ctx: Context) -> int:
-    """Tell the stock, from the lifespan."""
+    """Return the stock, from the lifespan."""
     return int(ctx.lifespan_context["stock"])
 
 

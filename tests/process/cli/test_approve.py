@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from mcp import Client
+from mcp_types import ToolListChangedNotification
 
 from tests.cli.support import RAW, SECONDS, run, server
 
@@ -24,21 +27,54 @@ async def names(folder: Path) -> set[str]:
             return {tool.name for tool in (await client.list_tools()).tools}
 
 
+def served_from(folder: Path, state: Path) -> None:
+    """Configure a server that behaves as a file says when it is started."""
+    script = folder / "server.py"
+    script.write_text(SERVER.format(raw=RAW[1], state=str(state)))
+    command = json.dumps([RAW[0], str(script)])
+    (folder / "gateway.toml").write_text(f'on_change = "quarantine"\n[upstream]\ncommand = {command}\n')
+
+
 @pytest.mark.spec("GWY-11")
 async def test_approve_shows_what_changed_since_a_server_was_first_served_and_approves_it(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    script = tmp_path / "server.py"
-    script.write_text(SERVER.format(raw=RAW[1], state=str(state)))
-    command = json.dumps([RAW[0], str(script)])
-    (tmp_path / "gateway.toml").write_text(f'on_change = "quarantine"\n[upstream]\ncommand = {command}\n')
+    served_from(tmp_path, state)
     state.write_text("plain")
     assert await names(tmp_path) == {"answer", "one", "two"}
     state.write_text("full")
     shown = run("approve", "gateway.toml", "--dry-run", cwd=tmp_path)
     assert (shown.returncode, shown.stdout) == (0, "upstream: 1 tool changed: full.\n")
+    inspected = run("inspect", "gateway.toml", cwd=tmp_path)
+    assert "The tool 'full' has not been approved as it is now, and is withheld" in inspected.stderr
     approved = run("approve", "gateway.toml", cwd=tmp_path)
     assert (approved.returncode, approved.stdout) == (0, "upstream: 1 tool changed: full. All are approved.\n")
     assert run("approve", "gateway.toml", cwd=tmp_path).stdout == "upstream: 0 tools changed. All are approved.\n"
+
+
+@pytest.mark.spec("GWY-11")
+async def test_a_gateway_that_runs_serves_what_is_approved(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    served_from(tmp_path, state)
+    state.write_text("plain")
+    await names(tmp_path)
+    state.write_text("full")
+    changed = anyio.Event()
+
+    async def observe(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            changed.set()
+
+    with anyio.fail_after(SECONDS):
+        async with Client(
+            server("serve", "gateway.toml", cwd=tmp_path), mode="legacy", message_handler=observe
+        ) as client:
+            await client.call_tool("one")
+            await changed.wait()
+            assert (await client.list_tools()).tools == []
+            changed = anyio.Event()
+            await anyio.to_thread.run_sync(lambda: run("approve", "gateway.toml", cwd=tmp_path))
+            await changed.wait()
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["full"]
 
 
 @pytest.mark.spec("GWY-11")

@@ -41,6 +41,32 @@ def test_a_gateway_file_is_inspected(shop: Path) -> None:
     assert [profile["name"] for profile in json.loads(invoke("profiles", "gateway.toml", "--json").stdout)] == ["all"]
 
 
+@pytest.mark.spec("GWY-5")
+def test_an_active_server_stands_for_its_groups_where_it_is_divided(shop: Path) -> None:
+    program, *arguments = RAW
+    servers = {name: {"command": program, "args": [*arguments, name]} for name in ("words", "plain")}
+    groups = "[groups.text]\n[groups.'text.issues']\ntools = ['words__issue*']\n[groups.rest]\ntools = ['words__*']\n"
+    entries = [
+        f"[upstreams.{name}]\ncommand = {json.dumps([program, *given['args']])}" for name, given in servers.items()
+    ]
+    (shop / "gateway.toml").write_text("\n".join([*entries, groups]))
+    for given, active in (("words", ["rest", "text", "text.issues"]), ("plain", ["plain"]), ("rest", ["rest"])):
+        report = json.loads(invoke("inspect", "gateway.toml", "--json", "--active", given).stdout)
+        assert sorted(report["active"]) == active
+        assert "open" in invoke("diagram", "gateway.toml", "--active", given, "--format", "tree").stdout
+    assert "There is no group 'others'." in invoke("inspect", "gateway.toml", "--active", "others").stderr
+
+
+@pytest.mark.spec("GWY-5")
+def test_servers_that_are_inspected_are_all_waited_for(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolfold_adapters.gateway.gateway.PATIENCE_SECONDS", 0)
+    program, *arguments = RAW
+    servers = {name: {"command": program, "args": [*arguments, name]} for name in ("words", "plain")}
+    (shop / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    report = json.loads(invoke("inspect", "mcp.json", "--json").stdout)
+    assert [server["name"] for server in report["servers"]] == ["words", "plain"]
+
+
 @pytest.mark.spec("PRO-2", "GWY-2")
 def test_a_profile_of_a_gateway_file_is_chosen_by_name_and_an_unknown_one_ends_with_1_and_the_list(shop: Path) -> None:
     command = json.dumps([*RAW, "words"])
@@ -140,13 +166,16 @@ def test_a_pinned_group_is_open_from_the_start_where_the_profile_has_it(shop: Pa
 
 
 @pytest.mark.spec("GWY-5")
-def test_init_measures_by_starting_the_servers(shop: Path) -> None:
+def test_init_measures_by_starting_the_servers_and_remembers_it(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shop / "cache"))
     program, *arguments = RAW
     (shop / "mcp.json").write_text(
         json.dumps({"mcpServers": {"words": {"command": program, "args": [*arguments, "words"]}}})
     )
+    assert "not measured" in invoke("init", "--config", "mcp.json", "--dry-run").stdout
     result = invoke("init", "--config", "mcp.json", "--dry-run", "--measure")
     assert result.exit_code == 0
+    assert invoke("init", "--config", "mcp.json", "--dry-run").stdout == result.stdout
     assert [line.split() for line in result.stdout.splitlines()[1:3]] == [
         ["SERVER", "TOOLS", "TOKENS"],
         ["words", "7", "~125"],
@@ -162,8 +191,45 @@ def test_inspect_says_how_each_server_is_doing(tmp_path: Path) -> None:
     }
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}))
-    status = {one["name"]: one for one in json.loads(invoke("inspect", "--json", str(config)).stdout)["upstreams"]}
-    assert (status["fine"]["reason"], status["fine"]["tools"]) == ("", 3)
-    assert (status["broken"]["state"], status["broken"]["tools"]) == ("backing off", None)
+    status = {one["name"]: one for one in json.loads(invoke("inspect", "--json", str(config)).stdout)["servers"]}
+    assert (status["fine"]["reason"], status["fine"]["tools"], status["fine"]["offered"]) == ("", 3, 3)
+    assert (status["broken"]["state"], status["broken"]["tools"], status["broken"]["offered"]) == (
+        "backing off",
+        0,
+        None,
+    )
     assert "it ended before it answered" in status["broken"]["reason"]
     assert "The server broken is backing off: it ended before it answered" in invoke("inspect", str(config)).stdout
+
+
+@pytest.mark.spec("SAF-6")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("inspect",),
+        ("inspect", "--tools"),
+        ("inspect", "--json"),
+        ("diagram",),
+        ("diagram", "--format", "mermaid"),
+        ("profiles",),
+        ("approve", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_texts_of_servers_are_shown_and_do_nothing_to_a_terminal(command: tuple[str, ...], shop: Path) -> None:
+    program, *arguments = RAW
+    servers = {name: {"command": program, "args": [*arguments, "hostile"]} for name in ("evil", "[red]../x")}
+    (shop / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    result = invoke(*command, "mcp.json")
+    assert result.exit_code == 0
+    shown = [line for line in (result.stdout + result.stderr).split("\n") if not line.isprintable()]
+    assert shown == []
+    assert not any(line.startswith("forged") for line in result.stdout.splitlines())
+
+
+@pytest.mark.spec("SAF-6")
+def test_the_reason_why_a_server_did_not_start_does_nothing_to_a_terminal(shop: Path) -> None:
+    result = invoke("inspect", "--", *RAW, "refuses-hostile")
+    assert result.exit_code == 1
+    assert "\\x1b[31mred" in result.stderr
+    assert all(line.isprintable() for line in result.stderr.split("\n"))

@@ -49,7 +49,9 @@ tools = ToolSet("hooked")
 tools.register_group("g", on_deactivate=lambda: print("torn down"))
 tools.register_group("slow", on_deactivate=wait)
 """
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 0, signal.SIGHUP: 129}
+"""The status of a server that a signal ends; SIGTERM is how a server is asked to end."""
+
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -126,19 +128,21 @@ def test_standard_output_has_only_the_protocol_whatever_is_printed(shop: Path) -
 
 
 @pytest.mark.spec("HOOK-9", "SES-3", "SAF-5")
-@pytest.mark.parametrize("number", ENDING)
-def test_a_signal_ends_the_sessions_with_their_hooks_and_nothing_else_is_printed(hooked: Path, number: int) -> None:
+@pytest.mark.parametrize("number", STATUS)
+def test_a_signal_ends_the_sessions_with_their_hooks_and_nothing_else_is_printed(
+    hooked: Path, number: signal.Signals
+) -> None:
     with started("serve", "hooked:tools", "--active", "g", cwd=hooked) as process:
         greet(process)
         assert "result" in ask(process, {"method": "tools/list"})
         status, out, err = end(process, number)
-        assert (status, out) == (128 + number, "")
+        assert (status, out) == (STATUS[number], "")
         assert err.splitlines()[1:] == ["torn down"]
 
 
 @pytest.mark.spec("HOOK-9", "SAF-5")
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
-def test_a_second_signal_does_not_cut_the_shutdown_short(hooked: Path, proceed: int, first: int) -> None:
+def test_a_second_signal_does_not_cut_the_shutdown_short(hooked: Path, proceed: int, first: signal.Signals) -> None:
     with started("serve", "hooked:tools", "--active", "slow", cwd=hooked) as process:
         greet(process)
         assert "result" in ask(process, {"method": "tools/list"})
@@ -147,7 +151,7 @@ def test_a_second_signal_does_not_cut_the_shutdown_short(hooked: Path, proceed: 
             pass
         process.send_signal(signal.SIGHUP)
         os.write(proceed, b"\n")
-        assert process.wait(SECONDS) == 128 + first
+        assert process.wait(SECONDS) == STATUS[first]
         assert pipe(process.stderr).read().endswith("torn down\n")
 
 
@@ -181,8 +185,8 @@ def test_a_signal_while_a_server_starts_leaves_no_child(shop: Path) -> None:
 
 
 @pytest.mark.spec("DEL-10")
-@pytest.mark.parametrize("number", ENDING)
-async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number: int) -> None:
+@pytest.mark.parametrize("number", STATUS)
+async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number: signal.Signals) -> None:
     with started("serve", "shop:tools", "--http", "--port", "0", cwd=shop) as process:
         line = pipe(process.stderr).readline()
         found = re.search(r"serving (http://127\.0\.0\.1:([1-9]\d*)/mcp)$", line)
@@ -191,4 +195,4 @@ async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number:
             async with Client(found[1], mode="legacy") as client:
                 assert "hours" in {tool.name for tool in (await client.list_tools()).tools}
         status, out, err = end(process, number)
-        assert (status, out, err) == (128 + number, "", "")
+        assert (status, out, err) == (STATUS[number], "", "")

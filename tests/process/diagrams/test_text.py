@@ -7,11 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.diagrams.support import HOSTILE, UNPRINTABLE, Drawn
-from toolfold_diagrams.dot import Dot, Html
-from toolfold_diagrams.text import (
-    printable,
-    xml,
-)
+from toolfold_diagrams.dot import Dot, Label, Line
+from toolfold_diagrams.text import printable
 
 
 @pytest.mark.spec("DIA-1")
@@ -22,7 +19,7 @@ def test_graphviz_reads_every_string_and_every_label_as_intended(some: list[str]
     texts = [printable(text) for text in [*some, *HOSTILE, UNPRINTABLE]]
     for number, text in enumerate(texts):
         graph.node(f"plain {number}", f"{text}\nand more", shape="box", tooltip=text)
-        graph.node(f"html {number}", Html(xml(text) or "-"))
+        graph.node(f"html {number}", Label((Line(text or "-"),)))
         graph.node(f'"{text}" {number}', "")
     drawn = Drawn.of(graph.text())
     for number, text in enumerate(texts):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -162,13 +163,24 @@ def test_what_a_described_server_lists_has_the_names_of_the_setup(write: Write) 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: Era) -> None:
     results = run_checks(
-        (*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(DESK, era)), Options(budget=150)
+        (*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(DESK, era)), Options(budget=60)
     )
     assert [violation for result in results for violation in result.violations] == []
     assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}
     shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
     assert {"ACT-2", "ACT-3", "ACT-4", "ACT-5", "CTL-2", "CTL-4", "CTL-6", "DEL-9"} <= shown
     assert ({"DEL-2", "DEL-3", "DEL-7", "DEL-11"} if era == "modern" else {"DEL-1", "DEL-8", "NTF-1"}) <= shown
+
+
+@pytest.mark.spec("CNF-1")
+def test_a_step_reads_the_list_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    with driving(plain(), write(DESCRIPTION)) as driver:
+        driver.activate("files")
+        read = Mock(wraps=driver.main.list_tools)
+        monkeypatch.setattr(driver.main, "list_tools", read)
+        assert driver.deactivate("files").active == ()
+        assert driver.activate("files").active == ("files",)
+        assert read.call_count == 2
 
 
 @pytest.mark.spec("CNF-8")

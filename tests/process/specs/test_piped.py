@@ -101,7 +101,7 @@ def test_a_slow_starter_is_waited_for_longer_than_for_any_other_answer(tmp_path:
     os.mkfifo(gate)
     greets = f'import sys; input(); open({str(gate)!r}).read(); print(\'{{"protocol": 1, "capabilities": []}}\')'
     with ThreadPoolExecutor(1) as pool:
-        started = pool.submit(PipedDriver, script(f"{greets}; sys.stdout.flush(); input()"), timeout=0)
+        started = pool.submit(PipedDriver, script(f"{greets}; sys.stdout.flush(); input(); input()"), timeout=0)
         with gate.open("w"):  # is open once the driver has read the first request
             assert not started.done()
         driver = started.result()

@@ -1,4 +1,4 @@
-"""A well-behaved server: `proper.py` over stdio, `proper.py http` over streamable HTTP, its port printed first."""
+"""A well-behaved server: over stdio, or with `http` or `sse` over one of these, its port printed first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ import mcp_types as t
 import uvicorn
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
+from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+from starlette.types import Receive, Scope, Send
 
 Context = ServerRequestContext[Any, Any]
 OBJECT = {"type": "object"}
@@ -62,7 +66,7 @@ async def structured(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResul
 
 
 async def environment(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
-    return text(json.dumps({name: os.environ.get(name) for name in arguments["names"]} | {"folder": str(Path.cwd())}))
+    return text(json.dumps({"variables": dict(os.environ), "folder": str(Path.cwd())}))
 
 
 async def meta(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
@@ -73,9 +77,12 @@ async def region(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
     return text(str(ctx.request.headers.get("mcp-param-region")) if ctx.request else "no request")
 
 
-TOOLS = {
-    tool.__name__: tool for tool in (steps, slow, was_cancelled, refuse, fail, structured, environment, meta, region)
-}
+async def token(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    return text(str(ctx.request.headers.get("x-token")) if ctx.request else "no request")
+
+
+FUNCTIONS = (steps, slow, was_cancelled, refuse, fail, structured, environment, meta, region, token)
+TOOLS = {tool.__name__: tool for tool in FUNCTIONS}
 
 
 async def list_tools(ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
@@ -97,15 +104,28 @@ async def over_stdio() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def over_http() -> None:
+def sse_app() -> Starlette:
+    transport = SseServerTransport("/messages/")
+
+    class Stream:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            async with transport.connect_sse(scope, receive, send) as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+
+    return Starlette(routes=[Route("/mcp", Stream()), Mount("/messages/", transport.handle_post_message)])
+
+
+def over_http(app: Starlette) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(server.streamable_http_app(), log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["http"]:
-        over_http()
+        over_http(server.streamable_http_app())
+    elif sys.argv[1:] == ["sse"]:
+        over_http(sse_app())
     else:
         anyio.run(over_stdio)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,21 @@ BROKEN: list[Any] = [
 ]
 ODD = ["a.b", "a_b", "with space", "pfad/datei", "x" * 70, "x" * 64, "größe", "call_tool", "load_tool_group"]
 WORDS = ["issue_get", "issue.list", "issueClose", "issue_open", "issue_lock", "issue_pin", "search"]
+EVIL = (
+    "\x1b[31mred\x1b]0;title\x07 [bold]b[/bold] {0.__class__} {tool} %s %(x)s ../../etc/passwd \u202eturned\u202c "
+    "<script>alert(1)</script> <B>&amp;</B> \r\nforged line\x00\x9b2J"
+)
+EVIL_NAMES = [
+    "../../etc/passwd",
+    "\x1b[31mred",
+    "{0.__class__}",
+    "[bold]x[/bold]",
+    "a\nb",
+    "\u202eabc",
+    "<b>x</b>",
+    "%s%s",
+]
+EVIL_URIS = ["file:///../../etc/passwd", "x://\x1b[31m", "y://{0.__class__}", "z://[bold]x[/bold]"]
 FULL = {
     "name": "full",
     "title": "Everything",
@@ -54,8 +70,13 @@ def tools_of(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": BROKEN}
     if behaviour == "odd":
         return {"tools": [{"name": name, "inputSchema": OBJECT} for name in ODD]}
+    if behaviour == "hostile":
+        texts = {"title": EVIL, "description": EVIL, "inputSchema": {**OBJECT, "description": EVIL}}
+        return {"tools": [{"name": name, **texts} for name in EVIL_NAMES]}
     if behaviour == "words":
         return {"tools": [{"name": name, "inputSchema": OBJECT} for name in WORDS]}
+    if behaviour == "many":
+        return {"tools": [{"name": f"tool_{number}", "inputSchema": OBJECT} for number in range(2000)]}
     if behaviour == "full":
         return {"tools": [FULL]}
     if behaviour == "not-a-list":
@@ -72,7 +93,11 @@ def tools_of(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
 def call(request: dict[str, Any]) -> None:
     """Answer a call with the result or the error that its arguments ask for; by default, with its own parameters."""
     arguments = request["params"]["arguments"]
-    if "error" in arguments:
+    if "answer" in arguments:
+        send({"id": request["id"], **arguments["answer"]})
+    elif "line" in arguments:
+        print(f'{{"jsonrpc": "2.0", "id": {json.dumps(request["id"])}, "result": {arguments["line"]}}}', flush=True)
+    elif "error" in arguments:
         send({"id": request["id"], "error": arguments["error"]})
     else:
         said = {"content": [{"type": "text", "text": json.dumps(request["params"])}]}
@@ -85,12 +110,18 @@ def initialize(behaviour: str, request: dict[str, Any]) -> None:
     if behaviour == "refuses":
         send({"id": request["id"], "error": {"code": -32603, "message": "no database"}})
         return
+    if behaviour == "refuses-hostile":
+        send({"id": request["id"], "error": {"code": -32603, "message": EVIL}})
+        return
     if behaviour == "nonsense":
         send({"id": request["id"], "result": {"hello": "world"}})
         return
     version = request["params"]["protocolVersion"]
     info = {"name": "raw", "version": "1.0"}
     result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info, "instructions": "Be kind."}
+    if behaviour == "hostile":
+        info = {"name": EVIL, "title": EVIL, "version": EVIL}
+        result |= {"capabilities": {"tools": {}, "resources": {}}, "serverInfo": info, "instructions": EVIL}
     send({"id": request["id"], "result": result})
 
 
@@ -111,15 +142,34 @@ def serve(behaviour: str) -> None:
             send({"id": request["id"], "error": {"code": -32603, "message": "no list today"}})
         elif method == "tools/list":
             send({"id": request["id"], "result": tools_of(behaviour, request.get("params") or {})})
+        elif method == "resources/list":
+            listed = [{"uri": uri, "name": EVIL, "description": EVIL} for uri in EVIL_URIS]
+            send({"id": request["id"], "result": {"resources": listed}})
+        elif method == "resources/templates/list":
+            send({"id": request["id"], "result": {"resourceTemplates": []}})
+        elif method == "resources/read":
+            answer = {"contents": [{"uri": request["params"]["uri"], "text": EVIL}]}
+            send({"id": request["id"], "result": answer})
+        elif method == "tools/call" and behaviour == "hostile":
+            send({"id": request["id"], "error": {"code": -32000, "message": EVIL}})
         elif method == "tools/call" and behaviour == "dies":
             sys.exit(1)
+        elif method == "tools/call" and behaviour == "storm":
+            for _ in range(2000):
+                send({"method": "notifications/tools/list_changed"})
+            call(request)
         elif method == "tools/call" and behaviour != "silent":
             call(request)
 
 
 def main() -> None:
     behaviour = sys.argv[1]
-    if len(sys.argv) > 2:
+    if behaviour == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if behaviour == "parent":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+        Path(sys.argv[2]).write_text(str(child.pid))
+    elif len(sys.argv) > 2:
         Path(sys.argv[2]).write_text(str(os.getpid()))
     if behaviour == "talks":
         print("Usage: talks\n  but not MCP")
@@ -127,6 +177,8 @@ def main() -> None:
     if behaviour == "deaf":
         signal.pause()
     serve(behaviour)
+    if behaviour == "stubborn":
+        signal.pause()
 
 
 if __name__ == "__main__":

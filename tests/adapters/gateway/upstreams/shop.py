@@ -9,7 +9,7 @@ import anyio
 import mcp_types as t
 from mcp import MCPError
 from mcp.server import NotificationOptions, Server, ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ToolsListChanged
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -75,6 +75,7 @@ class Shop:
         add = self.server.add_request_handler  # these have no deprecation warnings
         add("logging/setLevel", t.SetLevelRequestParams, self.set_level)
         add("resources/subscribe", t.SubscribeRequestParams, self.subscribe)
+        add("resources/unsubscribe", t.UnsubscribeRequestParams, self.unsubscribe)
         changed = "notifications/roots/list_changed"
         self.server.add_notification_handler(changed, t.NotificationParams, self.note_roots)
 
@@ -98,6 +99,13 @@ class Shop:
             change(arguments["item"])
             await ctx.session.send_tool_list_changed()
             await self.bus.publish(ToolsListChanged())
+        elif name == "touch":
+            if arguments["item"] in self.subscribed:
+                await ctx.session.send_resource_updated(arguments["item"])
+            await self.bus.publish(ResourceUpdated(arguments["item"]))
+        elif name == "link":
+            link = t.ResourceLink(type="resource_link", name="linked", uri=arguments["item"])
+            return t.CallToolResult(content=[link])
         elif name == "wait":
             self.waiting.set()
             try:
@@ -164,6 +172,10 @@ class Shop:
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
         self.subscribed.append(str(params.uri))
         await ctx.session.send_resource_updated(params.uri)
+        return t.EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        self.subscribed.remove(str(params.uri))
         return t.EmptyResult()
 
     async def note_roots(self, ctx: Context, params: Any) -> None:

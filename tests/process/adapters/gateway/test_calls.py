@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 
+from tests.adapters.gateway.inprocess import wired
 from tests.adapters.gateway.support import opened, proper, raw
+from tests.adapters.gateway.upstreams.raw import EVIL, EVIL_NAMES, EVIL_URIS
 from toolfold import ProtocolError, ToolNotFound
-from toolfold_adapters.gateway import GroupConfig, open_gateway
+from toolfold_adapters.gateway import GatewayConfig, GroupConfig, open_gateway
+from toolfold_adapters.gateway.wire import Mode
+from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-1")
 
@@ -44,6 +49,44 @@ async def test_content_of_every_kind_and_all_that_is_beside_it_comes_back_as_it_
     assert given.structured == result["structuredContent"]
     assert given.is_error is True
     assert given.meta == {"example.org/trace": {"id": 7}}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_result_reaches_clients_of_either_era_as_it_was(mode: Mode) -> None:
+    result = {
+        "content": CONTENT,
+        "structuredContent": {"rows": [[1, None], []]},
+        "isError": False,
+        "_meta": {"example.org/trace": {"id": 7, "none": None}},
+        "fromTheFuture": {"x": [None]},
+    }
+    async with opened(raw("plain")) as (gateway, _):
+        server = build_server(gateway.tools, handles="stored", extend=gateway.extend)
+        async with wired(server, mode) as wire:
+            given = await wire.request("tools/call", {"name": "answer", "arguments": {"result": result}})
+    own = {"io.modelcontextprotocol/serverInfo"}
+    assert {key: value for key, value in given.pop("_meta").items() if key not in own} == result.pop("_meta")
+    assert given.pop("resultType", None) == (None if mode == "legacy" else "complete")
+    assert given == result
+
+
+BROKEN = [{"result": None}, {"result": [1]}, {}, {"error": "boom"}, {"error": {"message": "no code"}}]
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("answer", BROKEN, ids=[json.dumps(answer) for answer in BROKEN])
+async def test_a_broken_answer_is_an_error_and_nobody_waits_for_it(answer: dict[str, Any]) -> None:
+    async with opened(raw("plain")) as (_, session):
+        with pytest.raises(ProtocolError, match="no message of the protocol"):
+            await session.call("answer", {"answer": answer})
+        assert not (await session.call("one")).is_error
+
+
+async def test_half_a_character_in_a_result_is_replaced_and_the_rest_passes() -> None:
+    """Some servers cut texts within an emoji."""
+    async with opened(raw("plain")) as (_, session):
+        given = await session.call("answer", {"line": '{"content": [{"type": "text", "text": "cut \\ud83d"}]}'})
+    assert given.text == "cut ?"
 
 
 @pytest.mark.spec("CALL-1", "GWY-6")
@@ -153,3 +196,22 @@ async def test_results_of_a_server_built_on_the_library() -> None:
         structured = await session.call("structured")
         assert structured.structured == {"n": "none"}
         assert structured.meta == {"example.org/cost": 3}
+
+
+@pytest.mark.spec("SAF-6")
+async def test_texts_of_servers_pass_as_they_are_and_name_nothing_here() -> None:
+    servers = {name: raw("hostile").upstreams["upstream"] for name in ("one", "other")}
+    async with opened(GatewayConfig(upstreams=servers)) as (gateway, session):
+        tools = [tool for tool in session.list_tools().tools if tool.control is None]
+        assert {tool.definition["description"] for tool in tools} == {EVIL}
+        assert sorted(gateway.report.tools.values()) == sorted([*EVIL_NAMES, *EVIL_NAMES])
+        assert all(re.fullmatch(r"(one|other)__[A-Za-z0-9_-]+", tool.name) for tool in tools)
+        assert [group.name for group in session.list_groups()] == ["one", "other"]
+        for tool in tools[:2]:
+            with pytest.raises(ProtocolError) as caught:
+                await session.call(tool.name)
+            assert caught.value.message == EVIL
+        for uri in EVIL_URIS:
+            if uri in session.list("resource").names:
+                assert (await session.read(uri))["contents"] == [{"uri": uri, "text": EVIL}]
+        assert session.list("resource").names

@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import httpx2
 import mcp_types as t
 import pytest
+from anyio.abc import Process
 from mcp import Client
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
@@ -20,7 +22,7 @@ from tests.adapters.mcp.support import over_http
 from toolfold_adapters.gateway import DefinitionCache, GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.mcp.meta import HANDLE_META
 
-SECONDS = 20
+SECONDS = 60
 
 
 def text_of(result: t.CallToolResult) -> str:
@@ -71,6 +73,23 @@ async def test_a_modern_request_without_a_handle_finds_no_state_of_another() -> 
         assert text_of(await client.call_tool("cart")) == "[]"
 
 
+@pytest.mark.spec("GWY-10", "SAF-4")
+async def test_the_connection_of_a_modern_request_without_a_handle_ends_with_it() -> None:
+    house = House()
+    gateway = gateway_of(house, config_of("shop", mode="legacy"))
+    with anyio.fail_after(SECONDS):
+        async with (
+            gateway as tools,
+            over_http(tools, handles="stored", extend=gateway.extend) as url,
+            Client(url) as client,
+        ):
+            for _ in range(3):
+                await client.call_tool("cart")
+            while gateway.status[0].connections:
+                await anyio.lowlevel.checkpoint()
+            assert house.count("shop") == 4  # one asked what there is
+
+
 @pytest.mark.spec("GWY-1")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_what_an_upstream_asks_reaches_its_client_over_http(era: str) -> None:
@@ -90,13 +109,19 @@ async def test_what_an_upstream_asks_reaches_its_client_over_http(era: str) -> N
 SHOP = """
 import sys, uvicorn
 from tests.adapters.gateway.upstreams.shop import Shop
-uvicorn.run(Shop().server.streamable_http_app(), port=int(sys.argv[1]), ws="none")
+shop = Shop().server.streamable_http_app()
+async def app(scope, receive, send):
+    for name, value in scope.get("headers", ()):
+        if name == b"mcp-session-id":
+            print(value.decode(), flush=True)
+    await shop(scope, receive, send)
+uvicorn.run(app, port=int(sys.argv[1]), ws="none", access_log=False)
 """
 
 
 @asynccontextmanager
-async def shop_over_http(port: int) -> AsyncGenerator[None]:
-    """Run a shop as a process, which is killed at the end."""
+async def shop_over_http(port: int) -> AsyncGenerator[Process]:
+    """Run a shop as a process, which prints the session of each request and is killed at the end."""
     command = [sys.executable, "-c", SHOP, str(port)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)}
     async with await anyio.open_process(command, env=environment, stdin=subprocess.DEVNULL) as process:
@@ -104,8 +129,10 @@ async def shop_over_http(port: int) -> AsyncGenerator[None]:
         said = b""
         while b"Uvicorn running" not in said:
             said += await process.stderr.receive()
-        yield
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.spec("GWY-3")
@@ -127,6 +154,26 @@ async def test_an_upstream_over_http_that_was_restarted_is_used_again_without_an
                 async with shop_over_http(free_tcp_port):
                     clock.now += 60
                     assert (await session.call("add", {"item": item})).text == f'["{item}"]'
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_session_that_an_upstream_over_http_has_ended_is_replaced_without_an_error(free_tcp_port: int) -> None:
+    clock = Clock()
+    url = f"http://127.0.0.1:{free_tcp_port}/mcp"
+    config = GatewayConfig().with_upstream(UpstreamConfig.model_validate({"url": url, "mode": "legacy"}))
+    with anyio.fail_after(SECONDS):
+        async with (
+            shop_over_http(free_tcp_port) as process,
+            open_gateway(config, runtime=Runtime(clock=clock)) as tools,
+            tools.open_session(active=list(tools.catalog.index)) as session,
+            httpx2.AsyncClient() as http,
+        ):
+            assert (await session.call("add", {"item": "bread"})).text == '["bread"]'
+            assert process.stdout is not None
+            for used in set((await process.stdout.receive()).decode().split()):
+                await http.delete(url, headers={"mcp-session-id": used})
+            clock.now += 60
+            assert (await session.call("add", {"item": "milk"})).text == '["bread", "milk"]'
 
 
 async def known_at(config: GatewayConfig) -> Any:

@@ -14,6 +14,7 @@ import anyio
 import httpx2
 import pytest
 import uvicorn
+from mcp.server import MCPServer
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -27,12 +28,13 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 
 from tests.adapters.gateway.upstreams.shop import Shop
+from toolfold import Session
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
 from toolfold_adapters.gateway.oauth import Authorized
 
 pytestmark = pytest.mark.spec("GWY-8")
 
-SECONDS = 20
+SECONDS = 60
 
 
 class Accounts:
@@ -103,12 +105,19 @@ async def guarded(accounts: Any, free_port: int) -> AsyncGenerator[str]:
         auth_server_provider=accounts,
         token_verifier=ProviderTokenVerifier(accounts),
     )
+    async with listening(app, free_port):
+        yield f"{base}/mcp"
+
+
+@asynccontextmanager
+async def listening(app: Any, free_port: int) -> AsyncGenerator[str]:
+    """Serve an application, and yield its URL."""
     server = uvicorn.Server(uvicorn.Config(app, port=free_port, log_level="error", ws="none"))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve)
         while not server.started:
             await anyio.lowlevel.checkpoint()
-        yield f"{base}/mcp"
+        yield f"http://127.0.0.1:{free_port}"
         server.should_exit = True
 
 
@@ -122,11 +131,17 @@ def authorized(folder: Path, open_url: Any = browse) -> Runtime:
     return Runtime(clock=time.monotonic, transport=Authorized(folder, open_url))
 
 
-async def call(url: str, runtime: Runtime) -> str:
+@asynccontextmanager
+async def gateway_at(url: str, runtime: Runtime) -> AsyncGenerator[Session]:
     config = GatewayConfig().with_upstream(UpstreamConfig(url=url))
     with anyio.fail_after(SECONDS):
         async with open_gateway(config, runtime=runtime) as tools, tools.open_session() as session:
-            return (await session.call("cart")).text
+            yield session
+
+
+async def call(url: str, runtime: Runtime) -> str:
+    async with gateway_at(url, runtime) as session:
+        return (await session.call("cart")).text
 
 
 def only_file(folder: Path) -> Path:
@@ -174,3 +189,26 @@ async def test_a_login_that_is_refused_is_a_failed_start(tmp_path: Path, free_tc
     async with guarded(Accounts(), free_tcp_port) as url:
         with pytest.raises(UpstreamError, match=r"did not start: .*No authorization code"):
             await call(url, authorized(tmp_path, refuse))
+
+
+async def test_calls_of_a_server_at_a_url_are_answered_side_by_side(tmp_path: Path, free_tcp_port: int) -> None:
+    server, met = MCPServer("s"), anyio.Event()
+
+    @server.tool()
+    async def wait() -> str:
+        await met.wait()
+        return "met"
+
+    @server.tool()
+    async def meet() -> str:
+        met.set()
+        return "met"
+
+    async with (
+        listening(server.streamable_http_app(json_response=True), free_tcp_port) as base,
+        gateway_at(f"{base}/mcp", authorized(tmp_path)) as session,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(session.call, "wait")
+        await anyio.wait_all_tasks_blocked()
+        assert (await session.call("meet")).text == "met"

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from tests.adapters.gateway.support import SECONDS, command, is_running, opened, proper, raw
 from toolfold import ConfigError
-from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, open_gateway
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, load_config, open_gateway
+from toolfold_adapters.gateway.transports import transport_of
 
 
 async def refused(config: GatewayConfig) -> str:
@@ -114,6 +117,29 @@ async def test_when_the_block_ends_so_does_the_server(tmp_path: Path) -> None:
     assert not is_running(tmp_path / "pid")
 
 
+@pytest.mark.spec("GWY-3", "SAF-5")
+@pytest.mark.parametrize("behaviour", ["parent", "stubborn"])
+async def test_nothing_of_a_server_is_left_that_does_not_end_or_leaves_children(behaviour: str, tmp_path: Path) -> None:
+    async with opened(raw(behaviour, str(tmp_path / "pid"))) as (_, session):
+        assert not (await session.call("one")).is_error
+        assert is_running(tmp_path / "pid")
+    assert not is_running(tmp_path / "pid")
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_storm_of_changed_lists_delays_no_call() -> None:
+    async with opened(raw("storm")) as (_, session):
+        for _ in range(3):
+            assert not (await session.call("one")).is_error
+
+
+@pytest.mark.spec("GWY-1", "GWY-2")
+async def test_a_server_with_two_thousand_tools_is_served_whole() -> None:
+    async with opened(raw("many")) as (gateway, session):
+        assert len(gateway.report.tools) == 2000
+        assert not (await session.call("tool_1999")).is_error
+
+
 async def test_an_error_in_the_block_comes_out_as_it_is_and_the_server_ends(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         async with opened(raw("plain", str(tmp_path / "pid"))):
@@ -123,26 +149,39 @@ async def test_an_error_in_the_block_comes_out_as_it_is_and_the_server_ends(tmp_
 
 @pytest.mark.parametrize("behaviour", ["plain", "hang"])
 async def test_cancelling_it_at_any_time_ends_the_server(behaviour: str, tmp_path: Path) -> None:
-    reached = anyio.Event()
+    opened = anyio.Event()
     pid = tmp_path / "pid"
-    if behaviour == "plain":
 
-        async def hold() -> None:
-            async with open_gateway(raw("plain", str(pid))):
-                reached.set()
-                await anyio.sleep_forever()
+    async def hold() -> None:
+        async with open_gateway(raw(behaviour, str(pid))):
+            opened.set()
+            await anyio.sleep_forever()
 
-        with anyio.fail_after(SECONDS):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(hold)
-                await reached.wait()
-                tasks.cancel_scope.cancel()
-    else:
-        with anyio.move_on_after(1) as scope:
-            async with open_gateway(raw("hang", str(pid))):
-                pytest.fail("it should not have opened")
-        assert scope.cancelled_caught
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hold)
+            while not (opened.is_set() if behaviour == "plain" else pid.exists() and pid.read_text()):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+            tasks.cancel_scope.cancel()
+    assert opened.is_set() == (behaviour == "plain")
     assert not is_running(pid)
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_server_ends_whose_start_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen.__init__
+
+    def cancel_at_the_start(process: subprocess.Popen[bytes], *arguments: Any, **options: Any) -> None:
+        start(process, *arguments, **options)
+        started.append(process)
+        scope.cancel()
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", cancel_at_the_start)
+    with anyio.fail_after(SECONDS), anyio.CancelScope() as scope:
+        async with transport_of(raw("plain").upstreams["upstream"]):
+            await anyio.sleep_forever()
+    assert [process.returncode is None for process in started] == [False]
 
 
 async def test_a_wrong_option_is_found_before_the_server_is_started(tmp_path: Path) -> None:
@@ -158,16 +197,17 @@ async def test_a_wrong_option_is_found_before_the_server_is_started(tmp_path: Pa
 async def test_a_server_is_given_what_its_configuration_says_and_nothing_else_of_the_gateways_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ["SOME_TOKEN", "TOOLFOLD_HANDLE_KEY", "OVERRIDDEN", "ADDED"]
-    for name in names[:3]:
+    for name in ("SOME_TOKEN", "TOOLFOLD_HANDLE_KEY", "OVERRIDDEN"):
         monkeypatch.setenv(name, "secret")
     config = proper(env={"OVERRIDDEN": "new", "ADDED": "1"}, cwd=str(tmp_path))
     async with opened(config) as (_, session):
-        result = await session.call("environment", {"names": [*names, "PATH"]})
-    given = json.loads(result.text)
-    assert Path(given.pop("folder")).name == tmp_path.name
-    assert given.pop("PATH")
-    assert given == {"SOME_TOKEN": None, "TOOLFOLD_HANDLE_KEY": None, "OVERRIDDEN": "new", "ADDED": "1"}
+        given = json.loads((await session.call("environment")).text)
+    assert Path(given["folder"]).name == tmp_path.name
+    variables = given["variables"]
+    assert variables["PATH"]
+    assert (variables["OVERRIDDEN"], variables["ADDED"]) == ("new", "1")
+    harmless = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}  # as the SDK's own client has it
+    assert variables.keys() <= harmless | {"OVERRIDDEN", "ADDED", "LC_CTYPE"}  # Python itself sets the last
 
 
 async def test_a_server_can_be_started_where_our_stderr_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +226,8 @@ async def test_a_command_may_be_asked_for_the_newest_revision() -> None:
 
 
 @asynccontextmanager
-async def http_server() -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]]:
-    process = await asyncio.create_subprocess_exec(*command("proper.py", "http"), stdout=asyncio.subprocess.PIPE)
+async def http_server(transport: str = "http") -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]]:
+    process = await asyncio.create_subprocess_exec(*command("proper.py", transport), stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None
         async with asyncio.timeout(SECONDS):
@@ -211,6 +251,21 @@ async def test_a_server_at_a_url_works_in_either_era(mode: str | None) -> None:
             marked = (await session.call("region", {"region": "eu"})).text
             left_out = [w for w in gateway.report.warnings if "'mismarked' is left out" in w]
             assert (marked, len(left_out)) == (("eu", 1) if mode is None else ("None", 0))
+
+
+@pytest.mark.spec("GWY-1", "GWY-8")
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_server_over_either_http_transport_gets_the_headers_of_its_entry(
+    transport: str, tmp_path: Path
+) -> None:
+    async with http_server(transport) as (url, _):
+        file = tmp_path / "gateway.toml"
+        file.write_text(
+            f'[upstream]\nurl = "{url}"\ntransport = "{transport}"\nheaders = {{ X-Token = "${{TOKEN}}" }}\n'
+        )
+        async with opened(load_config(file, {"TOKEN": "from the environment"})) as (_, session):
+            assert (await session.call("token")).text == "from the environment"
+            assert (await session.call("structured")).meta == {"example.org/cost": 3}
 
 
 @pytest.mark.spec("GWY-3")

@@ -140,7 +140,7 @@ async def test_calls_and_streams_may_take_longer_than_the_limit_for_reading_a_re
         await proceed.wait()
         return "done"
 
-    limits = {"header_timeout": 0.1, "body_timeout": 0.1}
+    limits = {"header_timeout": 0.5, "body_timeout": 0.5}
     async with over_http(tools, **limits) as url, client_of(url, era) as (client, listener):
         await client.list_tools()
         async with anyio.create_task_group() as tasks:

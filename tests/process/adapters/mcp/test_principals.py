@@ -46,7 +46,7 @@ async def served(server: Server[Any]) -> AsyncGenerator[str]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()  # connections wait here until they are taken
-        runner = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
+        runner = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=30))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runner.serve, [listener])
             try:

@@ -1,0 +1,140 @@
+"""The resources of one upstream that are watched over one connection, and who watches them (SPEC GWY-1).
+
+In the legacy era each is a request to subscribe; in the modern era all of them belong to one subscription, which also
+notifies of changes of lists. Whatever connection is open has those that are watched.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import anyio
+
+from toolfold import ProtocolError, ToolError
+from toolfold.spi import table
+
+from .wire import ConnectionLost, Wire, end_to_end
+
+log = logging.getLogger("toolfold.gateway")
+
+MOST = 1000
+"""How many resources one client may watch at an upstream (SPEC SAF-4)."""
+
+ACKNOWLEDGED_SECONDS = 5.0
+"""How long a client waits at most for a server of the modern era to take note of what it watches."""
+
+OnUpdate = Callable[[dict[str, Any]], None]
+
+
+class Watched:
+    """The resources that are watched: by URI, who watches and what is called with each update."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, dict[object, OnUpdate]] = {}
+        self._subscribed: set[str] = set()
+        self._changed = anyio.Event()
+        self._acknowledged = anyio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._watchers)
+
+    def __contains__(self, uri: str) -> bool:
+        return uri in self._watchers
+
+    def add(self, uri: str, watcher: object, on_update: OnUpdate) -> None:
+        """Note that somebody watches a resource; raises `ToolError` for one too many."""
+        if sum(watcher in watchers for watchers in self._watchers.values()) >= MOST:
+            raise ToolError(f"No more than {MOST:,} resources can be subscribed to; unsubscribe from some first.")
+        self._watchers.setdefault(uri, {})[watcher] = on_update
+
+    def remove(self, uri: str, watcher: object) -> None:
+        """Note that somebody no longer watches a resource."""
+        watchers = self._watchers.get(uri, {})
+        watchers.pop(watcher, None)
+        if not watchers:
+            self._watchers.pop(uri, None)
+
+    def update(self, params: Mapping[str, Any]) -> bool:
+        """Notify those who watch a resource, or one that it is in, of an update; return whether there are any."""
+        uri = str(params.get("uri"))
+        passed: dict[str, Any] = {key: value for key, value in params.items() if key != "_meta"}
+        if meta := end_to_end(params.get("_meta")):
+            passed["_meta"] = meta
+        due = [watchers for watched, watchers in self._watchers.items() if _is_within(uri, watched)]
+        for on_update in {watcher: each for watchers in due for watcher, each in watchers.items()}.values():
+            on_update(passed)
+        return bool(due)
+
+    # -- at the server ------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, wire: Wire, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Have the server notify of updates of a resource, and return its answer."""
+        uri = str(params.get("uri"))
+        if uri in self._subscribed:
+            return {}
+        if not wire.facts.modern:
+            self._subscribed.add(uri)
+            try:
+                return await wire.request("resources/subscribe", params)
+            except BaseException:
+                self._subscribed.discard(uri)
+                raise
+        self._changed.set()
+        with anyio.move_on_after(ACKNOWLEDGED_SECONDS):
+            while uri not in self._subscribed:
+                await self._acknowledged.wait()
+        return {}
+
+    async def unsubscribe(self, wire: Wire, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Have it no longer do so, and return its answer."""
+        if wire.facts.modern:
+            self._changed.set()
+        elif (uri := str(params.get("uri"))) in self._subscribed:
+            self._subscribed.discard(uri)
+            return await wire.request("resources/unsubscribe", params)
+        return {}
+
+    def begin(self) -> None:
+        """Take note of a new connection, over which nothing is subscribed to."""
+        self._subscribed = set()
+
+    def acknowledge(self, params: Mapping[str, Any]) -> None:
+        """Take note of what a subscription of the modern era is for."""
+        honoured: Any = (table(params.get("notifications")) or {}).get("resourceSubscriptions")
+        self._subscribed = set(map(str, cast("list[Any]", honoured))) if isinstance(honoured, list | tuple) else set()
+        self._acknowledged.set()
+        self._acknowledged = anyio.Event()
+
+    async def follow(self, wire: Wire) -> None:
+        """Have a new connection notify of updates of all that is watched, and in the modern era of changes of lists."""
+        if wire.facts.modern:
+            await self._listen(wire)
+        for uri in list(self._watchers):
+            try:
+                await self.subscribe(wire, {"uri": uri})
+            except (ProtocolError, ConnectionLost) as error:
+                log.warning("updates of a resource are no longer notified: %s", error)
+
+    async def _listen(self, wire: Wire) -> None:
+        while True:
+            self._changed = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_listen_to, wire, list(self._watchers))
+                await self._changed.wait()
+                tasks.cancel_scope.cancel()
+
+
+async def _listen_to(wire: Wire, uris: list[str]) -> None:
+    wanted: dict[str, Any] = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+    if uris:
+        wanted["resourceSubscriptions"] = uris
+    try:
+        await wire.request("subscriptions/listen", {"notifications": wanted})
+    except (ProtocolError, ConnectionLost) as error:
+        log.debug("a server takes no subscriptions: %s", error)
+
+
+def _is_within(uri: str, watched: str) -> bool:
+    return uri == watched or uri.startswith(f"{watched.rstrip('/')}/")

@@ -1,0 +1,168 @@
+"""Tools that a provider loads late, so that its cached prefix outlives every change of what is open (SPEC INT-3).
+
+A request begins with the tools, and providers cache that beginning. Here it never depends on the state of the session:
+tools that are listed at the start are declared in full, and all others are declared as deferred, which withholds them
+from the model. The answer to a call announces the tools that became available, at the end of the messages. What a
+search may find, and which calls are accepted, is up to the session; a provider's own search, which would find tools of
+closed groups, is not used.
+
+The declarations change only with the catalog. A new tool is declared after the others; one that is unregistered
+remains declared, because messages may refer to it, and a call of it is refused; one that is redefined is replaced in
+its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, cast
+
+from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
+from toolfold.spi import never_listed, openers, table
+
+from .formats import Definition
+from .late_anthropic import AnthropicTools
+from .late_openai import OpenAITools, search_tool
+from .messages import Answered, ToolCall, calls_of
+from .wire_names import WireNameCodec
+
+Native = Literal["anthropic", "openai"]
+
+
+class Provider(Protocol):
+    """How an API declares and announces tools."""
+
+    def declarations(
+        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
+    ) -> list[Definition]:
+        """Return the declarations of tools: in full, deferred, and, by their names, of tools that are unknown by now.
+
+        `groups` has the descriptions of the groups that the model may know of, by path.
+        """
+        ...
+
+    def call(self, call: ToolCall) -> tuple[str, Any]:
+        """Return the wire name and the arguments of a call."""
+        ...
+
+    def answers(self, calls: Iterable[Answered], groups: Mapping[str, str]) -> list[Definition]:
+        """Return the answers to calls, with the tools that each result announces."""
+        ...
+
+
+def _provider(native: str, names: WireNameCodec, catalog: Catalog, *, empty: bool) -> Provider:
+    if native == "anthropic":
+        if empty:
+            raise ConfigError(
+                "Anthropic's API refuses requests in which every tool is deferred; list one from the start, as "
+                'ToolSet(control="open_group") does.'
+            )
+        return AnthropicTools(names.to_wire)
+    if native == "openai":
+        search = search_tool(catalog)
+        if search is None:
+            raise ConfigError(
+                "OpenAI's API defers tools only beside a tool search; have one tool that opens groups, with "
+                'ToolSet(control="open_group"), or one that finds tools, with ToolSet(search=...).'
+            )
+        return OpenAITools(names.to_wire, search)
+    raise ConfigError(f'native is "anthropic" or "openai", not {native!r}.')
+
+
+class LateTools:
+    """What a provider is sent of the tools of one conversation.
+
+    Args:
+        native: The provider: `"anthropic"` for its Messages API, `"openai"` for its Responses API.
+        names: The names by which the model knows the tools.
+        catalog: The catalog at the start.
+        first: The tools that are declared in full, in their order.
+
+    Raises:
+        ConfigError: There is no such provider, or it can't defer the tools of this catalog.
+    """
+
+    def __init__(self, native: str, names: WireNameCodec, catalog: Catalog, first: Iterable[Component]) -> None:
+        self._names = names
+        self._first = dict.fromkeys(component.name for component in first)
+        self._provider = _provider(native, names, catalog, empty=not self._first)
+        self._declared: dict[str, Component] = {}
+        self._groups: dict[str, str] = {}
+        self._announced: dict[str, None] = {}
+        self._catalog: Catalog | None = None
+        self._update(catalog)
+
+    def dump(self) -> dict[str, list[str]]:
+        """Return what `restore` needs, as a JSON value."""
+        return {"first": list(self._first), "announced": list(self._announced)}
+
+    def restore(self, data: Any) -> None:
+        """Continue from the result of `dump`; raises `HandleInvalid` if it is damaged."""
+        saved, fault = table(data) or {}, "native tools are not lists of names"
+        self._first, self._announced = (dict.fromkeys(strings(saved.get(key), fault)) for key in ("first", "announced"))
+
+    def assume_announced(self, names: Iterable[str]) -> None:
+        """Take tools to have been announced in the messages so far, by their names or those on the wire."""
+        own = map(self._names.from_wire, names)
+        self._announced |= dict.fromkeys(name for name in own if name not in self._first)
+
+    def declarations(self, catalog: Catalog) -> list[Definition]:
+        """Return the declarations of the tools of a catalog, and of those that are gone from it."""
+        self._update(catalog)
+        first = [self._declared[name] for name in self._first if name in self._declared]
+        later = [component for name, component in self._declared.items() if name not in self._first]
+        gone = [self._names.to_wire(name) for name in self._announced if name not in self._declared]
+        return self._provider.declarations(first, later, gone, self._groups)
+
+    def calls(self, output: Iterable[Any]) -> list[tuple[str, Any]]:
+        """Return the calls in what a model wrote: wire names and arguments."""
+        return [self._provider.call(call) for call in calls_of(output)]
+
+    def answers(
+        self, output: Iterable[Any], results: Sequence[ToolResult], listed: Iterable[Component]
+    ) -> list[Definition]:
+        """Return the answers to the calls in what a model wrote, which announce the tools that became available.
+
+        Tools that no result mentions, such as those of a group that a handler opened, are announced by the last result
+        that is not an error; if there is none, by a later one.
+
+        Args:
+            output: What the model wrote.
+            results: The results of its calls.
+            listed: What is listed now.
+        """
+        later = {component.name: component for component in listed if component.name not in self._first}
+        mentioned = [_mentioned(result, later) for result in results]
+        known = self._announced.keys() | {name for names in mentioned for name in names}
+        for names, result in zip(reversed(mentioned), reversed(results), strict=True):
+            if not result.is_error:
+                names += [name for name in later if name not in known]
+                break
+        self._announced |= dict.fromkeys(name for names in mentioned for name in names)
+        news = [[later[name] for name in names] for names in mentioned]
+        return self._provider.answers(zip(calls_of(output), results, news, strict=True), self._groups)
+
+    def _update(self, catalog: Catalog) -> None:
+        if catalog is self._catalog:
+            return
+        self._catalog = catalog
+        for path in openers(catalog):
+            if len(self._names.to_wire(path)) <= self._names.max_length:
+                self._groups[path] = catalog.group(path).description or path
+        in_order = sorted(catalog.tools.values(), key=lambda one: (catalog.index.get(one.group or "", -1), one.name))
+        for component in in_order:
+            if self._names.has_name(component.name) and not never_listed(component):
+                self._declared[component.name] = component
+
+
+def _mentioned(result: ToolResult, listed: Mapping[str, Component]) -> list[str]:
+    """Return the tools that a result of the library says can be called."""
+    if result.is_error or result.about is None:
+        return []
+    return [component.name for component in result.about.tools if component.name in listed]
+
+
+def strings(value: Any, fault: str) -> tuple[str, ...]:
+    """Return a list of strings as a tuple, or raise `HandleInvalid` with what is wrong with the conversation."""
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in cast("list[Any]", value)):
+        raise HandleInvalid(f"The conversation can't be restored: its {fault}.")
+    return tuple(cast("list[str]", value))

@@ -1,0 +1,136 @@
+"""Late tools of OpenAI's Responses API: a `tool_search` that the caller performs, and namespaces (SPEC INT-3).
+
+A group that the model may open is declared as a namespace of deferred functions: the model sees its name and its
+description. The tool that opens groups, or rather the one that finds tools if there is one, is the tool search, whose
+output has the definitions of tools that can be called now. Tools that became available in another way are announced by
+an `additional_tools` item.
+
+A function in a namespace has its full name nevertheless, so the name in a call is enough to find the tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from toolfold import Catalog, Component, ToolResult
+from toolfold.spi import ToWire, table
+
+from .arguments import read_arguments
+from .content import text_of, without_schemas
+from .formats import Definition, definition
+from .messages import Answered, ToolCall
+
+
+def search_tool(catalog: Catalog) -> Component | None:
+    """Return the tool that is the tool search: the one that finds tools, or else the one that opens groups."""
+    by_role = {component.control[0]: component for component in catalog.tools.values() if component.control}
+    return by_role.get("find") or by_role.get("load")
+
+
+@frozen
+class OpenAITools:
+    """Declares and announces tools.
+
+    Attributes:
+        to_wire: Maps the names of tools to those that the model knows.
+        search: The tool that is the tool search.
+    """
+
+    to_wire: ToWire
+    search: Component
+
+    def declarations(
+        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
+    ) -> list[Definition]:
+        """Return the declarations of tools; those of no namespace are not declared before they are announced."""
+        given = [self._function(component) for component in first if component.name != self.search.name]
+        search = next((component for component in first if component.name == self.search.name), self.search)
+        deferred = self._grouped((one for one in later if one.group in groups), groups, deferred=True)
+        return [*given, *deferred, _declaration(search)]
+
+    def call(self, call: ToolCall) -> tuple[str, Any]:
+        """Return the wire name and the arguments of a call; a tool search opens the groups of what it finds."""
+        _, name, arguments = call
+        if name:
+            return name, arguments
+        given = read_arguments(arguments)
+        if given is not None and self._finds:
+            given = {**given, "open": True}
+        return self.to_wire(self.search.name), arguments if given is None else given
+
+    def answers(self, calls: Iterable[Answered], groups: Mapping[str, str]) -> list[Definition]:
+        """Return the input items that answer calls, and an item with the tools that no tool search announces."""
+        answers: list[Definition] = []
+        remarks: list[Definition] = []
+        additional: dict[str, Component] = {}
+        for (identity, name, _), result, new in calls:
+            if name:
+                answers.append(self._output(identity, result, new))
+                additional |= {component.name: component for component in new}
+                continue
+            answers.append(self._search_output(identity, new, groups))
+            if not new or _displaces(result):  # the output itself has no place for a text
+                said = "\n".join(text_of(ToolResult((one,))) for one in without_schemas(result, self.to_wire, new))
+                remarks.append({"type": "message", "role": "developer", "content": said})
+        tools = self._grouped(additional.values(), groups, deferred=False)
+        added: list[Definition] = [{"type": "additional_tools", "role": "developer", "tools": tools}] if tools else []
+        return [*answers, *added, *remarks]
+
+    @property
+    def _finds(self) -> bool:
+        return self.search.control is not None and self.search.control[0] == "find"
+
+    def _output(self, identity: str, result: ToolResult, new: Sequence[Component]) -> Definition:
+        content = [_part(block) for block in without_schemas(result, self.to_wire, new)]
+        plain = all(part["type"] == "input_text" for part in content)
+        output = "\n".join(part["text"] for part in content) if plain else content
+        return {"type": "function_call_output", "call_id": identity, "output": output}
+
+    def _search_output(self, identity: str, new: Sequence[Component], groups: Mapping[str, str]) -> Definition:
+        return {
+            "type": "tool_search_output",
+            "call_id": identity,
+            "execution": "client",
+            "status": "completed",
+            "tools": self._grouped(new, groups, deferred=True),
+        }
+
+    def _grouped(
+        self, components: Iterable[Component], groups: Mapping[str, str], *, deferred: bool
+    ) -> list[Definition]:
+        """Return the functions of tools, those of a known group in its namespace."""
+        namespaces: dict[str, Definition] = {}
+        ungrouped: list[Definition] = []
+        for component in components:
+            function = {**self._function(component), **({"defer_loading": True} if deferred else {})}
+            if (path := component.group) is None or path not in groups:
+                ungrouped.append(function)
+                continue
+            name = self.to_wire(path)
+            empty: Definition = {"type": "namespace", "name": name, "description": groups[path], "tools": []}
+            namespaces.setdefault(name, empty)["tools"].append(function)
+        return [*namespaces.values(), *ungrouped]
+
+    def _function(self, component: Component) -> Definition:
+        return definition(component, "openai_responses", self.to_wire)
+
+
+def _declaration(search: Component) -> Definition:
+    schema = dict(search.input_schema)
+    schema["properties"] = {name: one for name, one in schema["properties"].items() if name != "open"}
+    return {"type": "tool_search", "execution": "client", "description": search.description, "parameters": schema}
+
+
+def _displaces(result: ToolResult) -> bool:
+    return bool((table(result.structured) or {}).get("displaced"))
+
+
+def _part(block: Mapping[str, Any]) -> Definition:
+    match block:
+        case {"type": "image", "data": data, "mimeType": kind}:
+            return {"type": "input_image", "detail": "auto", "image_url": f"data:{kind};base64,{data}"}
+        case _:
+            return {"type": "input_text", "text": text_of(ToolResult((block,)))}

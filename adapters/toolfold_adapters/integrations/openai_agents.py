@@ -1,0 +1,162 @@
+"""`ToolfoldToolset`: the tools of a tool set in an agent of the OpenAI Agents SDK (SPEC INT-2).
+
+That SDK asks `mcp_servers` for their tools before each step, so this is one of them, in process and without a protocol.
+The state after each call is in the `custom_data` of its output item, from where a later conversation restores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import Any, Self, TypedDict, Unpack
+
+from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
+from toolfold.spi import enumerated, extras_named
+
+from ..inprocess import Conversation
+from ..inprocess.messages import STATE
+from .frameworks import Source, failure, metadata, require
+
+with extras_named():
+    import agents
+
+    require("openai-agents", agents.__version__, "0.24", "openai-agents")
+    from agents import AgentBase, RunContextWrapper, ToolInputGuardrail, ToolOutputGuardrail, UserError
+    from agents.mcp import MCPServer, MCPToolCustomDataContext, MCPToolMetaContext
+    from agents.mcp.server import RequireApprovalSetting
+    from agents.tool import ToolErrorFunction
+    from mcp.types import CallToolResult, GetPromptResult, ListPromptsResult
+    from mcp.types import Tool as MCPTool
+
+__all__ = ["ServerOptions", "ToolfoldToolset"]
+
+_caller: ContextVar[RunContextWrapper[Any] | None] = ContextVar("toolfold_agents_run", default=None)
+"""The run context of a call: the SDK passes it to the function for a call's metadata, and not to the call."""
+
+
+class ServerOptions(TypedDict, total=False):
+    """The options of every `MCPServer` of the SDK that concern calls: see there."""
+
+    use_structured_content: bool
+    require_approval: RequireApprovalSetting
+    failure_error_function: ToolErrorFunction | None
+    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None
+    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None
+
+
+class ToolfoldToolset(MCPServer):
+    """A tool set as a server of the OpenAI Agents SDK, for one conversation (SPEC INT-2).
+
+    Use it like the SDK's own servers: `async with ToolfoldToolset(tools) as toolset`, and
+    `Agent(..., mcp_servers=[toolset])`. Its groups stay open from run to run, as long as it is connected; for another
+    conversation, connect another one. A conversation that goes on in another process is given its history: the
+    `new_items` of its runs, which have its exact state, or the items of the SDK's session, whose calls are replayed.
+
+    A handler finds the `RunContextWrapper` of the run in `context.request`. A call that fails is answered with the
+    reason, as by the SDK's own servers. A model may call a tool whose group has closed since. The SDK ends the run
+    then, unless it has `RunConfig(tool_not_found_behavior="return_error_to_model")`.
+
+    Args:
+        tools: The tool set, or an open session, such as one in a store, or a fork for a sub-agent:
+            `async with context.session.fork() as session, ToolfoldToolset(session) as toolset`.
+        history: Items of earlier runs of the conversation.
+        profile: The profile of the session.
+        active: The groups that the conversation starts with, or one.
+        options: Those of every server of the SDK, such as `require_approval`.
+
+    Raises:
+        ConfigError: There is no such profile, or a name has no wire name (SPEC NAM-6).
+        ToolfoldError: A group can't be active at the start.
+    """
+
+    def __init__(
+        self,
+        tools: ToolSet | Session,
+        *,
+        history: Iterable[Any] = (),
+        profile: str | Profile | None = None,
+        active: str | Iterable[str] = (),
+        **options: Unpack[ServerOptions],
+    ) -> None:
+        super().__init__(custom_data_extractor=_state, tool_meta_resolver=_remember_caller, **options)
+        self._source = Source.of(tools, profile, active)
+        self._history = list(history)
+        self._conversation: Conversation | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the tool set."""
+        return self._source.name
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation; raises `UserError` while the toolset is not connected."""
+        if self._conversation is None:
+            raise UserError(f"The toolset {self.name!r} is not connected: use it with `async with`.")
+        return self._conversation
+
+    async def connect(self) -> None:
+        """Begin the conversation, unless it has begun. Raises as `Conversation.start` does."""
+        if self._conversation is None:
+            self._conversation = await self._source.conversation(self._history).start()
+
+    async def cleanup(self) -> None:
+        """End the conversation. Raises as `Session.close` does."""
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            await conversation.close()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.cleanup()
+
+    async def list_tools(
+        self, run_context: RunContextWrapper[Any] | None = None, agent: AgentBase[Any] | None = None
+    ) -> list[MCPTool]:
+        """Return the tools that are open now; raises `ConfigError` if the agent has a tool of the same name."""
+        conversation = self.conversation
+        if clashes := [tool.name for tool in agent.tools if conversation.component(tool.name)] if agent else ():
+            raise ConfigError(
+                f"The agent has tools of its own with names that the tool set {self.name!r} has, too: "
+                f"{enumerated(clashes)}. Register one of them under another name."
+            )
+        return [MCPTool.model_validate(definition) for definition in conversation.tools()]
+
+    async def call_tool(
+        self, tool_name: str, arguments: dict[str, Any] | None, meta: dict[str, Any] | None = None
+    ) -> CallToolResult:
+        """Return the result of a call, with the state after it in its metadata."""
+        result = await self.conversation.call(tool_name, arguments or {}, request=_caller.get())
+        made = _answer(tool_name, result)
+        return CallToolResult.model_validate({**made, "_meta": metadata(self.conversation, result)})
+
+    async def list_prompts(self) -> ListPromptsResult:
+        """Return the prompts that are available now."""
+        prompts = self.conversation.session.list("prompt").items
+        return ListPromptsResult.model_validate({"prompts": [dict(prompt.definition) for prompt in prompts]})
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> GetPromptResult:
+        """Return the messages of a prompt; raises as `Session.get_prompt` does."""
+        return GetPromptResult.model_validate(await self.conversation.session.get_prompt(name, arguments))
+
+
+def _answer(name: str, result: ToolResult) -> dict[str, Any]:
+    """Return a result in the form of the MCP specification, in which structured content is an object."""
+    if (problem := failure(name, result)) is not None:
+        return {"content": [{"type": "text", "text": problem}], "isError": True}
+    structured = result.structured
+    if structured is not None and not isinstance(structured, dict):
+        structured = {"result": structured}
+    return {"content": [dict(block) for block in result.content], "structuredContent": structured}
+
+
+def _remember_caller(context: MCPToolMetaContext) -> None:
+    _caller.set(context.run_context)
+
+
+def _state(context: MCPToolCustomDataContext) -> dict[str, Any]:
+    """Return what is stored with the output item of a call: the state after it."""
+    return {STATE: (context.result_meta or {}).get(STATE)}

@@ -1,0 +1,153 @@
+"""Signals and standard streams of a program that serves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout, suppress
+from types import FrameType
+from typing import NoReturn
+
+from attrs import define
+
+CHUNK = 65_536
+_HANGUP: int | None = getattr(signal, "SIGHUP", None)  # not every system has it
+
+
+@define
+class Shutdown:
+    """The signal that has requested the program to end; `None` if there was none."""
+
+    signal: int | None = None
+
+    def exit_if_signalled(self) -> None:
+        """Raise `SystemExit` with the usual status for the signal, 128 plus its number, if there was one.
+
+        SIGTERM asks a server to end: one that does has succeeded, with status 0.
+        """
+        if self.signal not in (None, signal.SIGTERM):
+            raise SystemExit(128 + self.signal)
+
+    def repeated_by(self, number: int) -> bool:
+        """Return whether a signal only repeats the request to end.
+
+        When a terminal is closed, SIGHUP comes twice, from its driver and from its shell; some supervisors send it
+        together with SIGTERM.
+        """
+        return number == _HANGUP and self.signal is not None
+
+
+Released = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def stdout_reserved() -> Generator[Released]:
+    """Redirect all output of the block, also of child processes, to standard error; standard output is reserved.
+
+    Yields a function that returns a context manager in which standard output is available, for the transport.
+    """
+    sys.stdout.flush()
+    original, stdout = os.dup(1), sys.stdout
+
+    @contextmanager
+    def released() -> Generator[None]:
+        os.dup2(original, 1)
+        try:
+            with redirect_stdout(stdout):
+                yield
+        finally:
+            os.dup2(2, 1)
+
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield released
+    finally:
+        os.dup2(original, 1)
+        os.close(original)
+
+
+@contextmanager
+def cancelled_by_signals() -> Generator[Shutdown]:
+    """Cancel the block on SIGTERM and SIGHUP as on Ctrl-C, so that everything is cleaned up."""
+    shutdown = Shutdown()
+
+    def cancel(number: int, _: FrameType | None) -> None:
+        if shutdown.repeated_by(number):
+            return
+        shutdown.signal = number
+        if number != _HANGUP:
+            signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+
+    try:
+        with _handled(_termination_signals(), cancel):
+            yield shutdown
+    except KeyboardInterrupt:
+        shutdown.signal = shutdown.signal or signal.SIGINT
+
+
+@contextmanager
+def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[Callable[[], None]]:
+    """Close standard input of the block on SIGINT, SIGTERM and SIGHUP, like a client that disconnects.
+
+    A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then shuts down
+    gracefully. So standard input is replaced by a pipe that a thread fills. A second signal ends the process at once.
+
+    Yields a function that closes standard input in the same way.
+    """
+    source = os.dup(0)
+    reading, writing = os.pipe()
+    os.dup2(reading, 0)
+    os.close(reading)
+
+    def close_pipe() -> None:
+        """Close the pipe but keep its descriptor in use, so that the thread can't write to another file."""
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, writing)
+        os.close(devnull)
+
+    def close_stdin(number: int, _: FrameType | None) -> None:
+        if shutdown.repeated_by(number):
+            return
+        if shutdown.signal is not None:
+            _exit_at_once(number)
+        shutdown.signal = number
+        close_pipe()
+
+    with _handled([signal.SIGINT, *_termination_signals()], close_stdin):
+        threading.Thread(target=_copy, args=(source, writing, close_pipe), daemon=True, name="toolfold stdin").start()
+        yield close_pipe
+
+
+def _termination_signals() -> list[int]:
+    """Return SIGTERM and SIGHUP; the latter only if it is not ignored, as after `nohup`."""
+    if _HANGUP is None or signal.getsignal(_HANGUP) == signal.SIG_IGN:
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, _HANGUP]
+
+
+@contextmanager
+def _handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
+    """Call `handler` for signals in the block, and restore the previous handlers afterwards."""
+    previous = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
+def _copy(source: int, sink: int, close: Callable[[], None]) -> None:
+    with suppress(OSError):
+        while data := os.read(source, CHUNK):
+            while data:
+                data = data[os.write(sink, data) :]
+    close()
+
+
+def _exit_at_once(number: int) -> NoReturn:
+    os._exit(128 + number)

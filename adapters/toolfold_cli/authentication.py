@@ -1,0 +1,105 @@
+"""The file of `toolfold serve --auth`: whose tokens are accepted (SPEC DEL-6)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from toolfold import ConfigError
+from toolfold_adapters.gateway.files import read_file
+from toolfold_adapters.gateway.variables import Variables
+from toolfold_adapters.mcp import Authentication
+from toolfold_adapters.mcp.auth import digest_of
+
+DIGEST = "sha256:"
+MIN_TOKEN_LENGTH = 16
+
+Token = Annotated[str, StringConstraints(min_length=MIN_TOKEN_LENGTH)]
+
+
+class _OAuth(BaseModel):
+    model_config = ConfigDict(extra="forbid", url_preserve_empty_path=True)
+
+    issuer: AnyHttpUrl
+    resource: AnyHttpUrl
+    scopes: list[str] = []
+    jwks: AnyHttpUrl | None = None
+    introspection: AnyHttpUrl | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.jwks is None) == (self.introspection is None):
+            raise ValueError("give jwks, for signed tokens, or introspection, for others")
+        if (self.client_id is None) != (self.client_secret is None):
+            raise ValueError("client_id and client_secret go together")
+        return self
+
+    def authentication(self, operators: list[str]) -> Authentication:
+        import jwt
+
+        from toolfold_adapters.mcp.oauth import IntrospectedTokens, SignedTokens
+
+        issuer, resource = str(self.issuer), str(self.resource)
+        if self.jwks is not None:
+            verifier: Any = SignedTokens(jwt.PyJWKClient(str(self.jwks), timeout=10), issuer, resource)
+        else:
+            client = (self.client_id, self.client_secret) if self.client_id and self.client_secret else None
+            verifier = IntrospectedTokens(str(self.introspection), resource, client)
+        return Authentication.by_oauth(
+            verifier, issuer=issuer, resource=resource, scopes=self.scopes, operators=operators
+        )
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    operators: list[str] = []
+    tokens: dict[str, Token] = Field(default_factory=dict)
+    oauth: _OAuth | None = None
+
+    @model_validator(mode="after")
+    def _one_table(self) -> Self:
+        if bool(self.tokens) == (self.oauth is not None):
+            raise ValueError("give [tokens] or [oauth]")
+        if self.tokens and (unknown := sorted({*self.operators} - self.tokens.keys())):
+            raise ValueError(f"operators names {unknown[0]!r}, who has no token")
+        return self
+
+    def authentication(self) -> Authentication:
+        if self.oauth is not None:
+            return self.oauth.authentication(self.operators)
+        digests = {name: _digest(token) for name, token in self.tokens.items()}
+        return Authentication.by_tokens(digests, operators=self.operators)
+
+
+def load_authentication(path: Path) -> Authentication:
+    """Return who may call a server, as a file of TOML says it.
+
+    It has `[tokens]`, the token of each caller or its digest, or `[oauth]`: `issuer`, `resource` (the URL of this
+    server), `scopes`, and `jwks` or `introspection` (`client_id`, `client_secret`). `operators` lists the callers, or
+    the subjects of their tokens, who may see the live page. `${VAR}` is the environment's.
+
+    Raises:
+        ConfigError: The file can't be read, or says something else.
+    """
+    try:
+        data = Variables(os.environ, path.parent).expand(read_file(path))
+        return _File.model_validate(data).authentication()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"{path}{f', {where}' if where else ''}: {first['msg'].removeprefix('Value error, ')}."
+        ) from None
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text.removesuffix('.')}.") from error
+
+
+def _digest(token: str) -> str:
+    return token.removeprefix(DIGEST) if token.startswith(DIGEST) else digest_of(token)

@@ -1,0 +1,325 @@
+"""The journal of one stored session: what its process reads and writes, under which version and lease.
+
+`Journal` makes steps safe with the operations of a `Store` (SPEC PER-3, STO-2, STO-3):
+
+- A step without hooks is saved by a swap. If it loses, it is planned again under the lease, where it can't lose.
+- A step with hooks takes the lease before its first hook. Before each hook, it records an intent: the hooks to undo if
+  the process ends during that one. One swap saves the state, removes the intent and releases the lease.
+- Whoever takes the lease and finds an intent undoes its hooks first.
+- A step whose lease is lost, or whose store fails, stops and undoes nothing: the next holder of the lease does.
+
+The executor holds the state; `records.py` gives it the form of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from attrs import define, evolve, field
+
+from .._snapshot import Snapshot
+from .._usercode import uninterrupted
+from .._view.listing import changes
+from .._view.visibility import RequestView
+from ..errors import LeaseLost, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
+from ..machine import close
+from ..machine.transaction import Transaction
+from .executor import ContextOf, Executor
+from .recorder import Recorder
+from .records import Content, decoded, encoded, intent_of, to_undo
+from .store import UNCERTAIN, Record, Store
+
+PATIENCE = 60.0
+"""Seconds to wait for the hooks that another process runs."""
+FIRST_PAUSE, LAST_PAUSE = 0.005, 0.25
+"""Seconds between two attempts to get a lease that is held: they grow from the first to the last."""
+
+T = TypeVar("T")
+
+
+@define(eq=False)
+class Journal(Recorder):
+    """The journal of one session.
+
+    Attributes:
+        executor: Executes the transitions of the session.
+        context_of: Makes the contexts of the hooks that are undone for another process.
+        store: Where the record is.
+        key: Its key there.
+        tools: The name of the tool set.
+        leased: The journals whose leases this process renews; this one is among them while it has a lease.
+        admit: Creates the record with its first text.
+        content: What the record says beside the state.
+        version: The version that is known here; 0 before the record is created.
+        discarded: The groups of the record that the catalog here does not allow (SPEC PER-2).
+        present: The active groups that were set up, or resumed, in this process.
+        token: The token of the lease, while it is held.
+    """
+
+    executor: Executor
+    context_of: ContextOf
+    store: Store
+    key: str
+    tools: str
+    leased: set[Journal]
+    admit: Callable[[str], Coroutine[Any, Any, None]]
+    content: Content = field(factory=Content)
+    version: int = 0
+    discarded: tuple[str, ...] = ()
+    present: frozenset[str] = frozenset()
+    token: int | None = None
+    _data: str = ""
+    _until: float = 0.0
+    _facts: dict[str, Any] = field(factory=dict[str, Any])
+    _writing: anyio.Event | None = None
+    _interruption: BaseException | None = None
+    _hook: anyio.CancelScope | None = None
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def load(self, record: Record) -> None:
+        """Take over what a record says, if that is newer than what is known. Raises `StoreError` if it is damaged.
+
+        A newer state may be the one that is being written here, so this waits for the end of the write. The same state
+        is read again as long as the catalog lacks some of its groups: they may still be registered.
+        """
+        while self._writing is not None and record.version > self.version and record.data != self._data:
+            await self._writing.wait()
+        incomplete = self.discarded and self.token is None and record.version == self.version
+        if self._writing is None and (record.version > self.version or incomplete):
+            self._take_over(record)
+
+    def _take_over(self, record: Record) -> None:
+        saved, content = decoded(self.tools, self.key, record.data)
+        self.version, self._data, self.content = record.version, record.data, content
+        after, self.discarded = saved.restored(self.executor.snapshot.catalog)
+        if self._facts:
+            after = after.with_facts({**after.facts, **self._facts})
+        self.present = frozenset(filter(after.is_active, self.present))
+        self.executor.replace(after, tuple(filter(after.is_active, content.inherited)))
+
+    async def ensure(self) -> None:
+        """Create the record if that was not done; raises `QuotaExceeded`."""
+        if not self.version:
+            await self._write(self.executor.snapshot, self.content)
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether facts were set that are still to be stored."""
+        return bool(self._facts)
+
+    # -- the lease ----------------------------------------------------------------------------------------------------
+
+    async def hold(self) -> bool:
+        """Take the lease, and return whether the state differs from the one that was known.
+
+        The step of a process that ended in the middle of it is undone first (SPEC STO-3).
+
+        Raises:
+            SessionClosed: There is no such record any more.
+            StoreUnavailable: Another process has held it for too long, or the store does not answer.
+            StoreError: The record is damaged.
+        """
+        before = self.executor.snapshot
+        await self.ensure()
+        while self.token is None:
+            record = await self._acquire()
+            if record.version != self.version:
+                self._take_over(record)
+            if record.intent is not None:
+                await self.executor.undo(self._interrupted(record.intent), self.context_of)
+        return self.executor.snapshot is not before
+
+    async def _acquire(self) -> Record:
+        pause, left = FIRST_PAUSE, PATIENCE
+        while True:
+            now = anyio.current_time()
+            lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease))
+            if lease is None:
+                raise SessionClosed(self.executor.id)
+            if lease.token is not None:
+                self.token, self._until = lease.token, now + self.store.lease
+                self.leased.add(self)
+                return lease.record
+            if left <= 0:
+                raise StoreUnavailable("Another process still runs hooks of this session; try again later.")
+            await anyio.sleep(pause)
+            left, pause = left - pause, min(2 * pause, LAST_PAUSE)
+
+    def _interrupted(self, intent: str) -> Transaction:
+        catalog, error = self.executor.snapshot.catalog, RuntimeError("the process of the step has ended")
+        return Transaction.interrupted(
+            [(catalog.group(path), phase) for path, phase in to_undo(intent) if path in catalog.index], error
+        )
+
+    async def renew(self) -> None:
+        """Renew the lease; if it is lost, cancel the hook that runs under it (SPEC STO-2).
+
+        A store that does not answer is asked again until the lease ends.
+        """
+        token, held = self.token, False
+        if token is None:
+            return
+        now = anyio.current_time()
+        with anyio.move_on_after(self._until - now):
+            while True:
+                with suppress(ToolfoldError):
+                    held = await self.store.renew(self.key, token, self.store.lease)
+                    break
+                await anyio.sleep(LAST_PAUSE)
+                now = anyio.current_time()
+        if self.token != token:
+            return
+        if held:
+            self._until = now + self.store.lease
+        else:
+            self.leased.discard(self)
+            if self._hook is not None:
+                self._hook.cancel()
+
+    @asynccontextmanager
+    async def step(self) -> AsyncGenerator[None]:
+        """Release the lease at the end, if it is held, and raise the cancellation that arrived meanwhile.
+
+        An intent that is left is undone by the next holder.
+        """
+        try:
+            yield
+        finally:
+            if (token := self._let_go()) is not None:
+                with suppress(StoreError):  # otherwise it expires
+                    await self._whole(partial(self.store.release, self.key, token))
+            interruption, self._interruption = self._interruption, None
+        if interruption is not None:
+            raise interruption
+
+    def _let_go(self) -> int | None:
+        token, self.token = self.token, None
+        self.leased.discard(self)
+        return token
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def intend(self, transaction: Transaction) -> None:
+        """Record the hooks to undo if this process ends during the next one; raises `LeaseLost`."""
+        await self._swap(self._data, intent_of(transaction))
+
+    def hook_begins(self, scope: anyio.CancelScope) -> None:
+        """Note the scope in which a hook runs, to be cancelled once the lease is lost."""
+        self._hook = scope
+
+    async def settle(self) -> None:
+        """Record that nothing is to be undone, and release the lease; raises `LeaseLost`."""
+        await self._swap(self._data, None)
+
+    async def save(self, after: Snapshot, before: RequestView | None) -> bool:
+        """Store a state, and return whether that was done: not if another process has changed the record.
+
+        Args:
+            after: The state to store.
+            before: The view that lists were given in; `None` if there are none.
+
+        Raises:
+            LeaseLost: The lease under which it was to be written has expired.
+            QuotaExceeded: The record would be too long.
+        """
+        owed = self.content.owed
+        if self.content.notifies and before is not None:
+            owed |= changes(before, before.of(after))
+        inherited = tuple(filter(after.is_active, self.executor.inherited))
+        opened = after.in_order(self.content.opened)
+        content = evolve(self.content, start=None, opened=opened, inherited=inherited, owed=owed)
+        if done := await self._write(after, content):
+            self.present = frozenset(after.active)
+        return done
+
+    def set_facts(self, facts: Mapping[str, Any]) -> None:
+        """Note facts that are to be stored."""
+        before = self.executor.snapshot.facts
+        self._facts |= {name: value for name, value in facts.items() if before.get(name, ...) is not value}
+
+    async def flush(self) -> None:
+        """Store the facts that were set; call it within `queued`.
+
+        Raises `StoreUnavailable` if that can't be done now. They stay set, and are stored with the next request.
+        """
+        async with self.step():
+            try:
+                while self._facts and not await self._write(self.executor.snapshot, self.content):
+                    await self.hold()
+            except StoreUnavailable as error:
+                raise StoreUnavailable(UNCERTAIN) from error
+
+    async def claim(self) -> frozenset[str]:
+        """Return the kinds of lists whose change the caller, and nobody else, reports to the client (SPEC NTF-1).
+
+        There are none if another process was faster. Call it within the queue, since it writes.
+        """
+        owed = self.content.owed
+        async with self.step():
+            done = await self._write(self.executor.snapshot, evolve(self.content, owed=frozenset()))
+        return owed if done else frozenset()
+
+    async def delete(self) -> bool:
+        """Delete the record, and return whether it is gone: not if another process has opened groups meanwhile.
+
+        The step of a process that ended in the middle of it is undone first; call it within `queued`.
+        """
+        if not self.version:
+            return True
+        async with self.step():
+            try:
+                await self.hold()
+            except SessionClosed:
+                return True
+            left = close(self.executor.snapshot.configuration, keep=self.executor.inherited)
+            if left.after is not left.before:
+                return False
+            if (token := self._let_go()) is not None:
+                await self._whole(partial(self.store.delete, self.key, token))
+            return True
+
+    async def _write(self, snapshot: Snapshot, content: Content) -> bool:
+        data = encoded(self.tools, self.executor.profile, snapshot, content)
+        written = dict(self._facts)
+        if not self.version:
+            await self._whole(partial(self.admit, data))
+            self.version, self._data = 1, data
+        elif not await self._commit(data):
+            return False
+        self.content, self.discarded = content, ()
+        self._facts = {name: value for name, value in self._facts.items() if written.get(name, ...) is not value}
+        return True
+
+    async def _commit(self, data: str) -> bool:
+        try:
+            return await self._swap(data, None)
+        except LeaseLost:
+            raise
+        except StoreUnavailable as error:  # whose answer may have been lost
+            raise StoreUnavailable(UNCERTAIN) from error
+
+    async def _swap(self, data: str, intent: str | None) -> bool:
+        token, self._writing = self.token, anyio.Event()
+        try:
+            done = await self._whole(partial(self.store.swap, self.key, self.version, data, intent, token))
+        finally:
+            self._writing.set()
+            self._writing = None
+        if done:
+            self.version, self._data = self.version + 1, data
+        if token is not None and (intent is None or not done):
+            self._let_go()
+        if token is not None and (not done or (intent is not None and anyio.current_time() >= self._until)):
+            raise LeaseLost
+        return done
+
+    async def _whole(self, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await an operation to its end, since nobody could say whether one that is cancelled was done."""
+        result, interruption = await uninterrupted(operation)
+        self._interruption = self._interruption or interruption
+        return result

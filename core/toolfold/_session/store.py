@@ -1,0 +1,132 @@
+"""`Store`: what keeps sessions beyond one process (SPEC 25). Engines are adapters; this is what they have in common.
+
+A store holds records of text and decides nothing. Each operation is atomic. Time is the store's own: it alone says
+whether a lease or a record has expired. `records.py` has what is written in a record, `journal.py` when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal, Protocol
+
+from attrs import frozen
+
+Created = Literal["created", "exists", "full", "caller_full"]
+"""How an attempt to create a record ended; `caller_full` if its caller has as many as it may."""
+
+
+AWAY = "The store of this server's sessions does not answer, so nothing was changed; try again soon."
+"""The message of `StoreUnavailable`, from whichever engine."""
+FULL = "The store of this server's sessions is full, so nothing was changed; try again later."
+"""Its message where there is no room for what was to be stored."""
+UNCERTAIN = (
+    "The store of this server's sessions did not answer when the change was saved, so it may or may not have been "
+    "made; look before you repeat it."
+)
+"""Its message where nobody can say whether a change was saved."""
+
+
+@frozen
+class Record:
+    """What a store holds for a session.
+
+    Attributes:
+        version: Increased by each swap; 1 at first.
+        data: The session, as text.
+        intent: The hooks of a step that has begun and not ended, as text.
+        held: Seconds for which the lease is held if it is not renewed; 0 if nobody holds it.
+    """
+
+    version: int
+    data: str
+    intent: str | None = None
+    held: float = 0.0
+
+
+@frozen
+class Lease:
+    """The answer to a request for a lease: the record as it is now, and the token, unless another one holds the lease.
+
+    A token is greater than any that was given for this key before, also for a record that was deleted since.
+    """
+
+    token: int | None
+    record: Record
+
+
+@frozen
+class Place:
+    """Where a record counts: the kind of sessions, whose it is, and how many of them there may be (SPEC STO-7)."""
+
+    kind: str
+    caller: str | None = None
+    total: int | None = None
+    per_caller: int | None = None
+
+
+class Store(Protocol):
+    """Records of text under keys, each with a version and a lease (SPEC STO-1, STO-2, PER-3).
+
+    Every operation raises `StoreUnavailable` if the store does not answer, with a message for clients, and
+    `ConfigError` if it can't be used as a store.
+
+    Attributes:
+        lease: Seconds for which a lease is to be held unless it is renewed: for so long may a process that dies keep a
+            session from others.
+    """
+
+    lease: float
+
+    async def create(self, key: str, data: str, place: Place, lifetime: float) -> Created:
+        """Create a record, which expires `lifetime` seconds after its last use, unless there is one or no room."""
+        ...
+
+    async def read(self, key: str) -> Record | None:
+        """Return a record, if there is one that has not expired. That is a use of it."""
+        ...
+
+    async def swap(
+        self, key: str, version: int, data: str, intent: str | None = None, token: int | None = None
+    ) -> bool:
+        """Replace data and intent, and return whether that was done. It is a use of the record.
+
+        It is done if the record has this version, and the token is that of a lease that is held now; or without a
+        token, if nobody holds a lease and the record has no intent. Under a token, a swap without an intent also
+        releases the lease.
+        """
+        ...
+
+    async def acquire(self, key: str, seconds: float) -> Lease | None:
+        """Return the lease of a record for some seconds, unless it is held; `None` if there is no such record.
+
+        A record that has expired is found too: its hooks are still to be run.
+        """
+        ...
+
+    async def renew(self, key: str, token: int, seconds: float) -> bool:
+        """Put off the end of a lease that is held, and return whether it is."""
+        ...
+
+    async def release(self, key: str, token: int) -> None:
+        """Release a lease, if it is held under this token."""
+        ...
+
+    async def delete(self, key: str, token: int) -> bool:
+        """Delete a record, and return whether that was done: if its lease is held under this token."""
+        ...
+
+    async def due(self, kind: str, count: int) -> Sequence[str]:
+        """Return up to `count` keys of records that have expired, or whose intent is nobody's any more."""
+        ...
+
+    async def idlest(self, kind: str, caller: str | None) -> str | None:
+        """Return the key of the record of a caller that was used least recently, and is not leased."""
+        ...
+
+    def changes(self) -> AsyncGenerator[str | None]:
+        """Yield the key of each record whose data changes from now on; `None` where any may have."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close what the store has opened."""
+        ...

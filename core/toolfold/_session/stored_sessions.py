@@ -1,0 +1,370 @@
+"""The stored sessions of one kind: found, made and ended (SPEC STO-1 to STO-5, STO-7)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import frozen
+
+from .._background import background
+from .._catalog.components import Profile
+from .._snapshot import Snapshot
+from ..errors import ConfigError, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
+from ..machine import TransitionRequest, paths_of
+from .host import Host
+from .journal import Journal
+from .observers import SessionOpened, log
+from .quota import Caller, Full, Limit
+from .records import Content, decoded
+from .session import Session
+from .store import Place, Record, Store
+from .stored import KeyInUse, StoredSession, is_abandoned
+from .upkeep import Upkeep
+
+CACHED = 10_000
+"""How many sessions a process caches."""
+PAUSE = 0.1
+"""Seconds until a session that another process creates is looked for."""
+LATER = 30.0
+"""Seconds after which to try again if all sessions are in use."""
+
+
+@frozen
+class SessionKind:
+    """A kind of stored sessions.
+
+    Attributes:
+        name: Its name, part of the keys.
+        what: What they are called in refusals.
+        limit: How many there may be.
+        lifetime: Seconds without use after which one ends.
+    """
+
+    name: str
+    what: str
+    limit: Limit
+    lifetime: float
+
+
+class StoredSessions:
+    """The stored sessions of one kind; `ToolSet.stored_sessions` yields those of a program.
+
+    Args:
+        tools: The tool set.
+        store: Where they are.
+        kind: What they are.
+        owners: Those that sessions of this kind inherit groups from.
+    """
+
+    def __init__(
+        self,
+        tools: Host,
+        store: Store,
+        kind: SessionKind,
+        owners: StoredSessions | None = None,
+    ) -> None:
+        self._tools = tools
+        self._store = store
+        self._kind = kind
+        self._owners = owners
+        self._prefix = f"{tools.name}/{kind.name}"
+        self._leased: set[Journal] = set()
+        self._cached: OrderedDict[str, StoredSession] = OrderedDict()
+        self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        self._upkeep = Upkeep(store, self._prefix, self._leased, self._cached, self._take_over)
+
+    def key(self, name: str) -> str:
+        """Return the key of a session; who can read the keys of a store does not learn the names."""
+        return f"{self._prefix}/{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+    # -- for programs -------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open(
+        self, name: str, profile: str | Profile | None = None, active: Iterable[str] = (), *, caller: Caller = None
+    ) -> AsyncGenerator[Session]:
+        """Yield the session of a name, in the state that it was left in, or a new one (SPEC STO-1, STO-4).
+
+        It outlives the context: whoever opens it next, here or in another process, continues with it. It ends by `end`,
+        or when it was not used for as long as its lifetime. Within the context it is known here; `Session.request`, or
+        opening it anew, reads what other processes have changed. Listeners are removed when it is left.
+
+        Args:
+            name: What it is found by, such as the id of a conversation.
+            profile: The profile of a new one.
+            active: The groups that a new one starts with, or one.
+            caller: Whose it is, where that is known. Another caller's session of the same name is another one, and
+                each caller may have so many (SPEC STO-7).
+
+        Raises:
+            QuotaExceeded: There is no room for a new one.
+            HookFailed: A hook failed, of a group to start with or one that is resumed; the state is as before.
+            StoreError: The store can't be used, or what it has of the session is damaged or of another tool set.
+            ToolfoldError: There is no such profile, or the groups can't be active.
+        """
+        chosen = self._tools.profile(profile)
+        start = (*(chosen.active if chosen else ()), *paths_of(active))
+        Snapshot.of(self._tools.catalogs.under(chosen)).after(TransitionRequest(activate=start))  # or nothing is stored
+        session = await self.get_or_create(_name(name, caller), chosen, start, caller)
+        session.users += 1
+        try:
+            yield session
+        finally:
+            session.users -= 1
+            if not session.users:
+                session.silence()
+            await session.flush()
+
+    async def end(self, name: str, *, caller: Caller = None) -> None:
+        """End the session of a name, if there is one: its groups are closed, and hooks that fail are logged.
+
+        Raises:
+            StoreError: The store can't be used; the session goes on.
+        """
+        session = await self.get(_name(name, caller))
+        if session is not None:
+            await self._end(session)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Hold what runs beside requests, as `start` does; at the end, the sessions are left to other processes."""
+        async with background() as tasks:
+            self.start(tasks)
+            try:
+                yield
+            finally:
+                for session in tuple(self._cached.values()):
+                    self._forget(session)
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
+        self._upkeep.start(tasks)
+
+    # -- finding and making -------------------------------------------------------------------------------------------
+
+    async def get(self, name: str, *, reading: bool = False) -> StoredSession | None:
+        """Return the session of a name, as it is now; `None` if there is none, or what it inherits has been closed.
+
+        With `reading`, the state that is known here will do while the store does not answer (SPEC STO-5).
+
+        Raises:
+            HookFailed: A hook that resumes a group failed.
+            StoreError: The record is damaged, or the store can't be used.
+        """
+        key = self.key(name)
+        try:
+            return await self._get(key)
+        except StoreUnavailable:
+            known = self._cached.get(key)
+            if reading and known is not None and known.is_open and known.is_settled:
+                return known
+            raise
+
+    async def peek(self, name: str) -> StoredSession | None:
+        """Return the session of a name as its record says, where that is for no request; raises `StoreError`."""
+        found = await self._read(self.key(name))
+        return None if found is None else found[1]
+
+    async def _get(self, key: str) -> StoredSession | None:
+        if (found := await self._read(key)) is None:
+            return None
+        record, session = found
+        if is_abandoned(record) or not session.is_settled:
+            async with self._turn(key):
+                try:
+                    await session.recover(record)
+                    await session.resume()
+                except SessionClosed:
+                    return None
+        return None if session.is_orphaned or not session.is_open else session
+
+    async def _read(self, key: str) -> tuple[Record, StoredSession] | None:
+        record, session = await self._store.read(key), self._cached.get(key)
+        if record is None:
+            if session is not None:
+                self._forget(session)
+            return None
+        if session is None:
+            async with self._turn(key):
+                session = self._cached.get(key) or await self._open(key, record)
+        self._cached.move_to_end(key)
+        await session.journal.load(record)
+        return record, session
+
+    def draft(
+        self,
+        name: str,
+        profile: Profile | None = None,
+        caller: Caller = None,
+        *,
+        snapshot: Snapshot | None = None,
+        start: Iterable[str] | None = None,
+        owner: Session | None = None,
+        notifies: bool = False,
+        about: Any = None,
+    ) -> StoredSession:
+        """Return a session in a state whose groups are all inherited from `owner`; its first step creates its record.
+
+        Args:
+            name: What it is found by; not to be in use.
+            profile: The profile that it is opened under.
+            caller: Whose it is.
+            snapshot: Its state; without groups unless given.
+            start: The groups that whoever first gets it opens.
+            owner: The session that has run the hooks of the active groups, if they have any.
+            notifies: Whether it records which lists changed until they are claimed.
+            about: What an adapter stores with it, as a JSON value.
+        """
+        session = self._new(self.key(name), profile, caller, snapshot, owner)
+        session.journal.content = Content(
+            None if start is None else tuple(start),
+            session.active,
+            session.inherited,
+            owner.journal.key if isinstance(owner, StoredSession) else None,
+            notifies=notifies,
+            about=about,
+        )
+        self._tools.pool.begin_request(session)
+        return session
+
+    async def discard(self, session: StoredSession) -> None:
+        """End a session that nobody will ask for; without a record, it is only forgotten."""
+        if session.journal.version:
+            await self._end(session)
+        else:
+            self._forget(session)
+
+    async def get_or_create(
+        self,
+        name: str,
+        profile: Profile | None,
+        start: Iterable[str],
+        caller: Caller = None,
+        is_usable: Callable[[Session], bool] = lambda session: True,
+        *,
+        reading: bool = False,
+    ) -> StoredSession:
+        """Return the session of a name, created with groups to start with if there is none; raises as those do."""
+        groups = tuple(start)
+        while True:
+            session = await self.get(name, reading=reading)
+            if session is not None and is_usable(session):
+                return session
+            if session is not None:
+                await self._end(session)
+            try:
+                await self.draft(name, profile, caller, start=groups).journal.ensure()
+            except KeyInUse:
+                if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
+                    await anyio.sleep(PAUSE)
+
+    async def _admit(self, session: StoredSession, data: str) -> None:
+        """Create the record of a session."""
+        limit, key, caller = self._kind.limit, session.journal.key, session.caller
+        place = Place(self._prefix, caller, limit.total, limit.per_caller)
+        while (outcome := await self._store.create(key, data, place, self._kind.lifetime)) != "created":
+            if outcome == "exists":
+                self._tools.pool.discard(session)
+                raise KeyInUse("There is a stored session of that name already.")
+            idlest = await self._store.idlest(self._prefix, caller) if limit.when_full == "end_idlest" else None
+            if idlest is None or not await self._take_over(idlest, end=True):
+                own = outcome == "caller_full"
+                raise Full(self._kind.what, (limit.per_caller if own else limit.total) or 0, own, LATER)
+        self._tools.observers.notify(SessionOpened(session.id))
+        self._cache(session)
+
+    async def _open(self, key: str, record: Record) -> StoredSession:
+        """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
+        saved, content = decoded(self._tools.name, key, record.data)
+        owner = None
+        if content.owner is not None and self._owners is not None:
+            owner = await self._owners._get(content.owner)
+        try:
+            profile = self._tools.profile(saved.profile)
+        except ConfigError as error:
+            raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
+        session = self._new(key, profile, None, None, owner)
+        await session.journal.load(record)
+        self._tools.pool.begin_request(session)  # so that changes of the catalog reach it
+        self._cache(session)
+        return session
+
+    def _new(
+        self, key: str, profile: Profile | None, caller: Caller, snapshot: Snapshot | None, owner: Session | None
+    ) -> StoredSession:
+        make_journal = partial(
+            Journal,
+            store=self._store,
+            key=key,
+            tools=self._tools.name,
+            leased=self._leased,
+            admit=lambda data: self._admit(session, data),
+        )
+        session: StoredSession = StoredSession(self._tools, profile, caller, make_journal, self._get, snapshot, owner)
+        return session
+
+    def _cache(self, session: StoredSession) -> None:
+        self._cached[session.journal.key] = session
+        if len(self._cached) > CACHED:
+            idle = (one for one in self._cached.values() if one.journal not in self._leased and not one.users)
+            if (oldest := next(idle)) is not session:
+                self._forget(oldest)
+
+    def _forget(self, session: StoredSession) -> None:
+        self._cached.pop(session.journal.key, None)
+        session.forget()
+
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncGenerator[None]:
+        lock = self._turns.setdefault(key, anyio.Lock())
+        async with lock:
+            yield
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    async def _end(self, session: StoredSession) -> None:
+        try:
+            with suppress(ExceptionGroup, SessionClosed):
+                await session.close()
+        finally:
+            self._forget(session)
+
+    async def _take_over(self, key: str, *, end: bool = False) -> bool:
+        """Undo what a process left of a step; end the session if it has expired or if asked, and return whether so."""
+        lease = await self._store.acquire(key, self._store.lease)
+        if lease is None or lease.token is None:
+            return False
+        await self._store.release(key, lease.token)
+        try:
+            async with self._turn(key):
+                session = self._cached.get(key) or await self._open(key, lease.record)
+            await session.recover(lease.record)
+        except StoreUnavailable:
+            raise
+        except ToolfoldError as error:
+            log.warning("the stored session %s can't be used here: %s", key, error)
+            if not end and lease.record.intent is not None:  # a process of another version may know what to do
+                return False
+            return await self._drop(key)
+        if end or await self._store.read(key) is None:
+            await self._end(session)
+            return True
+        return False
+
+    async def _drop(self, key: str) -> bool:
+        lease = await self._store.acquire(key, self._store.lease)
+        return lease is not None and lease.token is not None and await self._store.delete(key, lease.token)
+
+
+def _name(name: str, caller: Caller) -> str:
+    """Return what a program's session is found by; a name that callers choose can't be that of another's session."""
+    return json.dumps([name, caller])

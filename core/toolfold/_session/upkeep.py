@@ -1,0 +1,112 @@
+"""What runs beside the requests of stored sessions: leases are renewed, what is due is swept, and changes are followed.
+
+One of them runs for each kind of sessions in a process (SPEC STO-2 to STO-4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import frozen
+
+from ..errors import StoreUnavailable, ToolfoldError
+from .journal import Journal
+from .observers import log
+from .store import Store
+from .stored import StoredSession
+
+SWEEP = 30.0
+"""Seconds between two sweeps for sessions that have expired, or that a process left in the middle of a step."""
+AT_ONCE = 100
+"""How many sessions a sweep takes at once: their hooks may need a thread each."""
+FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
+"""Seconds until a store that does not answer is asked for changes again: they grow from the first to the last."""
+
+
+@frozen
+class Upkeep:
+    """The work beside requests for the stored sessions of one kind.
+
+    Attributes:
+        store: Where they are.
+        kind: The kind, as the store knows it.
+        leased: The journals whose leases this process holds.
+        cached: The sessions that this process has, by key.
+        take_over: Undoes what a process left of a step, ends the session if it has expired, and returns whether so.
+    """
+
+    store: Store
+    kind: str
+    leased: set[Journal]
+    cached: Mapping[str, StoredSession]
+    take_over: Callable[[str], Coroutine[Any, Any, bool]]
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
+        for work in (self._renew_leases, self._sweep_repeatedly, self._follow):
+            tasks.start_soon(work)
+
+    async def _renew_leases(self) -> None:
+        while True:
+            await anyio.sleep(self.store.lease / 4)
+            async with anyio.create_task_group() as tasks:  # one that is not answered must not delay the others
+                for journal in tuple(self.leased):
+                    tasks.start_soon(journal.renew)
+
+    async def _sweep_repeatedly(self) -> None:
+        while True:
+            try:
+                await self.sweep()
+            except ToolfoldError as error:
+                log.warning("stored sessions can't be swept now: %s", error)
+            await anyio.sleep(SWEEP)
+
+    async def sweep(self) -> None:
+        """Roll back what processes have left, and end the sessions that have expired (SPEC SES-3, STO-3)."""
+        while True:
+            due = await self.store.due(self.kind, AT_ONCE)
+            ended: list[str] = []
+            async with anyio.create_task_group() as tasks:
+                for key in due:
+                    tasks.start_soon(self._sweep_up, key, ended)
+            if not ended or len(due) < AT_ONCE:
+                return
+
+    async def _sweep_up(self, key: str, ended: list[str]) -> None:
+        try:
+            if await self.take_over(key):
+                ended.append(key)
+        except ToolfoldError as error:
+            log.warning("the stored session %s can't be ended now: %s", key, error)
+
+    async def _follow(self) -> None:
+        """Take over changes of the sessions that have listeners, as they happen."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async for key in self.store.changes():
+                    pause = FIRST_PAUSE
+                    for session in [self.cached.get(key)] if key is not None else list(self.cached.values()):
+                        if session is not None and session.is_followed:
+                            await self._refresh(session)
+            except ToolfoldError as error:
+                log.warning("changes of stored sessions can't be followed now: %s", error)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LAST_PAUSE)
+
+    async def _refresh(self, session: StoredSession) -> None:
+        try:
+            record = await self.store.read(session.journal.key)
+            if record is None:
+                return
+            await session.journal.load(record)
+        except StoreUnavailable:
+            raise
+        except ToolfoldError as error:  # its next request is refused for it; the others are followed on
+            log.warning("changes of the stored session %s can't be followed: %s", session.journal.key, error)
+            return
+        if session.client is not None and session.journal.content.owed:
+            session.client.owed()

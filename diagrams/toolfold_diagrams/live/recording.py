@@ -1,0 +1,388 @@
+"""What the live page shows: the sessions of a tool set and their last steps, recorded while somebody watches.
+
+A step is a request of a session from outside, with all that its handlers and hooks request of that session. Until
+somebody watches, nothing is recorded and nothing is asked of the tool set; a minute after the last one has left, the
+next event ends the recording. No recorded value is a handle: sessions have numbers here, and the requests of a caller
+without a session, such as those with a signed handle, are shown together.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import lru_cache
+from time import monotonic, time
+from typing import Literal
+from weakref import ref
+
+from attrs import define, field
+
+from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolSet
+from toolfold.spi import RequestView, StoredSession, available, is_hidden, is_settled, never_listed, observers
+
+from ..interaction import asked_for
+from ..page import tokens
+from ..text import printable
+from ..trace import Asked
+from ..tracing import TraceRecorder, described_error
+
+STEPS, ALL_STEPS = 50, 5_000
+"""How many steps of a session, and of all sessions, are retained."""
+ENTRIES = 400
+"""How many entries of a step are drawn."""
+SESSIONS = 1_000
+"""How many sessions are retained; those that ended, and then those without steps for the longest time, go first."""
+PROBLEMS = 100
+LINGER = 60.0
+"""Seconds for which recording goes on when nobody watches, so that a page can be reloaded."""
+LETTERS = 500
+"""The letters of a reason."""
+
+Outcome = Literal["running", "changed", "done", "refused", "failed", "cancelled"]
+Source = Callable[[], Session | None]
+"""Where a state is read: a weak reference to a session, or what returns `None`."""
+
+
+@define(eq=False)
+class Step:
+    """A request of a session from outside, and what came of it.
+
+    Attributes:
+        number: Its number among the steps of its session.
+        at: When it began, in seconds since 1970.
+        title: What was requested.
+        before: The state in which it began.
+        after: The state in which it ended, or the present one.
+        outcome: How it ended, or `running`.
+        reasons: Why it, or a part of it, was refused or failed.
+        planned: The groups to activate and to deactivate in a transition that is under way.
+        recorder: Records what happens.
+        session: The session's name.
+        source: The session.
+        entries: How many events were recorded.
+    """
+
+    number: int
+    session: str
+    source: Source
+    before: Snapshot
+    after: Snapshot
+    recorder: TraceRecorder
+    at: float = field(factory=time)
+    title: str = ""
+    outcome: Outcome = "running"
+    reasons: list[str] = field(factory=list[str])
+    planned: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    entries: int = 0
+    _hook: str = ""
+    _is_error: bool = False
+
+    def add(self, event: observers.Event | observers.Trace) -> None:
+        """Record an event."""
+        self.entries += 1
+        if self.entries <= ENTRIES:
+            self.recorder.record(event)
+        if not self.title and isinstance(asked := self.recorder.trace.entries[0], Asked):
+            self.title = asked_for(asked)[:LETTERS]
+        match event:
+            case observers.Planned():
+                self.planned = (event.activated, event.deactivated)
+            case observers.Committed() | observers.RolledBack():
+                self.planned = ((), ())
+            case observers.HookBegan():
+                self._hook = f"{event.phase} of {event.group}"
+            case observers.HookEnded(error=BaseException() as error):
+                self._failed(f"{self._hook}: {_text(error)}")
+            case observers.EventRefused():
+                self._failed(f"{event.event} could not open a group: {_text(event.error)}")
+            case observers.Answered():
+                self._is_error |= event.is_error
+            case observers.Ended(error=Exception() as error):
+                if not (isinstance(error, HookFailed) and self.reasons):  # the hook has said why
+                    self._failed(_text(error))
+            case _:
+                pass
+
+    def end(self, error: BaseException | None) -> None:
+        """Note how it ended."""
+        self.planned = ((), ())
+        if error is not None and not isinstance(error, Exception):
+            self.outcome = "cancelled"
+        elif isinstance(error, ToolfoldError) and not isinstance(error, HookFailed):
+            self.outcome = "refused"
+        elif error is not None or self._is_error or self.reasons:
+            self.outcome = "failed"
+        else:
+            self.outcome = "changed" if self.after.active != self.before.active else "done"
+
+    def _failed(self, reason: str) -> None:
+        if reason not in self.reasons and len(self.reasons) < PROBLEMS:
+            self.reasons.append(reason)
+
+
+@define(eq=False)
+class Record:
+    """A session, or the requests of a caller without one: its last steps.
+
+    Attributes:
+        key: Its number on the page.
+        name: What the session is called in logs.
+        caller: Whose it is, where that is known.
+        snapshot: Its last known state.
+        version: The version of the recording in which it changed last.
+        lists: How many lists of tools were answered.
+        spent: About how many tokens these had.
+        full: About how many tokens they would have had without groups.
+        source: The session, or that of the last request.
+    """
+
+    key: int
+    name: str
+    caller: str
+    snapshot: Snapshot
+    version: int = 0
+    is_session: bool = True
+    ended: bool = False
+    steps: deque[Step] = field(factory=lambda: deque[Step](maxlen=STEPS))
+    count: int = 0
+    lists: int = 0
+    spent: int = 0
+    full: int = 0
+    source: Source = lambda: None
+    _last: str = ""
+
+    @property
+    def session(self) -> Session | None:
+        """The session, if it is open; `None` for requests without one."""
+        session = self.source() if self.is_session else None
+        return session if session is not None and session.is_open else None
+
+    def refresh(self) -> Snapshot:
+        """Return the present state, which of a session that has ended is its last."""
+        self.snapshot = _state_of(self.source, self.snapshot)
+        return self.snapshot
+
+    def listed(self, items: tuple[Component, ...], *, paged: bool) -> None:
+        """Add a list of tools or, where lists are `paged`, a page of one, within which names ascend."""
+        if not (paged and items and items[0].name > self._last != ""):
+            self.lists += 1
+            self.full += listed_tokens(self.snapshot)[1]
+        self._last = items[-1].name if items else ""
+        self.spent += sum(map(_tokens, items))
+
+
+@define(eq=False)
+class Problem:
+    """A refusal or a failure: when, of which session and step if known, and why."""
+
+    version: int
+    at: float
+    text: str
+    key: int | None = None
+    step: int | None = None
+    outcome: Outcome = "failed"
+
+
+class Recording:
+    """What happens in a tool set, as far as somebody watches it.
+
+    Args:
+        tools: The tool set.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, tools: ToolSet, clock: Callable[[], float] = monotonic) -> None:
+        self.tools = tools
+        self.version = 0
+        self.began = time()
+        self.records: OrderedDict[int, Record] = OrderedDict()
+        self.problems: deque[Problem] = deque(maxlen=PROBLEMS)
+        self._clock = clock
+        self._watched = 0.0
+        self._stop: Callable[[], None] | None = None
+        self._keys: dict[tuple[bool, str], int] = {}
+        self._under_way: dict[int, tuple[Record, Step]] = {}
+        self._retained: deque[tuple[Record, Step]] = deque()
+        self._created = 0
+
+    @property
+    def runs(self) -> bool:
+        """Whether the tool set is traced for it."""
+        return self._stop is not None
+
+    def watch(self) -> None:
+        """Note that somebody watches now, and begin to record unless that has begun."""
+        self._watched = self._clock()
+        if self._stop is None:
+            self.began = time()
+            self.records.clear()
+            self.problems.clear()
+            self._keys.clear()
+            self._under_way.clear()
+            self._retained.clear()
+            pool = self.tools.pool
+            stored = (one for one in pool.live if isinstance(one, StoredSession) and one.journal.version)
+            for session in (*pool.sessions, *stored)[-SESSIONS:]:
+                self._new(session.id, session.caller or "", is_session=True).source = ref(session)
+            self._stop = self.tools.trace(self.record)
+
+    def record(self, event: observers.Event | observers.Trace) -> None:
+        """Record an event; the first one after nobody has watched for a while ends the recording."""
+        if self._clock() - self._watched > LINGER and self._stop is not None:
+            self._stop()
+            self._stop = None
+            return
+        self.version += 1
+        match event:
+            case observers.Requested():
+                self._requested(event)
+            case observers.SessionOpened():
+                self._touched(self._of(event.session, opened=True))
+            case observers.SessionEnded():
+                self._session_ended(event.session)
+            case observers.Listed(kind="tool"):
+                record = self._of(event.session)
+                record.refresh()
+                record.listed(event.items, paged=self.tools.page_size is not None)
+                self._touched(record)
+            case observers.ListsAnnounced():
+                for record in self.records.values():
+                    self._touched(record)
+            case _:
+                pass
+        self._of_step(event)
+
+    def problem(self, text: str, record: Record | None = None, step: Step | None = None) -> None:
+        """Note a refusal or a failure."""
+        key, number = None if record is None else record.key, None if step is None else step.number
+        outcome: Outcome = "refused" if step is not None and step.outcome == "refused" else "failed"
+        self.problems.append(Problem(self.version, time(), printable(text)[:LETTERS], key, number, outcome))
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def _of_step(self, event: observers.Event | observers.Trace) -> None:
+        number = getattr(event, "number", None) or self.tools.observers.request
+        record, step = self._under_way.get(number or 0, (None, None))
+        if record is not None and step is not None:
+            step.add(event)
+            step.after = record.snapshot = _state_of(step.source, step.after)
+            self._touched(record)
+        match event:
+            case observers.Ended() if record is not None and step is not None:
+                self._ended(event, record, step)
+            case observers.PredicateFailed():
+                what = f"the mode {event.mode} of {event.name}" if event.mode else event.name
+                self.problem(f"A predicate or count of {what} failed: {_text(event.error)}", record, step)
+            case observers.NotificationFailed():
+                self.problem(f"A listener failed: {_text(event.error)}", self._of(event.session), step)
+            case observers.HooksFailed() if step is None:
+                for error in event.failures:
+                    self.problem(_text(error), self._of(event.session))
+            case _:
+                pass
+
+    def _requested(self, event: observers.Requested) -> None:
+        record, step = self._under_way.get(event.by or 0, (None, None))
+        if record is None or step is None or step.session != event.session:
+            record = self._of(event.session)
+            record.count += 1
+            state = record.refresh()
+            step = Step(record.count, event.session, record.source, state, state, TraceRecorder(self.tools))
+            self._add(record, step)
+        self._under_way[event.number] = (record, step)
+
+    def _ended(self, event: observers.Ended, record: Record, step: Step) -> None:
+        del self._under_way[event.number]
+        if any(other is step for _, other in self._under_way.values()):
+            return
+        step.end(event.error)
+        if step.reasons:
+            self.problem("; ".join(step.reasons), record, step)
+
+    def _add(self, record: Record, step: Step) -> None:
+        record.steps.append(step)
+        self._retained.append((record, step))
+        if len(self._retained) > ALL_STEPS:
+            of, oldest = self._retained.popleft()
+            if of.steps and of.steps[0] is oldest:
+                of.steps.popleft()
+
+    def _session_ended(self, name: str) -> None:
+        record = self.records.get(self._keys.get((True, name), 0))
+        if record is not None:
+            record.ended = True
+            self._touched(record)
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def _of(self, name: str, *, opened: bool = False) -> Record:
+        """Return the record of a session by its name, made if there is none; `opened` says that it is no request's."""
+        record = self.records.get(self._keys.get((True, name), 0))
+        if record is not None:
+            return record
+        session = next((one for one in reversed(self.tools.pool.live) if one.id == name), None)
+        caller = (session.caller if session is not None else None) or ""
+        if session is not None and (opened or _outlives_its_request(self.tools, session)):
+            record = self._new(name, caller, is_session=True)
+        else:
+            record = self.records.get(self._keys.get((False, caller), 0)) or self._new("", caller, is_session=False)
+        if session is not None:
+            record.source = ref(session)
+        return record
+
+    def _new(self, name: str, caller: str, *, is_session: bool) -> Record:
+        if len(self.records) >= SESSIONS:
+            gone = next((one for one in self.records.values() if one.ended), next(iter(self.records.values())))
+            del self.records[gone.key]
+            self._keys = {of: key for of, key in self._keys.items() if key != gone.key}
+        self._created += 1
+        self._keys[is_session, name if is_session else caller] = self._created
+        empty = Snapshot.of(self.tools.catalog)
+        record = Record(self._created, name, caller, empty, self.version, is_session)
+        self.records[record.key] = record
+        return record
+
+    def _touched(self, record: Record) -> None:
+        record.version = self.version
+        if record.key in self.records:
+            self.records.move_to_end(record.key)
+
+
+def _outlives_its_request(tools: ToolSet, session: Session) -> bool:
+    if isinstance(session, StoredSession):
+        return bool(session.journal.version)
+    return session in tools.pool.sessions
+
+
+def _state_of(source: Source, known: Snapshot) -> Snapshot:
+    session = source()
+    return session.snapshot if session is not None and session.is_open else known
+
+
+def _text(error: BaseException) -> str:
+    kind, text = described_error(error)
+    cause = error.__cause__ if isinstance(error, HookFailed) else None
+    because = f" ({': '.join(filter(None, described_error(cause)))})" if cause is not None else ""
+    return printable(f"{kind}: {text}{because}" if text else f"{kind}{because}")[:LETTERS]
+
+
+@lru_cache(maxsize=1_024)
+def listed_tokens(snapshot: Snapshot) -> tuple[int, int, int]:
+    """Return about how many tokens the list of tools has in a state, and how many it would have without groups.
+
+    The third number is that of tools whose listing the program decides; they are left out, since only it can be asked.
+    """
+    view, listed, ungrouped, undecided = RequestView(snapshot), 0, 0, 0
+    for component in snapshot.catalog.tools.values():
+        if not is_settled(component):
+            undecided += 1
+        elif available(component, view) and not is_hidden(component, view):
+            listed += _tokens(component)
+        if component.control is None and not never_listed(component):
+            ungrouped += _tokens(component)
+    return listed, ungrouped, undecided
+
+
+@lru_cache(maxsize=10_000)
+def _tokens(component: Component) -> int:
+    return tokens(component.definition)

@@ -1,0 +1,330 @@
+"""Replicas that share a store: a client may meet another one with every request (SPEC STO-4)."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.adapters.mcp.asgi import endpoint_of
+from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.support import build_server, client_of
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
+from toolfold import Context, HookContext, Session, Store, StoreUnavailable, ToolError, ToolSet
+from toolfold_adapters.mcp import Limit, Limits
+from toolfold_adapters.stores import MemoryStore
+
+pytestmark = pytest.mark.spec("STO-1", "STO-4")
+
+LEGACY = "2025-11-25"
+
+
+async def test_a_handle_of_one_replica_is_honoured_by_another(store: Store) -> None:
+    journal: list[str] = []
+    async with (
+        client_of(build_server(make_desk(journal), store=store), MODERN) as (first, _),
+        client_of(build_server(make_desk(journal), store=store), MODERN) as (second, _),
+    ):
+        handle = await opened(first, "database")
+        assert received(await through(second, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+        assert await opened(second, "database.write", handle) == handle
+        assert "database.write.insert" in await listed_under(first, handle)
+        await second.call_tool("database.deactivate", {"handle": handle})
+        refused = await through(first, "database.query", {"sql": "x"}, handle)
+        assert refused.is_error
+        assert "Unknown tool" in text_of(refused)
+    assert journal == ["database on", "database off"]
+
+
+async def test_a_restart_runs_no_hooks_and_loses_no_handle(store: Store) -> None:
+    journal: list[str] = []
+    async with client_of(build_server(make_desk(journal), store=store), MODERN) as (client, _):
+        handle = await opened(client, "database")
+    async with client_of(build_server(make_desk(journal), store=store), MODERN) as (client, _):
+        assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+    assert journal == ["database on"]
+
+
+async def test_a_handler_that_opens_a_group_gives_a_handle_that_others_honour(store: Store) -> None:
+    async with (
+        client_of(build_server(make_desk(), store=store), MODERN) as (first, _),
+        client_of(build_server(make_desk(), store=store), MODERN) as (second, _),
+    ):
+        answer = await first.call_tool("open_database", {})
+        handle = (answer.meta or {})["dev.toolfold/handle"]
+        assert received(await through(second, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+
+
+async def test_a_call_that_opens_nothing_leaves_nothing_in_the_store(store: Store) -> None:
+    async with client_of(build_server(make_desk(), store=store, limits=one_handle()), MODERN) as (client, _):
+        await client.call_tool("ping", {})
+        assert (await client.call_tool("vault.activate", {})).is_error
+        await opened(client, "database")
+
+
+@pytest.mark.spec("STO-7", "SES-4")
+async def test_replicas_share_one_limit(store: Store) -> None:
+    async with (
+        client_of(build_server(make_desk(), store=store, limits=one_handle()), MODERN) as (first, _),
+        client_of(build_server(make_desk(), store=store, limits=one_handle()), MODERN) as (second, _),
+    ):
+        await opened(first, "database")
+        refused = await second.call_tool("database.activate", {})
+        assert refused.is_error
+        assert "limit of 1 stored sessions in all" in text_of(refused)
+
+
+@pytest.mark.spec("STO-7", "SES-4")
+async def test_the_idlest_session_of_a_caller_ends_on_whichever_replica(store: Store) -> None:
+    journal: list[str] = []
+    limits = Limits(handles=Limit(1, None, "end_idlest"))
+    async with (
+        client_of(build_server(make_desk(journal), store=store, limits=limits), MODERN) as (first, _),
+        client_of(build_server(make_desk(journal), store=store, limits=limits), MODERN) as (second, _),
+    ):
+        before = await opened(first, "database")
+        await opened(second, "database")
+        assert (await through(first, "ping", {}, before)).is_error
+    assert journal == ["database on", "database off", "database on"]
+
+
+def one_handle() -> Limits:
+    return Limits(handles=Limit(1))
+
+
+async def test_groups_that_requests_select_are_set_up_once_for_all_replicas(store: Store) -> None:
+    journal: list[str] = []
+    async with (
+        client_of(build_server(make_desk(journal), store=store, active=["database"]), MODERN) as (first, _),
+        client_of(build_server(make_desk(journal), store=store, active=["database"]), MODERN) as (second, _),
+    ):
+        handle = await opened(first, "database.write")
+        assert text_of(await through(second, "database.write.insert", {"row": {"a": 1}}, handle)) == "1"
+        assert received(await second.call_tool("database.query", {"sql": "x"})) == {"ran": "x"}
+    assert journal == ["database on"]
+
+
+async def test_what_a_hook_keeps_is_made_anew_where_another_replica_takes_over(store: Store) -> None:
+    events: list[str] = []
+
+    def replica(name: str) -> ToolSet:
+        connections: dict[Session, str] = {}
+        tools = ToolSet("desk")
+
+        async def connect(context: HookContext) -> None:
+            connections[context.session] = name
+            events.append(f"{name} {context.phase}")
+
+        tools.register_group("database", on_activate=connect, on_deactivate=lambda: None, resume=connect)
+
+        @tools.tool(group="database")
+        async def where(context: Context) -> str:
+            """Say which connection is used."""
+            return connections[context.session]
+
+        return tools
+
+    async with (
+        client_of(build_server(replica("first"), store=store), MODERN) as (first, _),
+        client_of(build_server(replica("second"), store=store), MODERN) as (second, _),
+    ):
+        handle = await opened(first, "database")
+        for _ in range(2):
+            assert text_of(await through(first, "database.where", {}, handle)) == "first"
+            assert text_of(await through(second, "database.where", {}, handle)) == "second"
+    assert events == ["first on_activate", "second resume"]
+
+
+async def test_a_session_whose_connection_can_not_be_made_anew_is_refused_there_and_goes_on_elsewhere() -> None:
+    def replica(fails: bool) -> ToolSet:
+        tools = ToolSet("desk")
+
+        async def connect() -> None:
+            if fails:
+                raise ToolError("the database is away")
+
+        tools.register_group("database", on_activate=lambda: None, resume=connect)
+        return tools
+
+    store = MemoryStore()
+    async with (
+        client_of(build_server(replica(fails=False), store=store), MODERN) as (first, _),
+        client_of(build_server(replica(fails=True), store=store), MODERN) as (second, _),
+    ):
+        handle = await opened(first, "database")
+        refused = await second.call_tool("database.deactivate", {"handle": handle})
+        assert refused.is_error
+        assert "The resume hook of group 'database' failed" in text_of(refused)
+        assert received(await first.call_tool("database.deactivate", {"handle": handle}))["active"] == []
+
+
+async def test_a_fact_that_a_handler_sets_is_seen_by_others(store: Store) -> None:
+    def replica() -> ToolSet:
+        tools = ToolSet("desk")
+        tools.register_group("database", on_activate=lambda: None)
+
+        @tools.tool()
+        async def count(context: Context) -> int:
+            """Count the calls."""
+            number = context.session.facts.get("count", 0) + 1
+            context.session.set_fact("count", number)
+            return int(number)
+
+        return tools
+
+    async with (
+        client_of(build_server(replica(), store=store), MODERN) as (first, _),
+        client_of(build_server(replica(), store=store), MODERN) as (second, _),
+    ):
+        handle = await opened(first, "database")
+        answers = [text_of(await through(one, "count", {}, handle))[0] for one in (first, second, first)]
+    assert answers == ["1", "2", "3"]
+
+
+@pytest.mark.spec("DEL-6")
+async def test_a_principals_list_and_its_subscribers_follow_the_store(store: Store) -> None:
+    servers = [build_server(make_desk(), store=store, delivery="principal") for _ in range(2)]
+    async with AsyncExitStack() as stack:
+        endpoints = [await stack.enter_async_context(endpoint_of(one, authenticated=True)) for one in servers]
+        ada, bob = {"authorization": "Bearer ada"}, {"authorization": "Bearer bob"}
+
+        async def listed(replica: int, who: dict[str, str]) -> bool:
+            return '"database.query"' in (await endpoints[replica].post("tools/list", headers=who)).text
+
+        assert not await listed(1, ada)
+        opening = {"name": "database.activate", "arguments": {}}
+        assert "is open" in (await endpoints[0].post("tools/call", opening, headers=ada)).text
+        assert await listed(1, ada)
+        assert not await listed(1, bob)
+
+
+# -- stores that fail -------------------------------------------------------------------------------------------------
+
+
+class Fragile:
+    """A store that can be away, and counts its operations."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.away = False
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("lease", "changes", "due"):
+            return getattr(self._store, name)
+
+        async def asked(*arguments: Any, **options: Any) -> Any:
+            self.asked.append(name)
+            if self.away:
+                raise StoreUnavailable("The store is away.")
+            return await getattr(self._store, name)(*arguments, **options)
+
+        return asked
+
+
+@pytest.mark.spec("STO-5")
+async def test_while_the_store_is_away_lists_go_on_steps_are_refused_and_nothing_is_lost() -> None:
+    store: Any = Fragile(MemoryStore())
+    journal: list[str] = []
+    async with client_of(build_server(make_desk(journal), store=store), MODERN) as (client, _):
+        handle = await opened(client, "database")
+        store.away = True
+        assert "database.query" in await listed_under(client, handle)
+        for refused in (
+            await client.call_tool("database.deactivate", {"handle": handle}),
+            await client.call_tool("database.activate", {}),
+            await through(client, "database.query", {"sql": "x"}, handle),
+        ):
+            assert refused.is_error
+            assert text_of(refused).startswith("The store is away.")
+        assert journal == ["database on"]
+        store.away = False
+        assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+
+
+async def test_a_list_or_a_call_without_a_step_asks_the_store_once_and_under_a_signed_handle_never() -> None:
+    store: Any = Fragile(MemoryStore())
+    async with client_of(build_server(make_desk(), store=store), MODERN) as (client, _):
+        handle = await opened(client, "database")
+        store.asked.clear()
+        await listed_under(client, handle)
+        await through(client, "database.query", {"sql": "x"}, handle)
+        assert store.asked == ["read", "read"]
+        await client.call_tool("ping", {})
+        await client.list_tools()
+        assert store.asked == ["read", "read"]
+        await opened(client, "database.write", handle)
+        assert store.asked == ["read", "read", "read", "swap"]
+    tools = ToolSet("plain")
+    tools.register_group("a")
+    store.asked.clear()
+    async with client_of(build_server(tools, store=store), MODERN) as (client, _):
+        handle = await opened(client, "a")
+        await listed_under(client, handle)
+        await through(client, "a.deactivate", {}, handle)
+    assert store.asked == []
+
+
+@pytest.mark.spec("STO-2")
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_holder_whose_lease_has_expired_does_not_commit_and_the_next_one_rolls_back(hangs: bool) -> None:
+    now = [0.0]
+    store = MemoryStore(lambda: now[0], lease=0.1)
+    journal: list[str] = []
+
+    def replica(slow: bool) -> ToolSet:
+        tools = ToolSet("desk")
+
+        async def on() -> None:
+            journal.append("on")
+            now[0] += 2 * store.lease if slow else 0
+            if slow and hangs:  # until it is found out that the lease is lost
+                await anyio.sleep_forever()
+
+        tools.register_group("a", on_activate=on, on_deactivate=lambda: journal.append("off"), run_in_thread=False)
+        tools.register_group("b")
+        return tools
+
+    async with (
+        client_of(build_server(replica(slow=True), store=store), MODERN) as (first, _),
+        client_of(build_server(replica(slow=False), store=store), MODERN) as (second, _),
+    ):
+        handle = received(await first.call_tool("b.activate", {}))["handle"]
+        refused = await first.call_tool("a.activate", {"handle": handle})
+        assert refused.is_error
+        assert "nothing was changed; try again" in text_of(refused)
+        assert journal == ["on"]
+        assert received(await second.call_tool("a.activate", {"handle": handle}))["active"] == ["a", "b"]
+        assert journal == ["on", "off", "on"]
+
+
+@pytest.mark.spec("PER-3")
+async def test_of_two_steps_from_one_version_the_loser_is_planned_again(store: Store) -> None:
+    async with (
+        client_of(build_server(make_desk(), store=store), MODERN) as (first, _),
+        client_of(build_server(make_desk(), store=store), MODERN) as (second, _),
+    ):
+        handle = await opened(first, "database")
+        async with anyio.create_task_group() as tasks:
+            for client, group in ((first, "mode_a"), (second, "database.write"), (first, "mode_b")):
+                tasks.start_soon(opened, client, group, handle)
+        names = await listed_under(second, handle)
+        assert "database.write.insert" in names
+        assert len({"mode_a.only_a", "mode_b.only_b"} & set(names)) == 1
+
+
+@pytest.mark.spec("STO-5")
+@pytest.mark.parametrize("data", ["nonsense", "{}", '{"version":99,"tools":"desk"}', '{"version":1,"tools":"other"}'])
+async def test_a_record_that_is_damaged_or_of_another_version_or_tool_set_is_refused_alone(data: str) -> None:
+    store = MemoryStore()
+    async with client_of(build_server(make_desk(), store=store), MODERN) as (client, _):
+        damaged, whole = await opened(client, "database"), await opened(client, "database")
+        key = await store.idlest("desk/handle", None)
+        assert key is not None
+        assert await store.swap(key, 2, data) or await store.swap(key, 3, data)
+        refused = await through(client, "ping", {}, damaged)
+        assert refused.is_error
+        assert "Activate the groups that you need again" in text_of(refused)
+        assert received(await through(client, "database.query", {"sql": "x"}, whole)) == {"ran": "x"}

@@ -1,0 +1,292 @@
+"""Writes the tables of `docs/comparison.md`: measures, and keeps the figures in `comparison.json` beside this file.
+
+    python -m tests.benchmarks.comparison --servers FOLDER      measure everything, about ten minutes on two quiet cores
+    python -m tests.benchmarks.comparison --part agents         measure one part
+    python -m tests.benchmarks.comparison --write               measure nothing; write the tables from the figures
+    python -m tests.benchmarks.comparison --check               the status is 1 unless the page has the tables
+
+FOLDER has LiveMCPBench, see search/task_sets.py. `TOOLFOLD_FASTMCP` and `TOOLFOLD_AGENTSCOPE` name the interpreters of
+environments that have `fastmcp` with `py-key-value-aio[redis]`, and `agentscope`; redis-server is on the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .harness import Comparison
+from .peers.servers import interpreter
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "comparison.md"
+FIGURES = Path(__file__).with_suffix(".json")
+PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways")
+ON_SERVERS = frozenset({"gateways"})
+PACKAGES = {
+    "Toolfold": ("toolfold", "toolfold"),
+    "FastMCP": ("fastmcp", "fastmcp"),
+    "py-key-value-aio": ("fastmcp", "py-key-value-aio"),
+    "pydantic-ai": ("pydantic-ai", "pydantic-ai-slim"),
+    "AgentScope": ("agentscope", "agentscope"),
+    "MCP SDK": ("sdk", "mcp"),
+    "redis-py": ("toolfold", "redis"),
+}
+"""The packages whose versions matter: the framework whose interpreter has it, and its name."""
+MARKED = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+Figures = dict[str, Any]
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+def measured(part: str, folder: Path | None, *, quick: bool) -> Figures:
+    """Return what a part costs, when it was measured, and the load of the machine before and after."""
+    module = import_module(f".{part}", __package__)
+    before = os.getloadavg()[0]
+    if part == "stores":
+        found = Comparison(part)
+        for row in module.measure(quick=quick):
+            found.add(row.what, "", row.value)
+    else:
+        found = module.compare(quick=quick, **({"folder": folder} if part in ON_SERVERS else {}))
+    load = [round(before, 1), round(os.getloadavg()[0], 1)]
+    return {"date": f"{datetime.now(UTC):%Y-%m-%d}", "quick": quick, "load": load, "costs": found.costs}
+
+
+def environment() -> Figures:
+    """Return the machine, and the versions of what was measured."""
+    return {
+        "python": platform.python_version(),
+        "machine": f"{platform.system()}, {platform.machine()}, {os.cpu_count()} processors",
+        "redis": subprocess.run(["redis-server", "--version"], check=True, stdout=subprocess.PIPE, text=True)
+        .stdout.partition("v=")[2]
+        .split()[0],
+        "versions": {shown: _version(*package) for shown, package in PACKAGES.items() if interpreter(package[0])},
+    }
+
+
+def _version(framework: str, package: str) -> str:
+    code = f"from importlib.metadata import version; print(version({package!r}))"
+    command = [interpreter(framework) or sys.executable, "-c", code]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def seconds(value: float) -> str:
+    """Return a time with two or three digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * scale >= 1:
+            return f"{_digits(value * scale)} {unit}"
+    return f"{_digits(value * 1e6)} µs"
+
+
+def size(value: float) -> str:
+    """Return a number of bytes with two or three digits."""
+    for unit, scale in (("MB", 1e-6), ("kB", 1e-3)):
+        if value * scale >= 1:
+            return f"{_digits(value * scale)} {unit}"
+    return f"{value:,.0f} bytes"
+
+
+def ratio(value: float) -> str:
+    """Return a ratio."""
+    return f"× {_digits(value)}"
+
+
+def number(value: float) -> str:
+    """Return a number."""
+    return f"{value:,.0f}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+Line = tuple[str, Sequence[tuple[str, str]], Callable[[float], str]]
+"""A label, where the figure of each column is (operation, framework), and how it is shown."""
+
+
+def table(figures: Figures, part: str, first: str, columns: Sequence[str], lines: Iterable[Line]) -> str:
+    """Return a table of a part's figures; what was not measured is a dash."""
+    costs: Mapping[str, Mapping[str, float]] = figures["parts"][part]["costs"]
+    rows = [f"| {first} | {' | '.join(columns)} |", f"|---|{'--:|' * len(columns)}"]
+    for label, cells, show in lines:
+        found = [costs.get(operation, {}).get(framework) for operation, framework in cells]
+        rows.append(f"| {label} | {' | '.join('–' if value is None else show(value) for value in found)} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _by_framework(frameworks: Sequence[str]) -> Callable[[str, str, Callable[[float], str]], Line]:
+    def line(label: str, operation: str, show: Callable[[float], str]) -> Line:
+        return label, [(operation, framework) for framework in frameworks], show
+
+    return line
+
+
+def agents(figures: Figures) -> str:
+    """Return the table of agents."""
+    line = _by_framework(["toolfold", "pydantic-ai", "agentscope"])
+    lines = [
+        line("list of the open group, nothing changed", "list", seconds),
+        line("call of a tool", "call", seconds),
+        line("change of the open group, with the new list", "change", seconds),
+        line("memory gained by each change", "growth", size),
+        line("memory of another session", "memory", size),
+    ]
+    return table(figures, "agents", "500 tools in 50 groups", ["Toolfold", "pydantic-ai", "AgentScope"], lines)
+
+
+def mcp_servers(figures: Figures) -> str:
+    """Return the table of MCP servers."""
+    line = _by_framework(["toolfold", "fastmcp", "sdk"])
+    lines = [
+        line("list: one open group (SDK: all 500 tools)", "list", seconds),
+        line("call of a tool", "call", seconds),
+        line("close a group, open another, list", "change", seconds),
+        line("list after some hundred changes, against before", "growth", ratio),
+        line("memory of another open session", "memory", size),
+    ]
+    return table(figures, "mcp_servers", "500 tools in 50 groups", ["Toolfold", "FastMCP", "MCP SDK"], lines)
+
+
+def registering(figures: Figures) -> str:
+    """Return the table of registration."""
+    frameworks = ["toolfold", "pydantic-ai", "agentscope", "sdk", "fastmcp"]
+    columns = ["Toolfold", "pydantic-ai", "AgentScope", "MCP SDK", "FastMCP"]
+    line = _by_framework(frameworks)
+    return table(figures, "registering", "", columns, [line("register 5,000 typed functions", "register", seconds)])
+
+
+def steps(figures: Figures) -> str:
+    """Return the table of steps on each engine."""
+    engines = ["no store", "memory", "SQLite", "Redis"]
+    lines: list[Line] = [
+        (label, [(f"a step with a hook, {engine}: {part}", "") for engine in engines], seconds)
+        for label, part in (("median", "p50"), ("slowest of a hundred", "p99"))
+    ]
+    return table(figures, "stores", "a step with a hook", engines, lines)
+
+
+def replicas(figures: Figures) -> str:
+    """Return the table of sessions on replicas."""
+    frameworks = ["Toolfold", "FastMCP", "Toolfold, legacy era"]
+    kinds: list[tuple[str, str, Callable[[float], str]]] = [
+        ("sessions", "sessions", number),
+        ("errors", "errors", number),
+        ("requests per second", "throughput", number),
+        ("processor time of a request, server", "processor time of a request", seconds),
+        ("a write (a step with a hook; a value set): median", "a step: p50", seconds),
+        ("slowest of a hundred", "a step: p99", seconds),
+        ("a read (a call in the open group; a value read): median", "a call: p50", seconds),
+        ("slowest of a hundred", "a call: p99", seconds),
+    ]
+    lines: list[Line] = [
+        (label, [(f"3 replicas, {framework}: {kind}", "") for framework in frameworks], show)
+        for label, kind, show in kinds
+    ]
+    return table(figures, "stores", "three replicas", frameworks, lines)
+
+
+def round_trips(figures: Figures) -> str:
+    """Return the table of round trips."""
+    prefix = "round trips: "
+    lines: list[Line] = [
+        (what.removeprefix(prefix), [(what, "")], number)
+        for what in figures["parts"]["stores"]["costs"]
+        if what.startswith(prefix)
+    ]
+    return table(figures, "stores", "request", ["commands sent to Redis"], lines)
+
+
+def gateways(figures: Figures) -> str:
+    """Return the table of gateways."""
+    line = _by_framework(["toolfold", "fastmcp", "fastmcp, search"])
+    lines = [
+        line("tokens of the first list", "tokens, first list", number),
+        line("tokens read for a task: median", "tokens, median task", number),
+        line("tokens read for the costliest task", "tokens, costliest task", number),
+        line("needed tools that were not found", "tools not found", number),
+        line("first list of 13 servers after the start", "ready", seconds),
+        line("server processes started by then", "servers started", number),
+        line("memory of the gateway then", "memory", size),
+        line("a forwarded call beyond a direct one, stdio", "call, stdio", seconds),
+        line("a forwarded call beyond a direct one, HTTP", "call, HTTP", seconds),
+    ]
+    columns = ["Toolfold", "FastMCP proxy", "FastMCP, BM25 search transform"]
+    return table(figures, "gateways", "", columns, lines)
+
+
+def versions(figures: Figures) -> str:
+    """Return what was measured, when and where."""
+    found = figures["environment"]
+    names = {**found["versions"], "Python": found["python"], "Redis": found["redis"]}
+    rows = ["| part | measured on | load before and after |", "|---|---|---|"]
+    for part in PARTS:
+        one = figures["parts"][part]
+        before, after = one["load"]
+        small = ", small sizes" if one["quick"] else ""
+        rows.append(f"| {part.replace('_', ' ')} | {one['date']}{small} | {before:.1f}, {after:.1f} |")
+    listed = ", ".join(f"{name} {version}" for name, version in names.items())
+    return f"{listed}; {found['machine']}.\n\n" + "".join(f"{row}\n" for row in rows)
+
+
+TABLES: Mapping[str, Callable[[Figures], str]] = {
+    "versions": versions,
+    "agents": agents,
+    "mcp_servers": mcp_servers,
+    "registering": registering,
+    "steps": steps,
+    "replicas": replicas,
+    "round_trips": round_trips,
+    "gateways": gateways,
+}
+
+
+def with_tables(page: str, figures: Figures) -> str:
+    """Return the page with its tables made anew."""
+    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]](figures)}\n{found[4]}", page)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and write or check the page; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.comparison", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--servers", metavar="FOLDER", type=Path, help="has LiveMCPBench; without it, no gateways")
+    parser.add_argument("--part", choices=PARTS, action="append", help="measure this part only")
+    parser.add_argument("--quick", action="store_true", help="fewer runs, smaller numbers")
+    parser.add_argument("--write", action="store_true", help="measure nothing; write the tables")
+    parser.add_argument("--check", action="store_true", help="measure and write nothing; say whether the page is stale")
+    options = parser.parse_args(arguments)
+    figures: Figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {"parts": {}}
+    if options.check:
+        page = PAGE.read_text(encoding="utf-8")
+        if with_tables(page, figures) == page:
+            return 0
+        print("docs/comparison.md is stale: run python -m tests.benchmarks.comparison --write", file=sys.stderr)
+        return 1
+    if not options.write:
+        figures["environment"] = environment()
+        for part in options.part or PARTS:
+            if part not in ON_SERVERS or options.servers:
+                figures["parts"][part] = measured(part, options.servers, quick=options.quick)
+                FIGURES.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), figures), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What the MCP registry and the bundle say about the gateway is true of this version."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from toolfold import __version__
+from toolfold_adapters.mcp.handles import KEY_VARIABLE
+from toolfold_cli.serve import serve_command
+
+ROOT = Path(__file__).parents[2]
+PREFIX = "TOOLFOLD_"
+SERVER: dict[str, Any] = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+MANIFEST: dict[str, Any] = json.loads((ROOT / "deploy/mcpb/manifest.json").read_text(encoding="utf-8"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+(PACKAGE,) = SERVER["packages"]
+VARIABLES = [variable for variable in PACKAGE["environmentVariables"] if variable["name"] != KEY_VARIABLE]
+
+
+def test_the_registry_lists_this_version_with_the_extra_that_brings_the_command() -> None:
+    assert SERVER["version"] == PACKAGE["version"] == __version__
+    assert PACKAGE["identifier"] == PROJECT["name"]
+    assert [argument["value"] for argument in PACKAGE["runtimeArguments"]] == [f"toolfold[cli]=={__version__}"]
+
+
+def test_the_readme_names_the_entry_in_the_registry() -> None:
+    """The registry looks for it in the description of the package, ended by a space."""
+    assert f"<!-- mcp-name: {SERVER['name']} -->" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable["name"])
+def test_a_variable_of_the_entry_sets_an_option(variable: dict[str, Any]) -> None:
+    options = {parameter.name: parameter for parameter in serve_command.params}
+    option = options[variable["name"].removeprefix(PREFIX).lower()]
+    assert isinstance(option, click.Option)
+    if isinstance(option.type, click.Choice):
+        assert variable["choices"] == list(option.type.choices)
+        assert variable["default"] == option.default
+    assert (variable.get("format") == "number") == isinstance(option.type, click.types.IntParamType | click.FloatRange)
+
+
+def test_the_entry_and_the_bundle_start_the_same_command() -> None:
+    *_, command, configuration = MANIFEST["server"]["mcp_config"]["args"]
+    first, second = PACKAGE["packageArguments"]
+    assert command == first["value"] == serve_command.name
+    assert configuration == f"${{user_config.{second['valueHint']}}}"
+    assert SERVER["description"] == MANIFEST["description"]
+    assert (ROOT / "deploy/mcpb" / MANIFEST["server"]["entry_point"]).is_file()
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[(\d[^\]]*)\]", changelog, re.MULTILINE)[:1] == [__version__]

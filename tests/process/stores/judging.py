@@ -1,0 +1,116 @@
+"""What replicas answered is judged by the kit's checker, and what their hooks did by what they wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from attrs import frozen
+
+from tests.process.stores.replicas import PATHS
+from toolfold_specs import reference as model
+from toolfold_specs.linearize import Operation, linearizable
+from toolfold_specs.reference import System
+
+A, _, BAD, PLAIN, X = range(len(PATHS))
+SYSTEM = System((None, A, None, None, None), (frozenset({A, X}),))
+"""The groups of `replicas.make_tools`, by their places in `PATHS`."""
+
+Facts = frozenset[tuple[str, int]]
+Groups = tuple[frozenset[int], frozenset[int]]
+"""The active groups, and the numbers of the steps that have taken effect."""
+
+
+@frozen
+class Request:
+    """A request, or what its answer shows of a later state.
+
+    Attributes:
+        number: Its number among those of the session.
+        kind: `step`; `control` if it is made by a control tool, which answers whether it changed anything; `note`,
+            `look` or `list`; `shown` for the active groups in the answer to a step.
+        activate: The groups that a step activates.
+        deactivate: Those that it deactivates.
+        fact: The fact that is set.
+    """
+
+    number: int
+    kind: str
+    activate: tuple[int, ...] = ()
+    deactivate: tuple[int, ...] = ()
+    fact: tuple[str, int] | None = None
+
+
+def stepped(state: Groups, request: Request) -> tuple[Groups, Any]:
+    """Return what the reference makes of a request: the groups after it, with the steps so far, and the answer."""
+    active, done = state
+    if request.kind == "shown":
+        return state, active if request.number in done else None
+    if request.kind in ("look", "list"):
+        return state, active
+    answer = model.step(SYSTEM, active, request.activate, request.deactivate)
+    unchanged = (active, done | {request.number})
+    if answer.kind == "refused":
+        return unchanged, answer.error
+    if BAD in answer.state:
+        return unchanged, "HookFailed"
+    changed = (answer.state - active, active - answer.state)
+    return (answer.state, done | {request.number}), answer.kind == "changed" if request.kind == "control" else changed
+
+
+def noted(facts: Facts, request: Request) -> tuple[Facts, Any]:
+    """Return what a request makes of the facts, and the answer."""
+    if request.fact is None:
+        return facts, facts
+    return frozenset(fact for fact in facts if fact[0] != request.fact[0]) | {request.fact}, ()
+
+
+def explained(history: Sequence[Operation]) -> bool:
+    """Return whether an order of the requests explains their answers; the session begins without groups and facts.
+
+    Where a fact is set it is seen before it is stored, and elsewhere after that. So whoever looks meanwhile is judged
+    by the groups alone.
+    """
+    notes = [one for one in history if one.request.kind == "note"]
+    looks = [one for one in history if one.request.kind == "look" and one.ret is not None]
+    calm = [one for one in looks if not any(overlap(one, note) for note in notes)]
+    facts = [*notes, *(replace(one, answer=one.answer[1]) for one in calm)]
+    steps = [replace(one, answer=one.answer[0]) if one in looks else one for one in history if one not in notes]
+    nothing: Groups = (frozenset(), frozenset())
+    return linearizable(nothing, stepped, steps) and linearizable(Facts(), noted, facts)
+
+
+def overlap(one: Operation, other: Operation) -> bool:
+    """Return whether two requests that were answered overlap."""
+    return one.ret is not None and other.ret is not None and one.call < other.ret and other.call < one.ret
+
+
+def numbered(paths: Iterable[str]) -> frozenset[int]:
+    """Return groups by their numbers."""
+    return frozenset(map(PATHS.index, paths))
+
+
+def opened(lines: Sequence[str]) -> tuple[set[str], list[str]]:
+    """Return the groups that the hooks of a session have left open, and what is wrong with the order of the hooks.
+
+    A line says that a process begins a hook, has done it, or ends it. A process that was killed in between does not say
+    the last. What a step has done is undone at most once after it, whether or not it was done.
+    """
+    found: set[str] = set()
+    wrong: list[str] = []
+    running: str | None = None
+    for number, line in enumerate(lines):
+        first, *rest = line.split()
+        if rest == ["begins"]:
+            if running is not None and f"{running} ends" in lines[number:]:
+                wrong.append(f"line {number}: the hooks of two processes overlap")
+            running = first
+        elif rest == ["ends"]:
+            running = None
+        else:
+            verb, group = rest if first == "undo" else (first, rest[0])
+            if first != "undo" and (verb == "open") == (group in found):
+                wrong.append(f"line {number}: {line}, which it is already")
+            (found.add if verb == "open" else found.discard)(group)
+    return found, wrong
