@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from tests.external.support import NODE_OFFLINE, ROOT, TOOLFOLD
+from tests.process.ports import free_port
 
 NODE_MODULES = Path(__file__).parent / "node_modules"
 NOTE = "It is written here."
@@ -246,9 +246,7 @@ def _entry(server: RealServer, places: Mapping[str, str]) -> Iterator[dict[str, 
     if server.transport == "stdio":
         yield {"command": program, "args": arguments, "env": filled(server.env, places)}
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [shutil.which(program) or program, *arguments]
     with subprocess.Popen(
         command,

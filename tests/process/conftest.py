@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
 """Seconds after which a process that hangs fails its test."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def free_tcp_port() -> int:
+    """Return a port that a server can be started at, and started again."""
+    return free_port()
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ from toolfold.spi import table
 from .config import UpstreamConfig
 from .private import write_private
 from .transports import transport_of
-from .wire import Transport, start_limit
+from .wire import LoginFailed, Transport, start_limit
 
 if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
@@ -38,7 +38,8 @@ log = logging.getLogger("toolfold.gateway")
 LOGIN_SECONDS = 300.0
 """How long a user may take to log in."""
 CALLBACK = "/callback"
-FIRST_PORT, PORTS = 49152, 16000
+FIRST_PORT, PORTS = 20000, 12000
+"""Where logins come back to: below the ports that systems give to outgoing connections."""
 MOST_BYTES = 16 * 1024
 DONE = b"You are logged in, and can close this window."
 
@@ -188,10 +189,14 @@ class _Redirect:
                     found.append(result)
                     tasks.cancel_scope.cancel()
 
-        async with (
-            await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port) as listener,
-            anyio.create_task_group() as tasks,
-        ):
+        try:
+            listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
+        except OSError as error:
+            raise LoginFailed(
+                f"it wants a login, which comes back to port {self._port} of this machine, and that can't be listened "
+                f"at ({error.strerror}); end the program that uses it"
+            ) from error
+        async with listener, anyio.create_task_group() as tasks:
             log.debug("waiting for a login at port %s", listener.extra(SocketAttribute.local_port))
             tasks.start_soon(self._open_url, self._page)
             await listener.serve(serve)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from toolfold import ProtocolError
 
 from .config import UpstreamConfig
-from .wire import ConnectionLost, NotMcp
+from .wire import ConnectionLost, LoginFailed, NotMcp
 
 
 def reason_of(error: BaseException, config: UpstreamConfig, stray: int) -> str:
@@ -25,6 +25,8 @@ def reason_of(error: BaseException, config: UpstreamConfig, stray: int) -> str:
             return "the program may not be executed; check its permissions."
         case ProtocolError():
             return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
+        case LoginFailed():
+            return f"{cause}."
         case NotMcp():
             return f"{cause}; check that it is an MCP server."
         case ValidationError():

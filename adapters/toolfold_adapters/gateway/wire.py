@@ -92,6 +92,10 @@ class NotMcp(ToolfoldError):
     """What answers is not an MCP server of a version that is known here."""
 
 
+class LoginFailed(ToolfoldError):
+    """A server wants a login, and none can take place."""
+
+
 @frozen(kw_only=True)
 class ServerFacts:
     """What a server says of itself in the handshake."""

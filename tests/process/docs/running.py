@@ -27,7 +27,6 @@ import re
 import runpy
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -44,6 +43,7 @@ from click.testing import CliRunner
 
 from tests.cli.support import environment
 from tests.process.docs.blocks import ROOT, Block, blocks_of
+from tests.process.ports import free_port
 from toolfold_cli.program import program
 
 SECONDS = 60.0
@@ -267,8 +267,7 @@ def _surroundings(folder: Path) -> Generator[str]:
     npx.write_text(_NPX)
     npx.chmod(0o755)
     (folder / ".claude.json").write_text(json.dumps(_CLAUDE))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
+    port = str(free_port())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "path", [str(folder), *sys.path])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.process.ports import free_port
 from tests.process.specs.support import fixture_command, served_fixture
 from toolfold_specs.driver import TargetFailed
 from toolfold_specs.drivers.connection import Connection
@@ -326,9 +326,7 @@ def reply(handler: BaseHTTPRequestHandler, status: int, body: bytes, kind: str =
 @pytest.mark.spec("CNF-8")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_url_where_nothing_listens_is_a_target_that_was_not_started(era: Era) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/mcp"
+    url = f"http://127.0.0.1:{free_port()}/mcp"
     with Link(url, era) as link, pytest.raises(TargetNotStarted) as failed:
         link.connect()
     assert str(failed.value).startswith(f"{url} can't be reached: ConnectError")

@@ -14,8 +14,8 @@ from typing import Any
 from anyio import to_thread
 from attrs import define, field, frozen
 
+from tests.process.ports import free_port
 from tests.process.stores import replicas
-from tests.process.stores.servers import free_port
 
 SIZE = 3
 LEASE = 1.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -16,16 +15,10 @@ from redis.exceptions import AuthenticationError, BusyLoadingError
 from redis.exceptions import ConnectionError as ConnectionFailed
 from redis.retry import Retry
 
+from tests.process.ports import free_port
+
 DATABASES = 100
 """How many databases a server has."""
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class RedisServer:

@@ -22,7 +22,8 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, through
 from tests.cli.support import invoke
-from tests.process.stores.servers import flushed, free_port
+from tests.process.ports import free_port
+from tests.process.stores.servers import flushed
 
 DESK = f"{Path(make_desk.__code__.co_filename)}:make_desk"
 

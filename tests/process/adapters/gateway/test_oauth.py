@@ -113,12 +113,22 @@ async def guarded(accounts: Any, free_port: int) -> AsyncGenerator[str]:
 async def listening(app: Any, free_port: int) -> AsyncGenerator[str]:
     """Serve an application, and yield its URL."""
     server = uvicorn.Server(uvicorn.Config(app, port=free_port, log_level="error", ws="none"))
+    ended = anyio.Event()
+
+    async def serve() -> None:
+        await server.serve()
+        ended.set()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve)
+        tasks.start_soon(serve)
         while not server.started:
             await anyio.lowlevel.checkpoint()
-        yield f"http://127.0.0.1:{free_port}"
-        server.should_exit = True
+        try:
+            yield f"http://127.0.0.1:{free_port}"
+        finally:
+            server.should_exit = True
+            with anyio.CancelScope(shield=True):
+                await ended.wait()
 
 
 async def browse(url: str) -> None:
@@ -189,6 +199,20 @@ async def test_a_login_that_is_refused_is_a_failed_start(tmp_path: Path, free_tc
     async with guarded(Accounts(), free_tcp_port) as url:
         with pytest.raises(UpstreamError, match=r"did not start: .*No authorization code"):
             await call(url, authorized(tmp_path, refuse))
+
+
+async def test_a_port_that_is_taken_is_named(tmp_path: Path, free_tcp_port: int) -> None:
+    accounts, folder = Accounts(), tmp_path / "tokens"
+    async with guarded(accounts, free_tcp_port) as url:
+        await call(url, authorized(folder))
+        (client,) = accounts.clients.values()
+        assert client.redirect_uris is not None
+        port = client.redirect_uris[0].port
+        only_file(folder).unlink()
+        async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0):
+            with pytest.raises(UpstreamError, match=rf"a login, which comes back to port {port} of this machine"):
+                await call(url, authorized(folder))
+        assert await call(url, authorized(folder)) == "[]"
 
 
 async def test_calls_of_a_server_at_a_url_are_answered_side_by_side(tmp_path: Path, free_tcp_port: int) -> None:
