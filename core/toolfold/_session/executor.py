@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
-from math import inf
 from typing import Any
 
 import anyio
@@ -22,7 +21,7 @@ from .._snapshot import Change, Snapshot
 from .._usercode import InThread, is_failure, on_loop, uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import HookFailed, HookTimeout, ToolfoldError
+from ..errors import HookFailed, HookTimeout, LeaseLost, ToolfoldError
 from ..machine import Configuration, Plan, bits, catch_up, use
 from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 from .host import Host
@@ -273,7 +272,9 @@ class Executor(Queue):
                 stopped = error
                 raise
         if scope.cancelled_caught:
-            raise HookTimeout(inf if timeout is None else timeout) from stopped  # which says where it was
+            if timeout is None or anyio.current_time() < scope.deadline:
+                raise LeaseLost from stopped
+            raise HookTimeout(timeout) from stopped  # which says where it was
 
     # -- listeners ----------------------------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ class Journal(Recorder):
     token: int | None = None
     _data: str = ""
     _until: float = 0.0
+    _lost: bool = False
     _facts: dict[str, Any] = field(factory=dict[str, Any])
     _writing: anyio.Event | None = None
     _interruption: BaseException | None = None
@@ -142,7 +143,7 @@ class Journal(Recorder):
             if lease is None:
                 raise SessionClosed(self.executor.id)
             if lease.token is not None:
-                self.token, self._until = lease.token, now + self.store.lease
+                self.token, self._until, self._lost = lease.token, now + self.store.lease, False
                 self.leased.add(self)
                 return lease.record
             if left <= 0:
@@ -159,7 +160,8 @@ class Journal(Recorder):
     async def renew(self) -> None:
         """Renew the lease; if it is lost, cancel the hook that runs under it (SPEC STO-2).
 
-        A store that does not answer is asked again until the lease ends.
+        A store that does not answer is asked again until the lease ends. The store may hold it for a while longer, but
+        the cancelled hook is to be undone, so that its step writes nothing any more.
         """
         token, held = self.token, False
         if token is None:
@@ -177,6 +179,7 @@ class Journal(Recorder):
         if held:
             self._until = now + self.store.lease
         else:
+            self._lost = True
             self.leased.discard(self)
             if self._hook is not None:
                 self._hook.cancel()
@@ -304,7 +307,10 @@ class Journal(Recorder):
             raise StoreUnavailable(UNCERTAIN) from error
 
     async def _swap(self, data: str, intent: str | None) -> bool:
-        token, self._writing = self.token, anyio.Event()
+        token = self.token
+        if token is not None and self._lost:
+            raise LeaseLost
+        self._writing = anyio.Event()
         try:
             done = await self._whole(partial(self.store.swap, self.key, self.version, data, intent, token))
         finally:

@@ -96,6 +96,8 @@ VARIANTS = (
     _stored("stored: the core", CRASHES=2),
     _stored("stored: the core, and a pause between hooks", PAUSES="BETWEEN"),
     _stored("stored: the core, and a pause within a hook", "exclusive", "balanced", PAUSES="ANYWHERE", CRASHES=0),
+    _stored("stored: the core, and an outage of the store", OUTAGES=1),
+    _stored("stored: a hook that is given up counts as failed", "balanced", OUTAGES=1, MUTANT="GIVEN_UP"),
     _stored("stored: without a lease", "exclusive", "balanced", "begun only", MUTANT="LEASE", CRASHES=0),
     _stored("stored: commits without the token", "sequential", "balanced", MUTANT="TOKEN", PAUSES="BETWEEN", CRASHES=0),
     _stored("stored: plans from before the lease", "sequential", "balanced", MUTANT="READ"),

@@ -16,11 +16,14 @@
  *     TWO_WRITES  the state is written first, and the intent removed after it
  *     LOSER       a replica that has lost its lease undoes its own hooks
  *     DELETE      the record of a session that ends is deleted under the next lease, whatever has happened since
+ *     GIVEN_UP    a hook that is given up counts as one that failed
  *
  *     PAUSES      leases of replicas that go on can expire, since they were paused and could not renew them
  *     NEVER       they do not
  *     BETWEEN     only while they run no hook
  *     ANYWHERE    at any time
+ *
+ *     OUTAGES     how often a hook is given up, since the store does not answer whether its lease goes on
  */
 
 #define NOTHING    0
@@ -33,6 +36,7 @@
 #define TWO_WRITES 7
 #define LOSER      8
 #define DELETE     9
+#define GIVEN_UP   10
 
 #define NEVER    0
 #define BETWEEN  1
@@ -49,6 +53,9 @@
 #endif
 #ifndef CRASHES
 #define CRASHES 1
+#endif
+#ifndef OUTAGES
+#define OUTAGES 0
 #endif
 #ifndef ENDS
 #define ENDS 0     /* whether a request may end the session */
@@ -79,6 +86,7 @@ bool hook[4];      /* whether a process runs a hook, or undoes one */
 bool crashed[4];
 byte crashes;
 bool paused;
+byte outages;
 byte working;      /* the replicas that have requests left */
 
 bool lost;         /* some commit was not the requested step in the state at that time */
@@ -204,6 +212,18 @@ proctype replica() {
               :: MUTANT != INTENT && !mine -> goto lost_it
               fi;
               goto over
+#if OUTAGES
+           :: atomic { outages < OUTAGES -> outages++ };           /* it is given up, with or without its effect */
+              if
+              :: affect(request, done)
+              :: true
+              fi;
+              hook[_pid] = false;
+              if
+              :: d_step { MUTANT == GIVEN_UP && mine -> counted = number }; roll_back(); goto over
+              :: MUTANT != GIVEN_UP || !mine -> goto lost_it
+              fi
+#endif
            fi
         :: else -> break
         od;

@@ -66,10 +66,12 @@ def make_tools(world: World) -> ToolSet:
     async def hook(verb: str, context: HookContext) -> None:
         line = f"{'undo ' if context.undoes else ''}{verb} {context.group}"
         world.note(context.session.id, f"{os.getpid()} begins")
-        await anyio.sleep(random.random() * PAUSE)
-        world.note(context.session.id, line)
-        await anyio.sleep(random.random() * PAUSE)
-        world.note(context.session.id, f"{os.getpid()} ends")
+        try:
+            await anyio.sleep(random.random() * PAUSE)
+            world.note(context.session.id, line)
+            await anyio.sleep(random.random() * PAUSE)
+        finally:
+            world.note(context.session.id, f"{os.getpid()} ends")
 
     def fail() -> None:
         raise ToolError("it never opens")
