@@ -150,6 +150,8 @@ async def _answered(
     progress: ProgressFnT | None,
 ) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
+    if method == "tools/call" and params["name"] in link.outdated:
+        raise ToolError("This tool has changed since it was listed, so it was not called; list the tools again.")
     await set_level(link, wire, client)
     report = _reporter(link, client, progress) if progress is not None and _wants_progress(call.ctx) else None
     again: dict[str, Any] = {}

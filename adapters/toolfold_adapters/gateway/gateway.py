@@ -128,7 +128,9 @@ class Gateway:
 
     def _add(self, name: str, config: UpstreamConfig) -> Upstream:
         assert self._tasks is not None
-        upstream = self.upstreams[name] = Upstream(name, config, self._runtime, self._tasks, self._changed)
+        upstream = self.upstreams[name] = Upstream(
+            name, config, self._runtime, self._tasks, self._changed, lambda: self._config.on_change == "quarantine"
+        )
         return upstream
 
     async def _ask_unknown(self) -> None:

@@ -53,6 +53,8 @@ class Link:
         upstream: The upstream.
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
+
+    `outdated` has the tools that the server offers otherwise than clients are told, so that they can't be called yet.
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: Client | None) -> None:
@@ -63,6 +65,7 @@ class Link:
         self.wire: Wire | None = None
         self.level: str | None = None
         self.offered: Definitions | None = None
+        self.outdated: frozenset[str] = frozenset()
         self._users: list[Client] = []
         self._used = upstream.clock()
         self._changed = anyio.Event()
@@ -329,8 +332,9 @@ class Link:
             while True:
                 self._relist = anyio.Event()
                 try:
-                    if not listed:
+                    if self.outdated or not listed:
                         await self.upstream.refresh(self, wire)
+                        self.outdated = frozenset()
                 except (ToolfoldError, MCPError) as error:
                     log.warning("the lists of the MCP server %s could not be read: %s", self.upstream.name, error)
                 listed = False

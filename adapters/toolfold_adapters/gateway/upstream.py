@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 
 from toolfold import ConfigError
 
-from .approval import Approvals
+from .approval import Approvals, fingerprints
 from .cache import DefinitionCache, Known
 from .config import ONE_SERVER, GatewayConfig, UpstreamConfig
 from .downstream import Client
@@ -81,10 +81,17 @@ class Upstream:
         runtime: What it runs on.
         tasks: Where its connections are held.
         on_change: Is awaited when what it offers has changed.
+        quarantine: Returns whether a tool that has changed may not be called (SPEC GWY-11).
     """
 
     def __init__(
-        self, name: str, config: UpstreamConfig, runtime: Runtime, tasks: TaskGroup, on_change: OnChange
+        self,
+        name: str,
+        config: UpstreamConfig,
+        runtime: Runtime,
+        tasks: TaskGroup,
+        on_change: OnChange,
+        quarantine: Callable[[], bool],
     ) -> None:
         self.key = name
         self.config = config
@@ -92,6 +99,7 @@ class Upstream:
         self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
         self._cache = runtime.cache
         self._on_change = on_change
+        self._quarantine = quarantine
         self.known = runtime.cache.read(config)
         self._links: dict[str | None, Link] = {}
         self._settled = anyio.Event()
@@ -222,6 +230,9 @@ class Upstream:
             await self._learn(await known_of(wire))
             return True
         learn(wire, self.known.definitions)
+        if self._quarantine():
+            told, now = fingerprints(self.known.definitions), fingerprints((await known_of(wire)).definitions)
+            link.outdated = frozenset(name for name in now if now[name] != told.get(name))
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:

@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import mcp_types as t
 import pytest
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened
 from tests.adapters.gateway.upstreams.shop import Shop
-from toolfold_adapters.gateway import DefinitionCache, Gateway, GatewayConfig, UpstreamError, outbox
+from toolfold_adapters.gateway import (
+    DefinitionCache,
+    Gateway,
+    GatewayConfig,
+    Runtime,
+    UpstreamError,
+    open_gateway,
+    outbox,
+)
+from toolfold_adapters.gateway.approval import Approvals
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -95,6 +105,27 @@ async def test_a_change_since_the_cache_was_written_is_followed_when_the_upstrea
         await until(lambda: changed)
         assert "new" in gateway.tools.catalog.tools
         await until(lambda: tools_in(cache, config) == 13)
+
+
+@pytest.mark.spec("GWY-11")
+async def test_a_tool_that_changed_since_it_was_cached_is_not_called_under_quarantine(tmp_path: Path) -> None:
+    class Altered(Shop):
+        async def list_tools(self, ctx: Any, params: Any) -> t.ListToolsResult:
+            tools = (await super().list_tools(ctx, params)).tools
+            tools[self.names.index("add")].description = "New"
+            return t.ListToolsResult(tools=tools)
+
+    cache, house = await filled(tmp_path / "cache", "a"), House(lambda name: Altered())
+    config = config_of("a").model_copy(update={"on_change": "quarantine"})
+    approvals = Approvals(tmp_path / "approved")
+    runtime = Runtime(clock=Clock(), cache=cache, transport=house.transport, approvals=approvals)
+    with anyio.fail_after(60):
+        async with open_gateway(config, runtime=runtime) as tools, tools.open_session() as session:
+            refused = await session.call("add", {"item": "tea"})
+            assert refused.is_error
+            assert "has changed since it was listed, so it was not called" in refused.text
+            await until(lambda: "add" not in tools.catalog.tools)
+            assert house.of("a")[-1].cart == []
 
 
 @pytest.mark.spec("GWY-4")
