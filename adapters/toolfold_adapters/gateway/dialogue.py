@@ -57,6 +57,7 @@ class Dialogue:
     call: Call
     principal: str
     _open: dict[str, _Question] = field(factory=dict[str, _Question])
+    _asked: tuple[str, ...] = ()
     _news: anyio.Event = field(factory=anyio.Event)
     _outcome: dict[str, Any] | BaseException | None = None
     _scope: anyio.CancelScope = field(factory=anyio.CancelScope)
@@ -71,6 +72,8 @@ class Dialogue:
                 self._outcome = error
         if self._outcome is None:
             self._outcome = ToolError("The call was given up.")
+        self._asked = tuple(self._open)
+        self.answer({})  # what other upstreams have asked meanwhile
         self._news.set()
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,11 +88,12 @@ class Dialogue:
         return question.answer
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        """Take the client's answers; what it leaves out it does not answer."""
-        for name, question in self._open.items():
+        """Take the client's answers; what it was asked and leaves out it does not answer."""
+        for name in self._asked:
+            question = self._open.pop(name)
             question.answer = table(responses.get(name))
             question.answered.set()
-        self._open.clear()
+        self._asked = ()
 
     async def next(self) -> dict[str, Any] | InputRequired:
         """Return what the client is to answer next, or the result; raises what the call raised."""
@@ -104,6 +108,7 @@ class Dialogue:
             raise self._outcome
         if self._outcome is not None:
             return self._outcome
+        self._asked = tuple(self._open)
         return InputRequired(
             {name: {"method": asked.method, "params": dict(asked.params)} for name, asked in self._open.items()}
         )

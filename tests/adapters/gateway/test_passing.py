@@ -14,6 +14,8 @@ from mcp import Client, MCPError
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, served, wired
 from tests.adapters.gateway.upstreams.shop import Shop
+from toolfold_adapters.gateway.dialogue import Dialogue
+from toolfold_adapters.gateway.downstream import Call
 from toolfold_adapters.gateway.wire import Mode
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.meta import HANDLE_META
@@ -280,6 +282,71 @@ async def test_a_modern_call_whose_client_never_answers_is_given_up_when_the_gat
         forged = await client.session.call_tool("elicit", {}, request_state="made up", allow_input_required=True)
         assert isinstance(forged, t.CallToolResult)
         assert "no longer waiting" in text_of(forged)
+
+
+class Curious(Shop):
+    """A server whose call `two` asks a second question beside the first, once `more` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(tools=("two",))
+        self.more = anyio.Event()
+
+    async def call(self, ctx: Any, params: t.CallToolRequestParams) -> t.CallToolResult | t.InputRequiredResult:
+        if params.name != "two":
+            return await super().call(ctx, params)
+        answers: list[str] = []
+
+        async def ask(name: str) -> None:
+            answers.append(text_of(await super(Curious, self).call(ctx, t.CallToolRequestParams(name=name))))  # type: ignore[arg-type]
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, "elicit")
+            await self.more.wait()
+            tasks.start_soon(ask, "roots")
+        return t.CallToolResult(content=[t.TextContent(type="text", text=json.dumps(answers))])
+
+
+async def test_what_is_asked_while_the_client_answers_something_else_is_asked_next() -> None:
+    house = House(lambda name: Curious())
+    answers: list[Any] = [t.ElicitResult(action="accept", content={"count": 3}), await Person().roots(None)]
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="auto", **Person().callbacks()) as client,
+    ):
+        asked = await client.session.call_tool("two", allow_input_required=True)
+        house.of("shop")[-1].more.set()
+        for answer in answers:
+            await anyio.wait_all_tasks_blocked()
+            assert isinstance(asked, t.InputRequiredResult)
+            (question,) = asked.input_requests or {}
+            asked = await client.session.call_tool(
+                "two", input_responses={question: answer}, request_state=asked.request_state, allow_input_required=True
+            )
+        assert isinstance(asked, t.CallToolResult)
+        assert "count" in text_of(asked)
+        assert "file:///project" in text_of(asked)
+
+
+async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> None:
+    dialogue, ended, refused = Dialogue(Call(None), "principal"), anyio.Event(), anyio.Event()
+
+    async def perform() -> dict[str, Any]:
+        await ended.wait()
+        return {"content": []}
+
+    async def ask() -> None:
+        with pytest.raises(MCPError, match="The client did not answer roots/list"):
+            await dialogue.ask("roots/list", {})
+        refused.set()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(dialogue.run, perform)
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            ended.set()
+            await refused.wait()
+            assert await dialogue.next() == {"content": []}
 
 
 @ERAS
