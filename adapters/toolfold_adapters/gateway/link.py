@@ -54,7 +54,7 @@ class Link:
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
 
-    `outdated` has the tools that the server offers otherwise than clients are told, so that they can't be called yet.
+    `outdated` has the tools whose definitions have changed since they were listed, so that they can't be called yet.
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: Client | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from http import HTTPStatus
@@ -137,6 +138,8 @@ class _Login(httpx2.Auth):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token that there is, and log in if it was refused, or the token has expired."""
+        from mcp.client.auth import OAuthFlowError
+
         context = self._provider.context
         if context.current_tokens is None or context.is_token_valid():
             if context.current_tokens is not None:
@@ -144,12 +147,15 @@ class _Login(httpx2.Auth):
             response = yield request
             if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 return
-        async with aclosing(self._provider.async_auth_flow(request)) as flow:
-            with suppress(StopAsyncIteration):
-                sent = await anext(flow)
-                while True:
-                    response = yield sent
-                    sent = await flow.asend(response)
+        try:
+            async with aclosing(self._provider.async_auth_flow(request)) as flow:
+                with suppress(StopAsyncIteration):
+                    sent = await anext(flow)
+                    while True:
+                        response = yield sent
+                        sent = await flow.asend(response)
+        except OAuthFlowError as error:
+            raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
 
 
 class _Redirect:
@@ -172,10 +178,12 @@ class _Redirect:
         """Show the page, and return what the browser comes back with."""
         limit, deadline = start_limit.get(), 0.0
         if limit is not None:
-            deadline, limit.deadline = limit.deadline - anyio.current_time(), anyio.current_time() + LOGIN_SECONDS
+            deadline, limit.deadline = limit.deadline - anyio.current_time(), math.inf
         try:
             with anyio.fail_after(LOGIN_SECONDS):
                 return await self._listen()
+        except TimeoutError as error:
+            raise LoginFailed(f"it wants a login, and nobody logged in within {LOGIN_SECONDS:g} seconds") from error
         finally:
             if limit is not None:
                 limit.deadline = anyio.current_time() + deadline
@@ -193,8 +201,8 @@ class _Redirect:
             listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
         except OSError as error:
             raise LoginFailed(
-                f"it wants a login, which comes back to port {self._port} of this machine, and that can't be listened "
-                f"at ({error.strerror}); end the program that uses it"
+                f"it wants a login, which comes back to port {self._port} of this machine, but that port can't be "
+                f"opened ({error.strerror}); end the program that uses it"
             ) from error
         async with listener, anyio.create_task_group() as tasks:
             log.debug("waiting for a login at port %s", listener.extra(SocketAttribute.local_port))

@@ -231,8 +231,8 @@ class Upstream:
             return True
         learn(wire, self.known.definitions)
         if self._quarantine():
-            told, now = fingerprints(self.known.definitions), fingerprints((await known_of(wire)).definitions)
-            link.outdated = frozenset(name for name in now if now[name] != told.get(name))
+            listed, now = fingerprints(self.known.definitions), fingerprints((await known_of(wire)).definitions)
+            link.outdated = frozenset(name for name in now if now[name] != listed.get(name))
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:

@@ -29,7 +29,7 @@ from pydantic import AnyHttpUrl
 
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
-from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
+from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, oauth, open_gateway
 from toolfold_adapters.gateway.oauth import Authorized
 
 pytestmark = pytest.mark.spec("GWY-8")
@@ -197,8 +197,22 @@ async def test_a_login_that_is_refused_is_a_failed_start(tmp_path: Path, free_tc
             await browser.get(back, params={"error": "access_denied", "state": httpx2.URL(url).params["state"]})
 
     async with guarded(Accounts(), free_tcp_port) as url:
-        with pytest.raises(UpstreamError, match=r"did not start: .*No authorization code"):
+        with pytest.raises(
+            UpstreamError, match=r"did not start: the login that it wants failed \(No authorization code"
+        ):
             await call(url, authorized(tmp_path, refuse))
+
+
+async def test_a_login_that_nobody_makes_is_a_failed_start(
+    tmp_path: Path, free_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ignore(url: str) -> None:
+        """Open no page."""
+
+    monkeypatch.setattr(oauth, "LOGIN_SECONDS", 0.1)
+    async with guarded(Accounts(), free_tcp_port) as url:
+        with pytest.raises(UpstreamError, match=r"it wants a login, and nobody logged in within 0\.1 seconds\."):
+            await call(url, authorized(tmp_path, ignore))
 
 
 async def test_a_port_that_is_taken_is_named(tmp_path: Path, free_tcp_port: int) -> None:
