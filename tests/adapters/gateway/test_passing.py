@@ -12,69 +12,14 @@ import mcp_types as t
 import pytest
 from mcp import Client, MCPError
 
-from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, served, wired
-from tests.adapters.gateway.upstreams.shop import Shop
-from toolfold_adapters.gateway.dialogue import Dialogue
-from toolfold_adapters.gateway.downstream import Call
+from tests.adapters.gateway.inprocess import House, config_of, opened, served, wired
+from tests.adapters.gateway.test_questions import Person, text_of
 from toolfold_adapters.gateway.wire import Mode
-from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.meta import HANDLE_META
 
 pytestmark = pytest.mark.spec("GWY-1")
 
 ERAS = pytest.mark.parametrize("client_era", ["legacy", "auto"])
 UPSTREAM_ERAS = pytest.mark.parametrize("upstream_era", ["legacy", "auto"])
-
-
-class Person:
-    """Answers what upstreams ask of a client."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    async def elicit(self, context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
-        self.asked.append(params)
-        return t.ElicitResult(action="accept", content={"count": 3})
-
-    async def sample(self, context: Any, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:
-        self.asked.append(params)
-        content = t.TextContent(type="text", text="thought")
-        return t.CreateMessageResult(role="assistant", content=content, model="m")
-
-    async def roots(self, context: Any) -> t.ListRootsResult:
-        self.asked.append("roots")
-        return t.ListRootsResult(roots=[t.Root(uri="file:///project", name="project")])  # type: ignore[arg-type]
-
-    def callbacks(self) -> dict[str, Any]:
-        return {
-            "elicitation_callback": self.elicit,
-            "sampling_callback": self.sample,
-            "list_roots_callback": self.roots,
-        }
-
-
-def text_of(result: t.CallToolResult) -> str:
-    return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
-
-
-@ERAS
-@UPSTREAM_ERAS
-@pytest.mark.parametrize(
-    ("tool", "part"), [("elicit", '"count":3'), ("sample", "thought"), ("roots", "file:///project")]
-)
-async def test_what_an_upstream_asks_is_asked_of_the_client_that_called(
-    client_era: str, upstream_era: str, tool: str, part: str
-) -> None:
-    caller, other = Person(), Person()
-    async with (
-        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
-        Client(server, mode=client_era, **caller.callbacks()) as client,
-        Client(server, mode=client_era, **other.callbacks()),
-    ):
-        result = await client.call_tool(tool)
-    assert part in text_of(result)
-    assert len(caller.asked) == 1
-    assert other.asked == []
 
 
 @ERAS
@@ -86,15 +31,6 @@ async def test_an_upstream_is_told_what_the_client_can_do(client_era: str, upstr
     ):
         declared = json.loads(text_of(await client.call_tool("capabilities")))
     assert set(declared) == {"roots"}
-
-
-@ERAS
-async def test_a_client_that_can_not_be_asked_is_not_asked(client_era: str) -> None:
-    async with (
-        served(House(), config_of("shop", mode="legacy")) as (_, server),
-        Client(server, mode=client_era) as client,
-    ):
-        assert text_of(await client.call_tool("elicit")) == f"refused: {t.METHOD_NOT_FOUND}"
 
 
 @pytest.mark.spec("GWY-7")
@@ -222,133 +158,6 @@ async def test_progress_and_cancellation_pass(client_era: Mode, upstream_era: st
         await shop.cancelled.wait()
 
 
-class Files(Shop):
-    """A server that asks for the roots at the beginning, and takes a while to look them up before it uses them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.server.add_notification_handler("notifications/initialized", t.NotificationParams, self.begin)
-
-    async def begin(self, ctx: Any, params: Any) -> None:
-        roots = await ctx.session.send_request(t.ListRootsRequest(), t.ListRootsResult)
-        for _ in range(50):
-            await anyio.lowlevel.checkpoint()
-        self.cart = [str(root.uri) for root in roots.roots]
-
-
-async def test_an_upstream_has_taken_up_the_roots_that_it_asks_for_before_its_first_call() -> None:
-    async with (
-        served(House(make=lambda _: Files()), config_of("files", mode="legacy")) as (_, server),
-        Client(server, mode="legacy", list_roots_callback=Person().roots) as client,
-    ):
-        assert text_of(await client.call_tool("cart")) == '["file:///project"]'
-
-
-async def test_a_modern_client_is_asked_for_roots_within_its_first_call_though_its_group_was_opened_before() -> None:
-    gateway = gateway_of(House(make=lambda _: Files()), config_of("files", "other", mode="legacy"))
-    async with (
-        gateway as tools,
-        Client(
-            build_server(tools, handles="stored", extend=gateway.extend), list_roots_callback=Person().roots
-        ) as client,
-    ):
-        opened = await client.call_tool("open_group", {"group": "files"})
-        for _ in range(50):
-            await anyio.lowlevel.checkpoint()
-        handle = (opened.meta or {})[HANDLE_META]
-        cart = await client.call_tool("call_tool", {"name": "files__cart", "handle": handle})
-        assert text_of(cart) == '["file:///project"]'
-
-
-async def test_an_upstream_is_notified_that_its_clients_roots_changed() -> None:
-    house = House()
-    async with (
-        served(house, config_of("shop", mode="legacy")) as (_, server),
-        Client(server, mode="legacy", list_roots_callback=Person().roots) as client,
-    ):
-        await client.call_tool("cart")
-        await client.session.send_notification(t.RootsListChangedNotification())
-        await house.of("shop")[-1].roots_changed.wait()
-
-
-async def test_a_modern_call_whose_client_never_answers_is_given_up_when_the_gateway_closes() -> None:
-    house = House()
-    async with (
-        served(house, config_of("shop", mode="legacy")) as (_, server),
-        Client(server, mode="auto", elicitation_callback=Person().elicit) as client,
-    ):
-        first = await client.session.call_tool("elicit", {}, allow_input_required=True)
-        assert isinstance(first, t.InputRequiredResult)
-        forged = await client.session.call_tool("elicit", {}, request_state="made up", allow_input_required=True)
-        assert isinstance(forged, t.CallToolResult)
-        assert "no longer waiting" in text_of(forged)
-
-
-class Curious(Shop):
-    """A server whose call `two` asks a second question beside the first, once `more` is set."""
-
-    def __init__(self) -> None:
-        super().__init__(tools=("two",))
-        self.more = anyio.Event()
-
-    async def call(self, ctx: Any, params: t.CallToolRequestParams) -> t.CallToolResult | t.InputRequiredResult:
-        if params.name != "two":
-            return await super().call(ctx, params)
-        answers: list[str] = []
-
-        async def ask(name: str) -> None:
-            answers.append(text_of(await super(Curious, self).call(ctx, t.CallToolRequestParams(name=name))))  # type: ignore[arg-type]
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask, "elicit")
-            await self.more.wait()
-            tasks.start_soon(ask, "roots")
-        return t.CallToolResult(content=[t.TextContent(type="text", text=json.dumps(answers))])
-
-
-async def test_what_is_asked_while_the_client_answers_something_else_is_asked_next() -> None:
-    house = House(lambda name: Curious())
-    answers: list[Any] = [t.ElicitResult(action="accept", content={"count": 3}), await Person().roots(None)]
-    async with (
-        served(house, config_of("shop", mode="legacy")) as (_, server),
-        Client(server, mode="auto", **Person().callbacks()) as client,
-    ):
-        asked = await client.session.call_tool("two", allow_input_required=True)
-        house.of("shop")[-1].more.set()
-        for answer in answers:
-            await anyio.wait_all_tasks_blocked()
-            assert isinstance(asked, t.InputRequiredResult)
-            (question,) = asked.input_requests or {}
-            asked = await client.session.call_tool(
-                "two", input_responses={question: answer}, request_state=asked.request_state, allow_input_required=True
-            )
-        assert isinstance(asked, t.CallToolResult)
-        assert "count" in text_of(asked)
-        assert "file:///project" in text_of(asked)
-
-
-async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> None:
-    dialogue, ended, refused = Dialogue(Call(None), "principal"), anyio.Event(), anyio.Event()
-
-    async def perform() -> dict[str, Any]:
-        await ended.wait()
-        return {"content": []}
-
-    async def ask() -> None:
-        with pytest.raises(MCPError, match="The client did not answer roots/list"):
-            await dialogue.ask("roots/list", {})
-        refused.set()
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(dialogue.run, perform)
-            tasks.start_soon(ask)
-            await anyio.wait_all_tasks_blocked()
-            ended.set()
-            await refused.wait()
-            assert await dialogue.next() == {"content": []}
-
-
 @ERAS
 @UPSTREAM_ERAS
 async def test_prompts_resources_and_templates_pass_with_all_that_is_in_them(
@@ -396,18 +205,6 @@ async def test_completions_come_from_the_upstream_that_has_the_prompt_or_templat
         assert found.completion.values == ["ref/resource x"]
         with pytest.raises(MCPError, match="Unknown prompt: nothing"):
             await client.complete(t.PromptReference(name="nothing"), {"name": "who", "value": ""})
-
-
-async def test_a_call_whose_client_does_not_answer_in_time_is_cancelled_at_the_upstream() -> None:
-    house = House()
-    async with (
-        served(house, config_of("shop", mode="legacy")) as (gateway, server),
-        Client(server, mode="auto", elicitation_callback=Person().elicit) as client,
-    ):
-        gateway.forwarding.dialogues.patience = 0
-        asked = await client.session.call_tool("elicit", {}, allow_input_required=True)
-        assert isinstance(asked, t.InputRequiredResult)
-        await house.of("shop")[-1].given_up.wait()
 
 
 @pytest.mark.parametrize("slow", [{0, 1, 2}, {2}], ids=["always", "at last"])
