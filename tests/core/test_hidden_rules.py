@@ -120,10 +120,13 @@ async def test_a_hiding_predicate_is_not_evaluated_while_a_required_group_is_ina
     assert (tools.list_tools().names, len(asked)) == (("t",), 1)
 
 
-@pytest.mark.spec("VIS-4", "VIS-6")
-async def test_a_hiding_predicate_that_raises_hides_its_own_tool_and_is_reported_once() -> None:
+@pytest.mark.spec("VIS-4", "VIS-6", "SAF-2")
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+async def test_a_hiding_predicate_that_raises_hides_its_own_tool_and_is_reported_once(
+    error: type[BaseException],
+) -> None:
     def fail(view: View) -> bool:
-        raise RuntimeError("broken")
+        raise error("broken")
 
     received: list[Event] = []
     tools = ToolSet("t")

@@ -58,11 +58,11 @@ class Selection:
         """
         catalog = tools.catalog_under(self.profile)
         paths = self.paths(catalog)
-        found: Snapshot | None = catalog.memo.get(paths)
-        if found is None:
-            if len(catalog.memo) >= REMEMBERED:
-                catalog.memo.clear()
-            found = catalog.memo[paths] = Snapshot.of(catalog).after(TransitionRequest(activate=paths))
+        snapshots: dict[tuple[str, ...], Snapshot] = catalog.memo.setdefault(Selection, {})
+        if (found := snapshots.get(paths)) is None:
+            if len(snapshots) >= REMEMBERED:
+                snapshots.clear()
+            found = snapshots[paths] = Snapshot.of(catalog).after(TransitionRequest(activate=paths))
         return found
 
     def paths(self, catalog: Catalog) -> tuple[str, ...]:

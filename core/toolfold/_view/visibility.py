@@ -116,7 +116,9 @@ def is_hidden(component: Component, view: RequestView) -> bool:
         return component.hidden
     try:
         return holds(component.hidden, view)
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         view.predicate_failed(component, error)
         return True
 

@@ -15,6 +15,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
+from toolfold_adapters.mcp.selection import REMEMBERED, Selection
 
 ERAS = ("legacy", MODERN)
 STOCK = ["stock.count", "stock.fail", "stock.reject"]
@@ -219,3 +220,13 @@ async def test_a_request_replaces_the_groups_that_the_server_was_built_with(era:
         assert await more_at(endpoint, "", era) == STOCK
         assert await more_at(endpoint, "?groups=cash", era) == ["cash.coins"]
         assert await more_at(endpoint, "?groups=nowhere", era) == []
+
+
+@pytest.mark.spec("SAF-4", "FND-1")
+def test_what_clients_select_leaves_what_others_have_computed_for_the_catalog() -> None:
+    tools = ToolSet("desk")
+    groups = [tools.register_group(f"g{number}").path for number in range(REMEMBERED + 1)]
+    tools.catalog.memo["the index of a search"] = 1
+    for group in groups:
+        assert Selection(groups=group).start(tools).active == (group,)
+    assert tools.catalog.memo["the index of a search"] == 1
