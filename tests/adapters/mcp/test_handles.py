@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from itsdangerous.encoding import base64_decode
 
 from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import build_server
@@ -89,6 +90,19 @@ def test_no_change_of_a_single_character_and_no_shortening_is_accepted() -> None
     damaged |= {handle + "A", f" {handle}", handle * 100, "", "..", "a.b.c", "ü"}
     for text in sorted(damaged - {handle}):
         with pytest.raises(HandleInvalid, match="Activate the groups that you need again"):
+            handles.read(text, tools.catalog, "")
+
+
+def test_no_other_text_of_the_same_bytes_is_accepted() -> None:
+    """The last letter of a signature has two bits that say nothing, so three other texts decode to the same one."""
+    tools, handles = make_tools(), make_handles()
+    handle = handles.issue(opened(tools, "g1"), "")
+    signature = handle.rpartition(".")[2]
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    same = [one for one in letters if base64_decode(signature[:-1] + one) == base64_decode(signature)]
+    assert len(same) == 4
+    for text in {*(handle[:-1] + one for one in same), f"{handle}=", f"{handle}=="} - {handle}:
+        with pytest.raises(HandleInvalid, match="The handle is damaged"):
             handles.read(text, tools.catalog, "")
 
 

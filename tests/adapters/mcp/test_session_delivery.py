@@ -80,6 +80,23 @@ async def test_a_handler_that_opens_a_group_notifies_once() -> None:
         assert "database.query" in await names_of(client)
 
 
+@pytest.mark.spec("NTF-1", "CALL-5")
+async def test_each_change_in_one_request_is_notified_of() -> None:
+    tools = make_desk()
+
+    @tools.tool()
+    async def swap(context: Context) -> None:
+        """Open one mode and then the other, which displaces it."""
+        await context.activate("mode_a")
+        await context.activate("mode_b")
+
+    async with target_of("memory", tools) as target, client_of(target, "legacy") as (client, listener):
+        await client.call_tool("swap", {})
+        assert [await listener.next() for _ in range(2)] == [CHANGED] * 2
+        await client.call_tool("ping", {})
+        assert listener.changes == 2
+
+
 @pytest.mark.spec("NTF-1", "NTF-2", "SAF-4")
 async def test_notifications_are_merged_only_while_others_wait_to_be_sent() -> None:
     tools = make_desk()

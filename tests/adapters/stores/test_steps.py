@@ -1,0 +1,138 @@
+"""What a step of a stored session writes, and what it leaves for the next one (SPEC STO-1, STO-4, NTF-1, SES-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolfold import Store, ToolSet
+from toolfold.spi import Limit, SessionKind, StoredSessions
+from toolfold_adapters.stores import MemoryStore
+
+UNLIMITED = Limit(None, None)
+
+
+class Interrupting(MemoryStore):
+    """A store in which something else happens while a swap is under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] | None = None
+
+    async def swap(self, *args: Any, **named: Any) -> bool:
+        """Do what is to happen meanwhile, once, and then swap."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return await super().swap(*args, **named)
+
+
+def desk(events: list[str] | None = None) -> ToolSet:
+    """Return two groups, one with a tool and one with a prompt, whose hooks note what they do."""
+    tools, received = ToolSet("desk", control="none"), [] if events is None else events
+    for path in ("mail", "notes"):
+        tools.register_group(
+            path,
+            on_activate=lambda path=path: received.append(f"open {path}"),
+            on_deactivate=lambda path=path: received.append(f"close {path}"),
+            run_in_thread=False,
+        )
+    tools.register_group("plain")
+    tools.register("send", lambda: "sent", description="Send.", group="mail")
+    tools.register_prompt("summary", lambda: "…", description="Sum up.", group="notes")
+    return tools
+
+
+def of_kind(tools: ToolSet, store: Store) -> tuple[StoredSessions, StoredSessions]:
+    """Return the sessions that own groups, and those that inherit them, as one process has them."""
+    owners = StoredSessions(tools, store, SessionKind("owner", "owners", UNLIMITED, 600))
+    return owners, StoredSessions(tools, store, SessionKind("heir", "heirs", UNLIMITED, 600), owners)
+
+
+@pytest.mark.spec("SES-5", "STO-1")
+@pytest.mark.parametrize("path", ["mail", "plain"], ids=["under a lease", "by a swap alone"])
+async def test_a_fact_that_is_set_while_a_step_is_stored_is_kept_here_and_stored_next(path: str) -> None:
+    store = Interrupting()
+    async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
+
+        def meanwhile() -> None:
+            store.meanwhile = set_late if path == "mail" else None  # the first swap records the intent
+
+        def set_late() -> None:
+            session.set_fact("late", True)
+
+        session.set_fact("early", True)
+        store.meanwhile = meanwhile if path == "mail" else set_late
+        await session.activate(path)
+        assert (session.active, session.facts) == ((path,), {"early": True, "late": True})
+    async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
+        assert (session.active, session.facts) == ((path,), {"early": True, "late": True})
+
+
+@pytest.mark.spec("SES-5", "STO-4", "PER-3")
+async def test_a_fact_that_is_not_stored_yet_outlives_a_step_of_another_process() -> None:
+    store = MemoryStore()
+    async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there:
+        async with here.open("chat") as session:
+            session.set_fact("unlocked", True)
+            async with there.open("chat") as other:
+                await other.activate("plain")
+            async with session.request():
+                assert (session.active, session.facts) == (("plain",), {"unlocked": True})
+        async with there.open("chat") as other:
+            assert (other.active, other.facts) == (("plain",), {"unlocked": True})
+
+
+@pytest.mark.spec("NTF-1", "STO-4")
+async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_after_further_steps() -> None:
+    store = MemoryStore()
+    _, sessions = of_kind(desk(), store)
+    session = sessions.draft("chat", notifies=True)
+    for path in ("mail", "notes", "plain"):
+        await session.activate(path)
+    _, elsewhere = of_kind(desk(), store)
+    found = await elsewhere.get("chat")
+    assert found is not None
+    assert await found.claim() == {"tool", "prompt"}
+    assert await found.claim() == frozenset()
+
+
+@pytest.mark.spec("DEL-4", "STO-4")
+async def test_a_step_leaves_the_hooks_of_inherited_groups_to_their_owner_in_whichever_process() -> None:
+    store, events = MemoryStore(), list[str]()
+    owners, sessions = of_kind(desk(events), store)
+    owner = await owners.get_or_create("all", None, ["mail"])
+    await owners.get("all")
+    heir = sessions.draft("chat", snapshot=owner.snapshot, owner=owner)
+    await heir.activate("plain")
+    await heir.activate("notes")
+    assert events == ["open mail", "open notes"]
+
+    _, elsewhere = of_kind(desk(events), store)
+    found = await elsewhere.get("chat")
+    assert found is not None
+    assert (found.active, found.inherited) == (("mail", "notes", "plain"), ("mail",))
+    await elsewhere.discard(found)
+    assert events == ["open mail", "open notes", "close notes"]
+
+
+@pytest.mark.spec("DEL-4", "STO-4")
+async def test_a_group_that_a_step_closes_and_opens_again_is_no_longer_inherited_in_whichever_process() -> None:
+    store, events = MemoryStore(), list[str]()
+    owners, sessions = of_kind(desk(events), store)
+    await owners.get_or_create("all", None, ["mail"])
+    owner = await owners.get("all")
+    assert owner is not None
+    heir = sessions.draft("chat", snapshot=owner.snapshot, owner=owner)
+    await heir.deactivate("mail")
+    await heir.activate("mail")
+    assert events == ["open mail"] * 2
+
+    _, elsewhere = of_kind(desk(events), store)
+    found = await elsewhere.get("chat")
+    assert found is not None
+    assert found.inherited == ()
+    await elsewhere.discard(found)
+    assert events == ["open mail", "open mail", "close mail"]
