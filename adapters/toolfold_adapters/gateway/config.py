@@ -5,7 +5,8 @@ pins = ["files__search"]                # tools that are in no group and always 
 hidden = ["*__debug_*"]                 # tools that no list has; they can be called
 on_change = "quarantine"                # withhold definitions that changed until `toolfold approve`; or "mark"
 
-[upstreams.files]                       # one for each server; [upstream] if there is one server
+[upstreams.files]                       # one for each server, whose tools are called files__…; or [upstream] alone, for
+                                        # one server without a name, whose tools keep theirs
 command = ["npx", "-y", "some-server"]  # or: url = "https://example.org/mcp", and headers
 env = { TOKEN = "${FILES_TOKEN}" }      # ${VAR} and ${VAR:-default} are replaced in all texts about servers
 cwd = "/srv/data"
@@ -16,8 +17,8 @@ max_connections = 200                   # where each client has its own
 title = "Files"                         # and description, in place of the server's own
 
 [groups.read]                           # [groups."read.logs"], or parent = "read", is inside it
-tools = ["files__get_*", "list_*"]      # the first group in the file that matches a tool has it; with one server its
-description = "Look, change nothing"    # name is no part of the names, with several it is
+tools = ["files__get_*", "*__list_*"]   # the first group in the file that matches a tool has it
+description = "Look, change nothing"
 title = "Reading"
 
 [rename]
@@ -51,8 +52,8 @@ from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
 Texts = tuple[str, ...]
-ONE_SERVER = "upstream"
-"""The name of the only server of a configuration that gives it none."""
+ONE_SERVER = "(upstream)"
+"""Stands for the name of a server that has none; no configuration can give it."""
 
 
 class _Table(BaseModel):
@@ -194,8 +195,8 @@ class GatewayConfig(_Table):
 
     @property
     def prefixed(self) -> bool:
-        """Whether names of tools begin with that of their server: one that is left out for now renames no other's."""
-        return len(self.upstreams) + len(self.left_out) > 1
+        """Whether servers have names: those of their tools begin with them, however many servers there are (GWY-6)."""
+        return ONE_SERVER not in self.upstreams
 
     @property
     def settings(self) -> object:

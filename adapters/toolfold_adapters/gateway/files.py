@@ -174,7 +174,7 @@ def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfi
         return "[upstream]" if single else f"[upstreams.{quoted_key(name)}]"
 
     reader = _Entries(file, variables, place, _own_settings)
-    reader.read(servers)
+    reader.read(servers, str if single else server_name)
     return reader.config(data)
 
 
@@ -229,15 +229,15 @@ class _Entries:
         self.left_out: list[str] = []
         self.wrong: list[str] = []
 
-    def read(self, entries: Mapping[str, Any]) -> None:
-        """Take the servers that are right, and note what is wrong with the others."""
+    def read(self, entries: Mapping[str, Any], name_of: Callable[[str], str] = server_name) -> None:
+        """Take the servers that are right, called what `name_of` says, and note what is wrong with the others."""
         named: dict[str, str] = {}
         for given, entry in entries.items():
             if is_disabled(entry):
                 self.left_out.append(given)
                 continue
             try:
-                name = server_name(given)
+                name = name_of(given)
                 if name in named:
                     raise ConfigError(f"it is called {name} here, as {named[name]!r} is; rename one of them")
                 named[name] = given

@@ -4,48 +4,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 from toolfold import ConfigError
 from toolfold_adapters.names import WIRE_LENGTH, WIRE_SEPARATOR
 
-SERVER_LENGTH = 32
+NAME_LENGTH = 48
+"""Hosts put the name of the gateway before that of a tool, and accept 64 characters in all."""
+SERVER_LENGTH = 24
 _ALLOWED = re.compile(rf"[A-Za-z0-9_-]{{1,{WIRE_LENGTH}}}")
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
+_DIGITS = 6
 
 
 def server_name(name: str) -> str:
     """Return what a server is called here: the name of its group, and the beginning of those of its tools.
 
     It has no `__` and does not end in `_`, so that a tool's name says which server it is of, and depends on no other.
+    What is too long ends in a hash of the whole.
 
     Raises:
         ConfigError: There is no letter or digit in it.
     """
-    allowed = re.sub("__+", "_", _NOT_ALLOWED.sub("_", name))[:SERVER_LENGTH].strip("_-")
+    allowed = re.sub("__+", "_", _NOT_ALLOWED.sub("_", name)).strip("_-")
     if not allowed:
         raise ConfigError(f"a server named {name!r} can't be served; its name needs a letter or digit of ASCII")
-    return allowed
+    return allowed if len(allowed) <= SERVER_LENGTH else re.sub("__+", "_", _hashed(allowed, name, SERVER_LENGTH))
 
 
 def allowed_names(names: Sequence[str], taken: Iterable[str] = (), server: str | None = None) -> dict[str, str]:
-    """Return what each of the different `names` is called here; an allowed name stays unchanged.
+    """Return what each of the different `names` is called here, in at most 48 characters (SPEC GWY-6).
 
-    Other characters become `_`, what is too long is cut, and what is taken gets a number: `_2`, `_3`, … An allowed name
-    comes before one that has to be changed, and the same names always give the same result.
+    An allowed name stays unchanged. Other characters become `_`; what is too long, or taken, ends in a hash of the
+    whole. An allowed name comes before one that has to be changed, and no name depends on another server's.
 
     Args:
         names: The upstream's names, in its order.
         taken: Names that are used already, such as that of a control tool.
-        server: The server's name, to begin with: `server__name`; none where there is one server.
+        server: The server's name, to begin with: `server__name`; none where the server has no name.
     """
     prefix = "" if server is None else f"{server}{WIRE_SEPARATOR}"
     used = set(taken)
     full = {name: f"{prefix}{name}" for name in names}
-    given = {name: whole for name, whole in full.items() if _ALLOWED.fullmatch(whole) and whole not in used}
+    given = {
+        name: whole
+        for name, whole in full.items()
+        if is_allowed(whole) and len(whole) <= NAME_LENGTH and whole not in used
+    }
     used.update(given.values())
     for name, whole in full.items():
         if name not in given:
-            given[name] = _free(_NOT_ALLOWED.sub("_", whole)[:WIRE_LENGTH] or "tool", used)
+            given[name] = _free(whole, used)
             used.add(given[name])
     return {name: given[name] for name in names}
 
@@ -56,10 +65,15 @@ def is_allowed(name: str) -> bool:
 
 
 def _free(name: str, used: set[str]) -> str:
-    candidate = name
-    number = 1
-    while candidate in used:
-        number += 1
-        suffix = f"_{number}"
-        candidate = name[: WIRE_LENGTH - len(suffix)] + suffix
-    return candidate
+    """Return an allowed name that is not used: the name itself with `_` for what is not allowed, or with its hash."""
+    allowed = whole = _NOT_ALLOWED.sub("_", name)
+    hashed = name
+    while len(allowed) > NAME_LENGTH or allowed in used:
+        allowed, hashed = _hashed(whole, hashed, NAME_LENGTH), f"{hashed} "
+    return allowed
+
+
+def _hashed(allowed: str, name: str, length: int) -> str:
+    """Return the beginning of an allowed name and a hash of the one that it stands for, in so many characters."""
+    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{allowed[: length - _DIGITS - 1]}_{digest}"

@@ -83,6 +83,9 @@ class House:
 
 
 def config_of(*names: str, **settings: Any) -> GatewayConfig:
+    """A configuration of these servers; a single one has no name there, so that its tools keep theirs."""
+    if len(names) == 1:
+        return GatewayConfig().with_upstream(UpstreamConfig.model_validate({"command": names, **settings}))
     return GatewayConfig.model_validate({"upstreams": {name: {"command": [name], **settings} for name in names}})
 
 

@@ -16,6 +16,7 @@ from toolfold_adapters.gateway import (
     load_config,
     open_gateway,
 )
+from toolfold_adapters.gateway.config import ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-2")
 
@@ -78,12 +79,12 @@ def test_a_file_gives_upstream_groups_exclusions_profiles_and_options(tmp_path: 
     server = UpstreamConfig(
         command=(sys.executable, "-y", "some-server"), env={"LOG": "1"}, cwd="/srv", start_timeout=5, mode="auto"
     )
-    assert config.upstreams == {"upstream": server}
+    assert config.upstreams == {ONE_SERVER: server}
     tools = config.new_tool_set("t")
     registration = Registration(tools, config, lambda *_: pytest.fail)
     names = ("set_a", "set_b", "get_log", "list_c")
     registration.register_tools(
-        {"upstream": Definitions(tools=[{"name": name, "inputSchema": OBJECT} for name in names])}
+        {ONE_SERVER: Definitions(tools=[{"name": name, "inputSchema": OBJECT} for name in names])}
     )
     catalog = tools.catalog
     assert [(group.path, group.description, group.title) for group in catalog.groups] == [

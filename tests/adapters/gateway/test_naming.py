@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolfold import ConfigError
-from toolfold._names import check_segment
 from toolfold_adapters.gateway import allowed_names
 from toolfold_adapters.gateway.naming import server_name
 
-
-@pytest.mark.spec("GWY-1")
-def test_an_allowed_name_stays_as_it_is() -> None:
-    names = ["create_issue", "get-sum", "X1", "x" * 64]
-    assert allowed_names(names) == {name: name for name in names}
-
-
-@pytest.mark.spec("NAM-1", "GWY-1")
-def test_every_other_name_becomes_an_allowed_and_unique_one() -> None:
-    names = ["a.b", "a_b", "a b", "a/b", "größe", "日本", "y" * 70, "y" * 71, "y" * 64]
-    mapped = allowed_names(names)
-    assert list(mapped) == names
-    assert len(set(mapped.values())) == len(names)
-    assert all(check_segment(name) for name in mapped.values())
-    assert mapped["a_b"] == "a_b"
-    assert (mapped["a.b"], mapped["a b"], mapped["a/b"]) == ("a_b_2", "a_b_3", "a_b_4")
-    assert mapped["y" * 64] == "y" * 64
-    assert mapped["y" * 70] == "y" * 62 + "_2"
-
-
-def test_a_taken_name_gets_a_number_that_no_tool_has() -> None:
-    mapped = allowed_names(["call_tool", "call_tool_2"], taken=["call_tool"])
-    assert mapped == {"call_tool": "call_tool_3", "call_tool_2": "call_tool_2"}
+HASHED = re.compile(r"(.*)_[0-9a-f]{6}")
+NAMES = st.lists(st.text("ab_-.ü", min_size=1, max_size=60) | st.text(min_size=1), unique=True, max_size=9)
 
 
 @pytest.mark.spec("GWY-6")
-def test_with_several_servers_a_name_begins_with_its_server() -> None:
+def test_an_allowed_name_stays_as_it_is() -> None:
+    names = ["create_issue", "get-sum", "X1", "x" * 48]
+    assert allowed_names(names) == {name: name for name in names}
+
+
+@pytest.mark.spec("NAM-1", "GWY-6")
+def test_what_is_not_allowed_is_replaced_and_what_is_taken_or_too_long_ends_in_a_hash() -> None:
+    mapped = allowed_names(["a.b", "a_b", "call_tool", "größe", "y" * 70, "y" * 71], taken=["call_tool"])
+    assert (mapped["a_b"], mapped["größe"]) == ("a_b", "gr__e")
+    for name, beginning in {"a.b": "a_b", "call_tool": "call_tool", "y" * 70: "y" * 41, "y" * 71: "y" * 41}.items():
+        found = HASHED.fullmatch(mapped[name])
+        assert found is not None
+        assert found[1] == beginning
+    assert len(set(mapped.values())) == len(mapped)
+
+
+@pytest.mark.spec("GWY-6")
+@given(NAMES, NAMES, st.sampled_from([None, "a", "a_b"]))
+def test_names_are_different_allowed_and_short_whatever_is_taken(
+    names: list[str], taken: list[str], server: str | None
+) -> None:
+    mapped = allowed_names(names, taken, server)
+    assert list(mapped) == names
+    assert len({*mapped.values(), *taken}) == len(names) + len(set(taken))
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,48}", name) for name in mapped.values())
+    assert mapped == allowed_names(names, taken, server)
+
+
+@pytest.mark.spec("GWY-6")
+def test_with_a_name_of_its_own_a_server_begins_those_of_its_tools() -> None:
     mapped = allowed_names(["create", "a.b", "x" * 64], server="github")
-    assert mapped == {"create": "github__create", "a.b": "github__a_b", "x" * 64: "github__" + "x" * 56}
+    assert (mapped["create"], mapped["a.b"]) == ("github__create", "github__a_b")
+    assert mapped["x" * 64].startswith("github__" + "x" * 33 + "_")
 
 
 @pytest.mark.spec("GWY-6")
@@ -48,11 +60,19 @@ def test_with_several_servers_a_name_begins_with_its_server() -> None:
         ("My Server", "My_Server"),
         ("@upstash/context7-mcp", "upstash_context7-mcp"),
         ("a__b_", "a_b"),
-        ("x" * 80, "x" * 32),
+        ("x" * 24, "x" * 24),
     ],
 )
 def test_a_server_is_called_by_what_clients_accept_and_never_has_the_separator(given: str, name: str) -> None:
     assert server_name(given) == name
+
+
+@pytest.mark.spec("GWY-6")
+def test_names_of_servers_that_begin_alike_stay_different_when_they_are_cut() -> None:
+    first, second = server_name("x" * 16 + "_" + "a" * 20), server_name("x" * 16 + "_" + "b" * 20)
+    assert first != second
+    assert len(first) <= 24
+    assert "__" not in first
 
 
 def test_a_server_whose_name_has_nothing_that_clients_accept_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -18,17 +19,18 @@ from toolfold_adapters.gateway import (
     Registration,
     UpstreamConfig,
 )
+from toolfold_adapters.gateway.config import ONE_SERVER
 
 
 @pytest.mark.spec("GWY-1")
 async def test_a_definition_is_passed_on_unchanged() -> None:
-    _, tools, _ = registered({"s": offering(FULL)})
+    _, tools, _ = registered({ONE_SERVER: offering(FULL)})
     assert dict(tools.catalog.tools["full"].definition) == FULL
 
 
 @pytest.mark.spec("REG-6", "GWY-1")
 async def test_a_broken_definition_is_left_out_and_reported_and_the_others_stay() -> None:
-    _, tools, report = registered({"s": Definitions(tools=BROKEN)})
+    _, tools, report = registered({ONE_SERVER: Definitions(tools=BROKEN)})
     assert list(homes(tools)) == ["good", "old_draft", "only_task"]
     assert tools.catalog.tools["old_draft"].definition["annotations"] == {"readOnlyHint": True}
     left_out = ["no_schema", "array_root", "bad_schema", "bad_output", "bad_title", "remote"]
@@ -45,22 +47,21 @@ async def test_a_broken_definition_is_left_out_and_reported_and_the_others_stay(
 
 @pytest.mark.spec("GWY-1", "GWY-6", "NAM-1")
 async def test_odd_names_and_those_of_control_tools_are_mapped_and_calls_use_the_original() -> None:
-    _, tools, report = registered({"s": offering(*ODD)}, options=OptionsConfig(control="load_tool_group"))
+    _, tools, report = registered({ONE_SERVER: offering(*ODD)}, options=OptionsConfig(control="load_tool_group"))
     names = {original: name for name, original in report.tools.items()}
     assert names["a_b"] == "a_b"
-    assert names["a.b"] == "a_b_2"
-    assert names["call_tool"] == "call_tool_2"
-    assert names["load_tool_group"] == "load_tool_group_2"
+    for taken, original in (("a_b", "a.b"), ("call_tool", "call_tool"), ("load_tool_group", "load_tool_group")):
+        assert re.fullmatch(rf"{taken}_[0-9a-f]{{6}}", names[original])
     async with tools.open_session() as session:
         for original, name in names.items():
-            assert (await session.call(name)).text == f"s tool {original}"
+            assert (await session.call(name)).text == f"{ONE_SERVER} tool {original}"
     assert len(report.warnings) == sum(name != original for original, name in names.items())
 
 
 @pytest.mark.spec("GWY-2", "GWY-6")
-async def test_one_server_within_the_budget_is_in_no_group_and_has_no_control_tools() -> None:
+async def test_a_server_without_a_name_within_the_budget_is_in_no_group_and_has_no_control_tools() -> None:
     _, tools, report = registered(
-        {"s": offering("get_a", "get_b", "get_c", instructions="Be kind.", name="S", version="1")}
+        {ONE_SERVER: offering("get_a", "get_b", "get_c", instructions="Be kind.", name="S", version="1")}
     )
     assert tools.catalog.groups == ()
     assert list(tools.catalog.tools) == ["get_a", "get_b", "get_c"]
@@ -76,8 +77,8 @@ def many(noun: str, count: int = 5) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("GWY-2", "GWY-6")
-async def test_one_server_over_the_budget_is_divided_by_nouns_and_its_tools_keep_their_names() -> None:
-    _, tools, _ = registered({"s": offering(*many("issue"), *many("branch"))}, budgets={"group_tokens": 700})
+async def test_a_server_without_a_name_over_the_budget_is_divided_by_nouns_and_its_tools_keep_their_names() -> None:
+    _, tools, _ = registered({ONE_SERVER: offering(*many("issue"), *many("branch"))}, budgets={"group_tokens": 700})
     assert {path: name for name, path in homes(tools).items() if name.startswith("get")} == {
         "branch": "get_branch",
         "issue": "get_issue",
@@ -89,7 +90,7 @@ async def test_one_server_over_the_budget_is_divided_by_nouns_and_its_tools_keep
     async with tools.open_session() as session:
         assert [one.name for one in session.list_tools().tools] == ["close_group", "find_tools", "open_group"]
         assert (await session.call("open_group", {"group": "issue"})).is_error is False
-        assert (await session.call("get_issue")).text == "s tool get_issue"
+        assert (await session.call("get_issue")).text == f"{ONE_SERVER} tool get_issue"
 
 
 @pytest.mark.spec("GWY-2", "GWY-6")
@@ -124,14 +125,16 @@ def test_adding_a_server_renames_nothing_of_another() -> None:
         odd = offering("a.b", "a_b", "call_tool", "x" * 64)
         return set(registered(dict.fromkeys(servers, odd))[2].tools)
 
-    two = names("a", "b")
-    assert two < names("a", "a_b", "b") < names("a", "a_b", "b", "c")
+    assert names("a") < names("a", "b") < names("a", "a_b", "b") < names("c", "b", "a", "a_b")
 
 
-@pytest.mark.spec("GWY-6")
-def test_a_server_that_is_left_out_for_now_renames_nothing() -> None:
-    _, tools, _ = registered({"a": offering("x")}, left_out=("b",))
+@pytest.mark.spec("GWY-2", "GWY-6")
+async def test_a_single_server_with_a_name_is_a_group_of_that_name() -> None:
+    _, tools, _ = registered({"a": offering("x")})
     assert homes(tools) == {"a__x": "a"}
+    async with tools.open_session() as session:
+        assert not (await session.call("open_group", {"group": "a"})).is_error
+        assert listed(session) == ["a__x"]
 
 
 @pytest.mark.spec("GWY-2", "GWY-6", "FND-4")
@@ -160,10 +163,10 @@ async def test_pinned_tools_are_in_view_hidden_ones_in_no_list_and_renamed_ones_
 @pytest.mark.spec("GWY-2")
 def test_a_server_serves_the_tools_that_its_entry_includes() -> None:
     config = GatewayConfig(
-        upstreams={"s": UpstreamConfig(url="http://x", include_tools=("a*",), exclude_tools=("*z",))}
+        upstreams={ONE_SERVER: UpstreamConfig(url="http://x", include_tools=("a*",), exclude_tools=("*z",))}
     )
     tools = config.new_tool_set("t")
-    Registration(tools, config, answering).register_tools({"s": offering("ab", "az", "b")})
+    Registration(tools, config, answering).register_tools({ONE_SERVER: offering("ab", "az", "b")})
     assert list(tools.catalog.tools) == ["ab"]
 
 
@@ -189,7 +192,7 @@ async def test_prompts_and_resources_are_there_whatever_is_open() -> None:
 @pytest.mark.spec("GWY-2")
 async def test_configured_groups_have_the_tools_that_their_patterns_match() -> None:
     _, tools, report = registered(
-        {"s": offering("answer", "one", "two")},
+        {ONE_SERVER: offering("answer", "one", "two")},
         groups={
             "numbers": GroupConfig(),
             "numbers.first": GroupConfig(tools=("one",)),

@@ -43,12 +43,13 @@ def only_file(folder: Path) -> Path:
 
 
 def tools_in(cache: DefinitionCache, config: GatewayConfig) -> int:
-    known = cache.read(config.upstreams["a"])
+    (upstream,) = config.upstreams.values()
+    known = cache.read(upstream)
     return 0 if known is None else len(known.definitions.tools)
 
 
-def state_of(gateway: Gateway, name: str) -> str:
-    return next(status.state for status in gateway.status if status.name == name)
+def state_of(gateway: Gateway, name: str | None = None) -> str:
+    return next(status.state for status in gateway.status if name in (status.name, None))
 
 
 async def filled(folder: Path, *names: str) -> DefinitionCache:
@@ -270,7 +271,7 @@ async def test_an_upstream_that_died_is_started_again_on_use() -> None:
         clock.now += 60
         before = session.list_tools()
         await house.kill("a")
-        await until(lambda: state_of(gateway, "a") == "backing off")
+        await until(lambda: state_of(gateway) == "backing off")
         assert session.list_tools() == before
         assert (await session.call("cart")).text == "[]"
 
@@ -281,12 +282,12 @@ async def test_an_upstream_that_dies_at_once_each_time_is_not_started_at_every_c
     async with opened(house, config_of("a"), clock=clock) as (gateway, session):
         await session.call("cart")
         await house.kill("a")
-        await until(lambda: state_of(gateway, "a") == "backing off")
+        await until(lambda: state_of(gateway) == "backing off")
         started = house.count("a")
         refused = await session.call("cart")
         assert refused.is_error
         assert refused.text == (
-            "The MCP server 'a' has stopped; the gateway's log says why. It is tried again in 0.5 seconds."
+            "The MCP server 'shop' has stopped; the gateway's log says why. It is tried again in 0.5 seconds."
         )
         assert house.count("a") == started
         clock.now += 0.5
@@ -298,7 +299,7 @@ async def test_a_connection_that_nobody_uses_ends_and_starts_again_on_use() -> N
     house, clock = House(), Clock()
     async with opened(house, config_of("a", idle_timeout=60), clock=clock) as (gateway, session):
         await session.call("cart")
-        upstream = gateway.upstreams["a"]
+        (upstream,) = gateway.upstreams.values()
         upstream.tick(clock.now + 59)
         assert upstream.status.state == "ready"
         upstream.tick(clock.now + 60)
@@ -319,8 +320,8 @@ async def test_a_connection_in_use_is_not_idle_however_long_the_call_takes() -> 
         await until(lambda: house.started[1:])
         await house.of("a")[-1].waiting.wait()
         clock.now += 1000
-        gateway.upstreams["a"].tick(clock.now)
-        assert state_of(gateway, "a") == "ready"
+        next(iter(gateway.upstreams.values())).tick(clock.now)
+        assert state_of(gateway) == "ready"
         tasks.cancel_scope.cancel()
 
 

@@ -18,6 +18,7 @@ import pytest
 from tests.adapters.gateway.support import SECONDS, command, is_running, opened, proper, raw
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, load_config, open_gateway
+from toolfold_adapters.gateway.config import ONE_SERVER
 from toolfold_adapters.gateway.transports import transport_of
 
 
@@ -179,7 +180,7 @@ async def test_a_server_ends_whose_start_is_cancelled(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(subprocess.Popen, "__init__", cancel_at_the_start)
     with anyio.fail_after(SECONDS), anyio.CancelScope() as scope:
-        async with transport_of(raw("plain").upstreams["upstream"]):
+        async with transport_of(raw("plain").upstreams[ONE_SERVER]):
             await anyio.sleep_forever()
     assert [process.returncode is None for process in started] == [False]
 
@@ -243,7 +244,7 @@ async def http_server(transport: str = "http") -> AsyncGenerator[tuple[str, asyn
 @pytest.mark.parametrize("mode", [None, "legacy"])
 async def test_a_server_at_a_url_works_in_either_era(mode: str | None) -> None:
     async with http_server() as (url, _):
-        config = GatewayConfig.model_validate({"upstreams": {"remote": {"url": url, "mode": mode}}})
+        config = GatewayConfig().with_upstream(UpstreamConfig.model_validate({"url": url, "mode": mode}))
         async with opened(config) as (gateway, session):
             assert gateway.report.server == "proper 2.0"
             assert (await session.call("fail")).text == "it broke"
