@@ -37,6 +37,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
 """The sections: a module, imported only in the process of its section, and its function."""
 ON_SERVERS: Mapping[str, tuple[str, str]] = {
     "lists": ("search.targets", "measure"),
+    "layouts": ("search.layouts", "measure"),
     "thirteen": ("gateway", "thirteen"),
     "gateways": ("gateways", "measure"),
 }
