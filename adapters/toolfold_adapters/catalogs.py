@@ -44,7 +44,7 @@ KEYS = ("name", "exclusions", "groups", "tools", "profiles", "options")
 OPTIONS = ("control", "control_visibility", "on_hidden", "max_active", "evict", "page_size")
 """The options of a tool set that a catalog may have; see `toolfold.ToolSet`."""
 
-_OF_SERVERS = ("upstream", "upstreams", "mcpServers", "servers", "mcp_servers")
+_OF_SERVERS = ("upstream", "upstreams", "mcpServers", "servers", "mcp_servers", "context_servers", "extensions", "mcp")
 _PROFILE = tuple(attribute.name for attribute in fields(Profile) if attribute.name != "name")
 
 

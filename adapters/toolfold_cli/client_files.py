@@ -1,46 +1,55 @@
 """The configuration files of MCP clients on this machine, and how to make one start Toolfold instead of its servers.
 
-The servers of a file go, as they are written, into a file beside it, which the client then has Toolfold serve. So
-nothing is translated, `--undo` puts them back, and all else in the client's file stays unchanged. Each change leaves a
-backup.
+The servers of a file that Toolfold can serve go, as they are written, into a file beside it, which the client then has
+Toolfold serve. So nothing is translated, `--undo` puts them back, and all else in the client's file stays unchanged.
+Each change leaves a backup.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
-import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Set
+from codecs import BOM_UTF8
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from toolfold import ConfigError
 from toolfold.spi import table
 
+from .client_entries import entry_for, given_by, not_kept, program_of
 from .editing import JsonFile, edited
+
+if TYPE_CHECKING:
+    from toolfold_adapters.gateway.hosts import Host
 
 NAME = "toolfold"
 """What a client's entry for Toolfold is called."""
-CLINE = "saoudrizwan.claude-dev"
 
 
 @frozen
 class ClientFile:
-    """The configuration file of a client."""
+    """The configuration file of a client.
+
+    `project` is the folder whose servers in it are meant, where it has some for each, as that of Claude Code.
+    """
 
     client: str
     path: Path
+    project: str = ""
 
     @property
     def served(self) -> Path:
         """The file beside it that has its servers, once Toolfold serves them."""
-        return self.path.with_name(f"{self.path.stem}.toolfold{self.path.suffix}")
+        number = hashlib.sha256(self.project.encode()).hexdigest()[:8]
+        project = f".{Path(self.project).name}-{number}" if self.project else ""
+        return self.path.with_name(f"{self.path.stem}{project}.{NAME}{self.path.suffix}")
 
 
 @frozen(kw_only=True)
@@ -49,7 +58,9 @@ class Change:
 
     Attributes:
         file: The client's file.
-        servers: The names of the servers that move.
+        servers: The names of the servers that move: none if there is nothing to change.
+        staying: The names of those that Toolfold can't serve, or that are switched off.
+        notes: What there is to know about it, a sentence each.
         text: The text of the client's file afterwards.
         served: The text of the file that is served afterwards; `None` to remove it.
         passed_on: The variables that the client gives Toolfold.
@@ -57,8 +68,10 @@ class Change:
 
     file: ClientFile
     servers: tuple[str, ...]
-    text: str
-    served: str | None
+    staying: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    text: str = ""
+    served: str | None = None
     passed_on: tuple[str, ...] = ()
 
 
@@ -66,35 +79,59 @@ def client_files(
     home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
 ) -> tuple[ClientFile, ...]:
     """Return the files of known clients that exist: those of a user, and of the project in `folder`."""
-    settings = _settings_folder(home, environ, platform)
-    places = [
-        ("Claude Desktop", settings / "Claude" / "claude_desktop_config.json"),
-        ("Claude Code", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"),
-        ("Claude Code, this project", folder / ".mcp.json"),
-        ("Cursor", home / ".cursor" / "mcp.json"),
-        ("Cursor, this project", folder / ".cursor" / "mcp.json"),
-        ("VS Code", settings / "Code" / "User" / "mcp.json"),
-        ("VS Code, this project", folder / ".vscode" / "mcp.json"),
-        ("Codex", Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"),
-        ("Codex, this project", folder / ".codex" / "config.toml"),
-        ("Copilot CLI", Path(environ.get("COPILOT_HOME") or home / ".copilot") / "mcp-config.json"),
-        ("Windsurf", home / ".codeium" / "windsurf" / "mcp_config.json"),
-        ("Cline", settings / "Code" / "User" / "globalStorage" / CLINE / "settings" / "cline_mcp_settings.json"),
-    ]
-    found = {path: ClientFile(client, path) for client, path in reversed(places) if path.is_file()}
-    return tuple(reversed(found.values()))
+    from toolfold_adapters.gateway.hosts import files_of
+
+    found: dict[tuple[Path, str], ClientFile] = {}
+    for host, path, of_project in files_of(home, folder, environ, platform):
+        if path.is_file() and (path, "") not in found:
+            found[path, ""] = ClientFile(f"{host.name}, this project" if of_project else host.name, path)
+            for project in _projects(path):
+                found[path, project] = ClientFile(f"{host.name}, in {project}", path, project)
+    return tuple(found.values())
 
 
-def _settings_folder(home: Path, environ: Mapping[str, str], platform: str) -> Path:
-    """Return where programs store the settings of their user."""
-    if platform == "darwin":
-        return home / "Library" / "Application Support"
-    if platform == "win32":
-        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
-    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+def _projects(path: Path) -> list[str]:
+    """Return the folders that a file of Claude Code has servers for, which `claude mcp add` adds."""
+    from toolfold_adapters.gateway.files import read_file
+
+    if path.name != ".claude.json":
+        return []
+    try:
+        projects = table(read_file(path).get("projects")) or {}
+    except ConfigError:
+        return []  # it is reported where the file is read
+    return [folder for folder, settings in projects.items() if (table(settings) or {}).get("mcpServers")]
 
 
 # -- planning ---------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Read:
+    """A client's file as it is: its data, where its servers are, and those beside Toolfold's own entry."""
+
+    file: ClientFile
+    text: str
+    data: Mapping[str, Any]
+    section: tuple[str, ...]
+    servers: Mapping[str, Any]
+    host: Host | None
+
+    @property
+    def ours(self) -> str | None:
+        """The name of the entry that starts Toolfold, if there is one."""
+        words = ["serve", str(self.file.served)]
+        return next((name for name, entry in self.servers.items() if program_of(entry)[-2:] == words), None)
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """The servers beside Toolfold."""
+        return {name: entry for name, entry in self.servers.items() if name != self.ours}
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Where the servers are in the file that is served."""
+        return self.section[-1:] if self.file.project else self.section
 
 
 def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
@@ -105,119 +142,149 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
         command: What starts Toolfold.
 
     Raises:
-        ConfigError: The file can't be read, or a server of it and one that is served already have the same name.
+        ConfigError: The file can't be read, or not be changed so that all else stays; or a server of it and one that is
+            served already have the same name.
     """
-    from toolfold_adapters.gateway.files import data_in, read_file, read_text
+    from toolfold_adapters.gateway.files import read_text
 
-    text = read_text(file.path)
-    data = data_in(file.path, text)
-    section = _section(file, data)
-    servers = _servers(data, section)
-    if repeated := getattr(servers, "repeated", None):
+    read = _read(file)
+    if repeated := getattr(read.servers, "repeated", None):
         raise ConfigError(f"{file.path}: there are two servers named {min(repeated)!r}; rename one of them.")
-    moving = {name: entry for name, entry in servers.items() if not _is_ours(entry, file)}
-    if not moving:
+    if not read.others:
         return None
-    served: Mapping[str, Any] = _servers(read_file(file.served) if file.served.is_file() else {}, section)
-    _refuse_both(file, served.keys(), moving.keys())
-    entry = _entry(section, {**served, **moving}, (*command, "serve", str(file.served)))
-    client = edited(file.path.suffix, text, section)
-    beside = edited(file.path.suffix, read_text(file.served) if served else None, section)
-    if "inputs" in data and isinstance(client, JsonFile) and isinstance(beside, JsonFile):
-        beside.copy("inputs", client)
-    for name in servers:
-        if name in moving:
-            beside.put(name, client.take(name))
-        else:
-            client.take(name)
-    client.add(NAME, entry)
-    return Change(
-        file=file,
-        servers=tuple(moving),
-        text=client.text,
-        served=beside.text,
-        passed_on=(*entry.get("env_vars", ()), *entry.get("env", {})),
-    )
+    moving, problems = _servable(read)
+    staying = tuple(name for name in read.others if name not in moving)
+    change = Change(file=file, servers=tuple(moving), staying=staying, notes=problems)
+    if not moving:
+        return change if problems else None
+    moved = _moved(read, read_text(file.served) if file.served.is_file() else None, moving, command)
+    return evolve(moved, staying=staying, notes=(*problems, *moved.notes))
 
 
 def plan_undo(file: ClientFile) -> Change | None:
     """Return the change that puts the servers of a client back; `None` if it does not start Toolfold.
 
+    Where the file is as Toolfold left it, that is its backup, to the letter.
+
     Raises:
         ConfigError: A file can't be read.
     """
-    from toolfold_adapters.gateway.files import data_in, read_text
+    from toolfold_adapters.gateway.files import read_text
 
-    text = read_text(file.path)
-    data = data_in(file.path, text)
-    section = _section(file, data)
-    servers = _servers(data, section)
-    ours = [name for name, entry in servers.items() if _is_ours(entry, file)]
-    if not ours:
+    read = _read(file)
+    if read.ours is None:
         return None
-    moved = read_text(file.served)
-    served = _servers(data_in(file.served, moved), section)
-    _refuse_both(file, served.keys(), servers.keys() - ours)
-    client = edited(file.path.suffix, text, section)
-    beside = edited(file.path.suffix, moved, section)
-    for name in ours:
-        client.take(name)
-    for name in served:
-        client.put(name, beside.take(name))
-    return Change(file=file, servers=tuple(served), text=client.text, served=None)
+    text = read_text(file.served)
+    served = _servers_in(file.served, text, read.beside)
+    _refuse_both(file, served.keys(), read.others.keys())
+    if (before := _backup_of(read, tuple(served))) is None:
+        client = edited(file.path.suffix, read.text, read.section)
+        beside = edited(file.path.suffix, text, read.beside)
+        client.take(read.ours)
+        for name in served:
+            client.put(name, beside.take(name))
+        before = client.text
+    return Change(file=file, servers=tuple(served), text=before)
+
+
+def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
+    """Return the text of the backup from which Toolfold made the file as it is, if there is one."""
+    from toolfold_adapters.gateway.files import read_text
+
+    command = tuple(program_of(read.servers[read.ours or ""])[:-2])
+    for backup in _backups(read.file.path):
+        with suppress(ConfigError):
+            before = _read(read.file, read_text(backup))
+            if before.ours is None and {*names} <= before.servers.keys():
+                moving = {name: before.servers[name] for name in names}
+                if _moved(before, None, moving, command).text == read.text:
+                    return before.text
+    return None
+
+
+def _read(file: ClientFile, text: str | None = None) -> _Read:
+    from toolfold_adapters.gateway.clients import servers_in
+    from toolfold_adapters.gateway.files import data_in, read_text
+    from toolfold_adapters.gateway.hosts import host_of
+
+    text = read_text(file.path) if text is None else text
+    data = data_in(file.path, text)
+    section: tuple[str, ...] = ("projects", file.project, "mcpServers")
+    if not file.project:
+        try:
+            found = servers_in(data)
+        except ConfigError as error:
+            raise ConfigError(f"{file.path}, {error}") from error
+        section = tuple(found.section.split(".")) if found else ()
+    servers = _servers_in(file.path, text, section)
+    return _Read(file, text, data, section, servers, host_of(file.path, section[-1] if section else ""))
+
+
+def _servers_in(path: Path, text: str | None, section: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return the servers at the end of some keys, if there are any."""
+    from toolfold_adapters.gateway.clients import servers_in
+    from toolfold_adapters.gateway.files import data_in
+
+    if text is None or not section:
+        return {}
+    inner: Mapping[str, Any] = data_in(path, text)
+    for key in section[:-1]:
+        inner = table(inner.get(key)) or {}
+    found = servers_in({section[-1]: inner[section[-1]]}) if section[-1] in inner else None
+    return found.entries if found else {}
+
+
+def _servable(read: _Read) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the servers that Toolfold can serve, and what is wrong with the others."""
+    from toolfold_adapters.gateway.clients import is_disabled
+    from toolfold_adapters.gateway.files import parse_config
+
+    if all(is_disabled(entry) for entry in read.others.values()):
+        return {}, ()
+    data: dict[str, Any] = {read.section[-1]: read.others, "inputs": read.data.get("inputs")}
+    environ = {**dict.fromkeys(given_by(read.host, read.others), ""), **os.environ}
+    try:
+        config = parse_config(read.file.path, data, environ)
+    except ConfigError as error:
+        return {}, tuple(str(error).splitlines())
+    return {name: entry for name, entry in read.others.items() if name not in config.left_out}, config.problems
+
+
+def _moved(read: _Read, served: str | None, moving: Mapping[str, Any], command: tuple[str, ...]) -> Change:
+    """Return the change that moves servers to the file that is served, whose text is `served` if it is there."""
+    file = read.file
+    before = _servers_in(file.served, served, read.beside)
+    _refuse_both(file, before.keys(), moving.keys())
+    behind = {**before, **moving}
+    entry = entry_for(read.host, behind, (*command, "serve", str(file.served)))
+    client = edited(file.path.suffix, read.text, read.section)
+    beside = edited(file.path.suffix, served if before else None, read.beside)
+    if "inputs" in read.data and isinstance(client, JsonFile) and isinstance(beside, JsonFile):
+        beside.copy("inputs", client)
+    for name in moving:
+        beside.put(name, client.take(name))
+    if read.ours is not None:
+        client.take(read.ours)
+    client.add(NAME, entry)
+    left = {**{name: one for name, one in read.others.items() if name not in moving}, NAME: entry}
+    if (
+        _servers_in(file.path, client.text, read.section) != left
+        or _servers_in(file.served, beside.text, read.beside) != behind
+    ):
+        raise ConfigError(f"{file.path} is written in a way that can't be changed here; move its servers by hand.")
+    return Change(
+        file=file,
+        servers=tuple(moving),
+        notes=not_kept(read.host, moving),
+        text=client.text,
+        served=beside.text,
+        passed_on=given_by(read.host, behind),
+    )
 
 
 def _refuse_both(file: ClientFile, served: Set[str], others: Set[str]) -> None:
     if both := served & others:
         raise ConfigError(f"{file.path} and {file.served} both have a server named {min(both)!r}; rename one of them.")
-
-
-def _section(file: ClientFile, data: Mapping[str, Any]) -> tuple[str, ...]:
-    from toolfold_adapters.gateway.clients import servers_in
-
-    try:
-        found = servers_in(data)
-    except ConfigError as error:
-        raise ConfigError(f"{file.path}, {error}") from error
-    return tuple(found.section.split(".")) if found else ()
-
-
-def _servers(data: Mapping[str, Any], section: tuple[str, ...]) -> Mapping[str, Any]:
-    inner: Mapping[str, Any] = data if section else {}
-    for key in section:
-        inner = table(inner.get(key)) or {}
-    return inner
-
-
-def _is_ours(entry: Any, file: ClientFile) -> bool:
-    arguments = (table(entry) or {}).get("args")
-    return isinstance(arguments, list) and arguments[-2:] == ["serve", str(file.served)]
-
-
-def _entry(section: tuple[str, ...], servers: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
-    """Return a client's entry for Toolfold, with what only the client has: inputs, and variables that it passes on."""
-    from toolfold_adapters.gateway.variables import input_variable
-
-    entry: dict[str, Any] = {"command": command[0], "args": list(command[1:])}
-    if section == ("mcp_servers",):
-        names = {name for server in servers.values() for name in _passed_on(table(server) or {})}
-        return {**entry, "env_vars": sorted(names)} if names else entry
-    if section[-1] == "servers":
-        asked = sorted(set(re.findall(r"\$\{input:([^{}]+)\}", json.dumps(servers))))
-        environment = {input_variable(name): f"${{input:{name}}}" for name in asked}
-        return {"type": "stdio", **entry, **({"env": environment} if environment else {})}
-    if any(isinstance((table(server) or {}).get("tools"), list) for server in servers.values()):  # as Copilot CLI wants
-        return {"type": "local", **entry, "tools": ["*"]}
-    return entry
-
-
-def _passed_on(server: Mapping[str, Any]) -> set[str]:
-    """Return the variables of the environment that Codex passes on to a server, or takes for it."""
-    listed = server.get("env_vars")
-    variables = cast("Iterable[Any]", listed) if isinstance(listed, list) else ()
-    names: list[Any] = [(table(one) or {}).get("name", one) for one in variables]
-    names += [server.get("bearer_token_env_var"), *(table(server.get("env_http_headers")) or {}).values()]
-    return {name for name in names if isinstance(name, str)}
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -226,22 +293,25 @@ def _passed_on(server: Mapping[str, Any]) -> set[str]:
 def apply(change: Change) -> Path:
     """Make a change, the file that is served first, and return the backup of the client's file."""
     path, served = change.file.path, change.file.served
-    backup = _free(path.with_name(f"{path.name}.backup"))
+    backup = path.with_name(f"{path.name}.backup{f'-{len(_backups(path)) + 1}' if _backups(path) else ''}")
     shutil.copy2(path, backup)
+    mark = "\ufeff" if path.read_bytes().startswith(BOM_UTF8) else ""
     if change.served is not None:
         _write(served, change.served, 0o600)
-    _write(path, change.text, path.stat().st_mode & 0o777)
+    _write(path, mark + change.text, path.stat().st_mode & 0o777)
     if change.served is None:
         served.unlink()
     return backup
 
 
-def _free(path: Path) -> Path:
-    number, candidate = 1, path
-    while candidate.exists():
-        number += 1
-        candidate = path.with_name(f"{path.name}-{number}")
-    return candidate
+def _backups(path: Path) -> list[Path]:
+    """Return the backups of a file, the newest one first."""
+    found: list[Path] = []
+    backup = path.with_name(f"{path.name}.backup")
+    while backup.exists():
+        found.insert(0, backup)
+        backup = path.with_name(f"{path.name}.backup-{len(found) + 1}")
+    return found
 
 
 def _write(path: Path, text: str, mode: int) -> None:

@@ -1,6 +1,7 @@
 """Edits the files of clients in place: everything that is not changed keeps its text, comments included.
 
-`JsonFile` and `TomlFile` have the same methods. What `take` returns can be `put` into another file of the same format.
+`JsonFile`, `TomlFile` and `YamlFile` have the same methods. What `take` returns can be `put` into another file of the
+same format.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Protocol, cast
 
 from attrs import evolve, frozen
 
+from toolfold import ConfigError
 from toolfold.spi import table
 
 _SAME_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/[ \t]*)?(?=\r?\n|$)|")
@@ -37,8 +39,14 @@ class ServersFile(Protocol):
 
 
 def edited(suffix: str, text: str | None, section: Sequence[str]) -> ServersFile:
-    """Return a file to edit, in the format that its suffix names; a new one if there is no text."""
-    return TomlFile(text or "", section) if suffix.lower() == ".toml" else JsonFile(text, section)
+    """Return a file to edit, in the format that its suffix names; a new one if there is no text.
+
+    Raises:
+        ConfigError: It is written in a way that can't be edited.
+    """
+    kinds: Mapping[str, Any] = {".toml": TomlFile, ".yaml": YamlFile, ".yml": YamlFile}
+    file: ServersFile = kinds.get(suffix.lower(), JsonFile)(text, section)
+    return file
 
 
 # -- JSON with comments -----------------------------------------------------------------------------------------------
@@ -187,10 +195,10 @@ def _same_line(text: str, at: int) -> str:
 class TomlFile:
     """A file of TOML."""
 
-    def __init__(self, text: str, section: Sequence[str]) -> None:
+    def __init__(self, text: str | None, section: Sequence[str]) -> None:
         import tomlkit
 
-        self._document = tomlkit.parse(text)
+        self._document = tomlkit.parse(text or "")
         (self._section,) = section
 
     @property
@@ -217,3 +225,83 @@ class TomlFile:
 
     def _servers(self) -> Mapping[str, Any]:
         return table(cast("Any", self._document).get(self._section)) or {}
+
+
+# -- YAML -------------------------------------------------------------------------------------------------------------
+
+
+class YamlFile:
+    """A file of YAML that has each server, a key of a mapping or an item of a list, on lines of its own."""
+
+    def __init__(self, text: str | None, section: Sequence[str]) -> None:
+        (self._section,) = section
+        self._servers: dict[str, str] = {}
+        self._head, self._tail, self._listed = f"{self._section}:\n", "", False
+        if text is not None:
+            self._divide(text)
+        self._indent = next((_indent_of(server) for server in self._servers.values()), "  ")
+
+    @property
+    def text(self) -> str:
+        """The present text."""
+        parts = [self._head, *self._servers.values(), self._tail]
+        lines = [part if part.endswith("\n") else f"{part}\n" for part in parts if part]
+        return "".join(lines[:-1]) + next((part for part in reversed(parts) if part), "")
+
+    def take(self, name: str) -> Any:
+        """Remove a server, and return it with its comments."""
+        return self._servers.pop(name)
+
+    def put(self, name: str, server: Any) -> None:
+        """Add a server that was taken from another file."""
+        other = next((_indent_of(one) for one in self._servers.values()), _indent_of(server))
+        lines = str(server).splitlines(keepends=True)
+        self._servers[name] = "".join(other + line.removeprefix(_indent_of(server)) for line in lines)
+
+    def add(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Add a server with settings."""
+        lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+        if self._listed:
+            lines = [f"- name: {name}", *(f"  {line}" for line in lines if not line.startswith("name:"))]
+        else:
+            lines = [f"{name}:", *(f"  {line}" for line in lines)]
+        end = "\r\n" if "\r\n" in self._head else "\n"
+        self._servers[name] = "".join(f"{self._indent}{line}{end}" for line in lines)
+
+    def _divide(self, text: str) -> None:
+        """Find the lines of each server: from the comments above it to those of the next one."""
+        from ruamel.yaml import YAML
+
+        parser: Any = YAML(typ="safe", pure=True)
+        node = next(value for key, value in parser.compose(text).value if key.value == self._section)
+        self._listed = node.id == "sequence"
+        lines: list[str] = text.splitlines(keepends=True)
+        starts: list[int] = [(one if self._listed else one[0]).start_mark.line for one in node.value]
+        if node.flow_style or not node.value or len(set(starts)) < len(starts):
+            raise ConfigError(f"{self._section} is not written with each server on lines of its own; write it so.")
+        names = [_named(one) if self._listed else one[0].value for one in node.value]
+        end = _end_of(node)
+        for number, start in enumerate(starts):
+            while lines[start - 1].lstrip().startswith("#"):
+                start -= 1
+            starts[number] = start
+        self._head, self._tail = "".join(lines[: starts[0]]), "".join(lines[end:])
+        for name, start, stop in zip(names, starts, [*starts[1:], end], strict=True):
+            self._servers[name] = "".join(lines[start:stop])
+
+
+def _named(item: Any) -> str:
+    """Return the name of an item of a list."""
+    return next(str(value.value) for key, value in item.value if key.value == "name")
+
+
+def _end_of(node: Any) -> int:
+    """Return the line after a collection in block style; a comment that follows is no part of it."""
+    if node.id != "scalar" and not node.flow_style and node.value:
+        return _end_of(node.value[-1][1] if node.id == "mapping" else node.value[-1])
+    mark = node.end_mark
+    return int(mark.line) + bool(mark.column)
+
+
+def _indent_of(text: str) -> str:
+    return text[: len(text) - len(text.lstrip(" "))]

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolfold import ConfigError
-
 from .client_files import Change, ClientFile, apply, client_files, plan_change, plan_undo
 from .costs import costs_of_servers, known_definitions
 from .counts import approximate, counted
@@ -50,8 +48,9 @@ if TYPE_CHECKING:
 def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: bool, undo: bool) -> None:
     """Have the MCP clients on this machine start Toolfold instead of each of their servers.
 
-    The servers of each client move, as they are, to a file beside its configuration, which Toolfold then serves, in
-    groups. The configuration is copied to a backup first. It asks before it changes a file.
+    The servers of each client that Toolfold can serve move, as they are, to a file beside its configuration, which
+    Toolfold then serves, in groups; others stay. The configuration is copied to a backup first. It asks before it
+    changes a file.
     """
     files = tuple(ClientFile("", path.absolute()) for path in configs) or client_files(
         Path.home(), Path.cwd(), os.environ
@@ -90,7 +89,7 @@ def _one(
         show(f"  {counted(len(change.servers), 'server')} to put back: {', '.join(change.servers)}.")
     else:
         _show_savings(change, measure)
-    if dry_run:
+    if dry_run or not change.servers:
         show("  Nothing was changed.\n")
         return
     if not yes and not click.confirm("  Put them back?" if undo else "  Have this client start Toolfold instead?"):
@@ -103,6 +102,8 @@ def _one(
 
 def _show_savings(change: Change, measure: bool) -> None:
     """Print the servers of a client, with what they cost as far as that is known (SPEC GWY-5)."""
+    from toolfold_adapters.gateway.naming import server_name
+
     config = _configuration(change)
     definitions: Mapping[str, Definitions] = (
         run(partial(known_definitions, config, start=measure)) if config is not None else {}
@@ -111,12 +112,13 @@ def _show_savings(change: Change, measure: bool) -> None:
     known = {cost.server: cost for cost in costs}
     rows = table("  SERVER", "TOOLS", "TOKENS", numbers=("TOOLS", "TOKENS"))
     for name in change.servers:
-        cost = known.get(_name_here(name))
-        without = "left out" if config is None or name in config.left_out else "not measured"
-        rows.add_row(f"  {name}", *((f"{cost.tools:,}", approximate(cost.before)) if cost else ("", without)))
+        cost = known.get(server_name(name))
+        rows.add_row(f"  {name}", *((f"{cost.tools:,}", approximate(cost.before)) if cost else ("", "not measured")))
+    for name in change.staying:
+        rows.add_row(f"  {name}", "", "stays")
     show(rows)
-    for problem in config.problems if config else ():
-        show(f"  {problem}")
+    for note in change.notes:
+        show(f"  {note.replace('The server is left out.', 'It stays where it is.')}")
     if costs:
         before = sum(cost.before for cost in costs)
         show(f"  {approximate(before)} tokens of tool definitions become {approximate(listed)} at first.")
@@ -124,27 +126,14 @@ def _show_savings(change: Change, measure: bool) -> None:
         show("  Add --measure to see what would be saved: it starts the servers.")
 
 
-def _name_here(name: str) -> str:
-    from toolfold_adapters.gateway.naming import server_name
-
-    try:
-        return server_name(name)
-    except ConfigError:
-        return name  # it is left out, and reported
-
-
 def _configuration(change: Change) -> GatewayConfig | None:
-    """Return the configuration that would be served, or `None`, with a sentence, if it can't be."""
+    """Return the configuration of what is served after a change, if that is anything."""
     from toolfold_adapters.gateway.files import data_in, parse_config
 
-    served = change.file.served
-    environ = {**dict.fromkeys(change.passed_on, ""), **os.environ}
-    try:
-        return parse_config(served, data_in(served, change.served or ""), environ)
-    except ConfigError as error:
-        for line in str(error).splitlines():
-            show(f"  {line}")
+    if change.served is None:
         return None
+    environ = {**dict.fromkeys(change.passed_on, ""), **os.environ}
+    return parse_config(change.file.served, data_in(change.file.served, change.served), environ)
 
 
 def _program() -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
         if scheme.lower() not in ("http", "https"):
             raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
         return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
-    if text.lower().endswith((".toml", ".json")):
+    if text.lower().endswith((".toml", ".json", ".jsonc", ".yaml", ".yml")):
         return Target(kind="file", text=text)
     if reference := parse_reference(text, app_dir):
         return Target(kind="reference", text=text, reference=reference)

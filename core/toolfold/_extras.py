@@ -33,6 +33,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "pydantic_ai": "pydantic-ai",
         "redis": "redis",
         "rich": "cli",
+        "ruamel": "cli",
         "starlette": "mcp",
         "tokenizers": "embeddings",
         "tomlkit": "cli",

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.support import invoke
 from toolfold_adapters.gateway import load_config
+from toolfold_adapters.gateway.clients import servers_in
 from toolfold_adapters.gateway.files import read_file
 from toolfold_cli.client_files import client_files
 
@@ -235,9 +236,217 @@ def test_copilot_is_given_an_entry_with_the_fields_that_it_requires(home: Path) 
     assert (entry["type"], entry["tools"]) == ("local", ["*"])
 
 
-def test_a_server_that_is_switched_off_is_shown_as_left_out(home: Path) -> None:
-    write(home / ".cursor" / "mcp.json", {"mcpServers": {**SERVERS, "off": {"command": "x", "disabled": True}}})
-    assert re.search(r"off +left out", init("--dry-run"))
+def test_a_server_that_is_switched_off_stays_where_it_is(home: Path) -> None:
+    off = {"command": "x", "disabled": True}
+    file = write(home / ".cursor" / "mcp.json", {"mcpServers": {**SERVERS, "off": off}})
+    assert re.search(r"off +stays", init("--yes"))
+    assert list(read(file)["mcpServers"]) == ["off", "toolfold"]
+    assert "There is nothing to change." in init("--yes")
+
+
+RIGHT = {"command": sys.executable, "args": ["-v"]}
+WRONG = {"command": "no-such-program"}
+TOOLFOLD = ["serve", "SERVED"]
+
+
+def commented(section: str, servers: dict[str, Any]) -> str:
+    """Return JSON with a comment before each server."""
+    entries = "".join(f"    // {name} is mine\n    {json.dumps({name: one})[1:-1]},\n" for name, one in servers.items())
+    return f'{{\n  "theme": "dark", // kept\n  "{section}": {{\n{entries}  }},\n}}\n'
+
+
+CODEX = f"""model = 'x'  # kept
+
+# a is mine
+[mcp_servers.a]
+command = '{sys.executable}' # python
+tool_timeout_sec = 90
+
+[mcp_servers.a.tools.search]
+approval_mode = "approve"
+
+[mcp_servers.off]
+command = "x"
+enabled = false
+
+[mcp_servers.bad]
+command = "no-such-program"
+
+[tui]
+theme = 1
+"""
+CONTINUE = f"""name: mine
+mcpServers:
+- name: off # kept
+  command: no-such-program
+# a is mine
+- name: a
+  command: {sys.executable}
+  args:
+  - -v
+  connectionTimeout: 5
+
+# kept too
+schema: v1"""
+GOOSE = f"""# kept
+extensions:
+    developer:
+        type: builtin # theirs
+        enabled: true
+    # a is mine
+    a:
+        type: stdio
+        cmd: {sys.executable}
+        args: [-v]
+        description: |
+            It does
+            a lot.
+        timeout: 400
+    bad:
+        type: stdio
+        cmd: no-such-program
+GOOSE_MODE: auto
+"""
+HOST_FILES: dict[str, tuple[str, dict[str, Any]]] = {
+    ".claude.json": (
+        commented("mcpServers", {"a": {**RIGHT, "timeout": 9}, "bad": WRONG}),
+        {"type": "stdio", "command": "PROGRAM", "args": TOOLFOLD, "alwaysLoad": True, "timeout": 9},
+    ),
+    ".cursor/mcp.json": (
+        commented("mcpServers", {"bad": WRONG, "a": RIGHT}),
+        {"command": "PROGRAM", "args": TOOLFOLD},
+    ),
+    ".codex/config.toml": (
+        CODEX,
+        {"command": "PROGRAM", "args": TOOLFOLD, "required": True, "tool_timeout_sec": 90},
+    ),
+    ".copilot/mcp-config.json": (
+        commented("mcpServers", {"a": {"type": "local", **RIGHT, "tools": ["*"]}, "bad": WRONG}),
+        {"type": "local", "command": "PROGRAM", "args": TOOLFOLD, "tools": ["*"], "deferTools": "never"},
+    ),
+    ".gemini/settings.json": (
+        commented("mcpServers", {"a": {**RIGHT, "trust": True, "timeout": 900_000}, "b": RIGHT, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD, "timeout": 900_000},
+    ),
+    ".qwen/settings.json": (
+        commented("mcpServers", {"a": {**RIGHT, "trust": True}, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD, "trust": True},
+    ),
+    ".config/opencode/opencode.jsonc": (
+        commented(
+            "mcp", {"a": {"type": "local", "command": [sys.executable, "-v"]}, "bad": {"type": "local", **WRONG}}
+        ),
+        {"type": "local", "enabled": True, "command": ["PROGRAM", *TOOLFOLD]},
+    ),
+    ".cline/data/settings/cline_mcp_settings.json": (
+        commented("mcpServers", {"a": {**RIGHT, "autoApprove": ["search"], "timeout": 30}, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD, "timeout": 30},
+    ),
+    ".codeium/windsurf/mcp_config.json": (
+        commented("mcpServers", {"a": RIGHT, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD},
+    ),
+    ".continue/config.yaml": (
+        CONTINUE,
+        {"name": "toolfold", "command": "PROGRAM", "args": TOOLFOLD, "connectionTimeout": 5},
+    ),
+    ".config/goose/config.yaml": (
+        GOOSE,
+        {"type": "stdio", "name": "toolfold", "enabled": True, "cmd": "PROGRAM", "args": TOOLFOLD, "timeout": 400},
+    ),
+    ".config/zed/settings.json": (
+        commented("context_servers", {"a": {"source": "custom", **RIGHT}, "ext": {"source": "extension"}}),
+        {"source": "custom", "command": "PROGRAM", "args": TOOLFOLD, "env": {}},
+    ),
+}
+
+
+def entries_in(file: Path) -> dict[str, Any]:
+    """Return the servers in a file, whichever host's it is."""
+    found = servers_in(read_file(file))
+    assert found is not None
+    return {**found.entries}
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("name", HOST_FILES)
+def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_undo_is_to_the_byte(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("toolfold_cli.init._program", lambda: ("PROGRAM",))
+    text, entry = HOST_FILES[name]
+    file = home / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
+    file.write_bytes(content)
+    before = entries_in(file)
+    init("--yes")
+    after = entries_in(file)
+    served = file.with_name(f"{file.stem}.toolfold{file.suffix}")
+    assert list(load_config(served).upstreams) == [name for name in before if name in ("a", "b")]
+    moved = entries_in(served)
+    expected = json.loads(json.dumps(entry).replace('"SERVED"', json.dumps(str(served))))
+    assert after.pop("toolfold") == expected
+    assert {**moved, **after} == before
+    assert "kept" in file.read_text()
+    assert "is mine" in served.read_text() or (file.suffix == ".toml" and "is mine" in file.read_text())
+    assert file.read_bytes().startswith(b"\xef\xbb\xbf")
+    init("--undo", "--yes")
+    assert file.read_bytes() == content
+    assert not served.exists()
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("name", [".codex/config.toml", ".continue/config.yaml", ".config/goose/config.yaml"])
+def test_a_file_that_was_edited_since_gets_its_servers_back_with_all_comments(home: Path, name: str) -> None:
+    file = write(home / name, HOST_FILES[name][0])
+    before = read_file(file)
+    init("--yes")
+    file.write_text("# added\n" + file.read_text())
+    init("--undo", "--yes")
+    text = file.read_text()
+    assert all(comment in text for comment in ("# added", "kept", "# a is mine"))
+    after = read_file(file)
+    if isinstance(before.get("mcpServers"), list):
+        assert sorted(map(str, after.pop("mcpServers"))) == sorted(map(str, before.pop("mcpServers")))
+    assert after == before
+
+
+@pytest.mark.spec("GWY-13")
+def test_servers_that_claude_mcp_add_added_to_a_project_are_served_to_that_project(home: Path) -> None:
+    folder = "/home/me/shop"
+    data = {"mcpServers": SERVERS, "projects": {folder: {"mcpServers": {"a": RIGHT}}, "/x": {"mcpServers": {}}}}
+    file = write(home / ".claude.json", data)
+    output = init("--yes")
+    assert f"Claude Code, in {folder}: " in output
+    changed = read(file)
+    (entry,) = changed["projects"][folder]["mcpServers"].values()
+    served = Path(entry["args"][-1])
+    assert (served.parent, read(served)) == (home, {"mcpServers": {"a": RIGHT}})
+    assert read(home / ".claude.toolfold.json") == {"mcpServers": SERVERS}
+    init("--undo", "--yes")
+    assert read(file) == data
+    assert not served.exists()
+
+
+@pytest.mark.spec("GWY-13")
+def test_what_a_host_no_longer_applies_to_its_servers_is_said(home: Path) -> None:
+    for name in (".codex/config.toml", ".cline/data/settings/cline_mcp_settings.json", ".gemini/settings.json"):
+        write(home / name, HOST_FILES[name][0])
+    output = " ".join(init("--dry-run").split())
+    assert "a: tools is not kept: it is about tools by names" in output
+    assert "a: autoApprove is not kept: it is about tools by names" in output
+    assert "a: trust is not kept: not all of the servers have it." in output
+
+
+@pytest.mark.spec("GWY-13")
+def test_a_file_that_cannot_be_edited_in_place_is_named_and_unchanged(home: Path) -> None:
+    text = f"extensions: {{a: {{cmd: {sys.executable}, type: stdio}}}}\n"
+    file = write(home / ".config/goose/config.yaml", text)
+    result = invoke("init", "--yes")
+    assert result.exit_code == 1
+    assert "extensions is not written with each server on lines of its own; write it so." in result.stderr
+    assert file.read_text() == text
 
 
 def test_codex_keeps_its_comments_and_passes_on_the_variables_that_servers_need(home: Path) -> None:
@@ -306,19 +515,29 @@ def test_a_file_is_named_on_the_command_line(home: Path) -> None:
 )
 def test_clients_are_found_where_their_platform_has_them(home: Path, platform: str, folder: str) -> None:
     settings = home / folder
-    places = [
+    config = home / ".config"
+    places = {
         settings / "Claude" / "claude_desktop_config.json",
         home / ".claude.json",
         home / "project" / ".mcp.json",
         home / ".cursor" / "mcp.json",
+        home / "project" / ".cursor" / "mcp.json",
         settings / "Code" / "User" / "mcp.json",
         home / "project" / ".vscode" / "mcp.json",
         home / ".codex" / "config.toml",
         home / "project" / ".codex" / "config.toml",
         home / ".copilot" / "mcp-config.json",
-        home / ".codeium" / "windsurf" / "mcp_config.json",
+        *(base / f".{name}" / "settings.json" for name in ("gemini", "qwen") for base in (home, home / "project")),
+        *(config / "opencode" / "opencode.json", home / "project" / "opencode.json"),
         settings / "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-    ]
+        home / ".cline" / "data" / "settings" / "cline_mcp_settings.json",
+        home / ".continue" / "config.yaml",
+        home / ".codeium" / "windsurf" / "mcp_config.json",
+        settings / "Block" / "goose" / "config" / "config.yaml",
+        *(settings / "Zed" / "settings.json", home / "project" / ".zed" / "settings.json"),
+    }
     for place in places:
         write(place, "{}")
-    assert [file.path for file in client_files(home, home / "project", {}, platform)] == places
+    found = client_files(home, home / "project", {}, platform)
+    assert {file.path for file in found} == places
+    assert len(found) == len(places)

@@ -104,6 +104,7 @@ def test_every_package_of_an_extra_is_known_with_the_first_extra_that_has_it() -
         "opentelemetry_api": "opentelemetry",
         "pydantic_ai_slim": "pydantic_ai",
         "python_dotenv": "dotenv",
+        "ruamel_yaml": "ruamel",
     }
     packages = {named.get(package, package): extra for package, extra in brought.items()}
     assert {**packages, "mcp_types": packages["mcp"]} == EXTRAS

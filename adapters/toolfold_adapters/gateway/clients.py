@@ -1,9 +1,8 @@
 """The configurations of MCP clients, read as they are (SPEC GWY-2).
 
-Claude Desktop, Claude Code, Cursor and others have `mcpServers` in JSON, VS Code has `servers`, and Codex
-`[mcp_servers.NAME]` in TOML. They say the same in slightly different words: an entry becomes the settings of an
-`UpstreamConfig`, not yet checked. What clients store for themselves, such as which tools their user has allowed, is
-passed over; a key that no client is known to have is refused, for it may be a misspelt one.
+Clients say the same in slightly different words: an entry becomes the settings of an `UpstreamConfig`, not yet checked.
+What clients store for themselves, such as which tools their user has allowed, is passed over (see `hosts`); a key that
+no client is known to have is refused, for it may be a misspelt one.
 """
 
 from __future__ import annotations
@@ -17,36 +16,48 @@ from attrs import frozen
 from toolfold import ConfigError
 from toolfold.spi import table
 
-SECTIONS = ("mcpServers", "servers", "mcp_servers")
+from .hosts import HOSTS, SECTIONS
 
 _TRANSPORTS = {
-    **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http"), "http"),
+    **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"), "http"),
     **dict.fromkeys(("stdio", "local"), None),
     "sse": "sse",
 }
 _SETTINGS = {
-    **dict.fromkeys(("url", "serverUrl", "httpUrl", "baseUrl"), "url"),
+    **dict.fromkeys(("url", "uri", "serverUrl", "httpUrl", "baseUrl"), "url"),
     **dict.fromkeys(("headers", "http_headers"), "headers"),
-    **dict.fromkeys(("tools", "includeTools", "enabled_tools"), "include_tools"),
+    **dict.fromkeys(("tools", "includeTools", "enabled_tools", "available_tools"), "include_tools"),
     **dict.fromkeys(("excludeTools", "disabledTools", "disabled_tools"), "exclude_tools"),
-    **{name: name for name in ("env", "cwd", "title", "description")},
+    **{name: name for name in ("cwd", "title", "description")},
     "startup_timeout_sec": "start_timeout",
 }
 _TYPES = ("type", "transport", "transportType")
+_ENVIRONMENTS = ("env", "environment", "envs")
 _WITH_RULES = (
-    *("args", "bearer_token_env_var", "command", "env_http_headers", "env_vars", "envFile", "startup_timeout_ms"),
-    *_TYPES,
+    *("args", "bearer_token_env_var", "cmd", "command", "env_http_headers", "env_keys", "env_vars", "envFile"),
+    *("requestOptions", "startup_timeout_ms", *_ENVIRONMENTS, *_TYPES),
 )
 _SWITCHES = {"disabled": True, "enabled": False, "isActive": False}
 _OF_THE_CLIENT = frozenset(
     {
-        *("alwaysAllow", "alwaysLoad", "approval_mode", "autoApprove", "autoStart", "default_tools_approval_mode"),
-        *("dev", "displayName", "experimental_environment", "gallery", "icon", "id", "initTimeout", "name"),
-        *("networkTimeout", "oauth", "oauth_resource", "provider", "registry", "required", "sandbox"),
-        *("sandboxEnabled", "scopes", "source", "supports_parallel_tool_calls", "tags", "timeout"),
-        *("tool_timeout_sec", "trust", "version", "watchPaths"),
+        *(
+            "autoStart",
+            "displayName",
+            "icon",
+            "id",
+            "initTimeout",
+            "name",
+            "provider",
+            "registry",
+            "tags",
+            "watchPaths",
+        ),
+        *(key for host in HOSTS for key in (*host.entry, *host.most, *host.every)),
+        *(key for host in HOSTS for key in (*host.permissions, *host.passed_over)),
     }
-)
+) - {*_SETTINGS, *_WITH_RULES, *_SWITCHES}
+_BUILT_IN = ("builtin", "platform", "frontend", "inline_python")  # parts of Goose itself, beside its servers
+_SHARED_KEYS = ("extensions", "mcp")  # other files have them too
 _UNSUPPORTED = {
     "headersHelper": "give the headers in headers, with ${VAR} for what is secret",
     "bearer_token": "name the environment variable that has it, in bearer_token_env_var",
@@ -78,14 +89,38 @@ def servers_in(data: Mapping[str, Any], folder: str = "") -> ClientServers | Non
         ConfigError: They are no table.
     """
     of_project = table((table((table(data.get("projects")) or {}).get(folder)) or {}).get("mcpServers")) or {}
-    for part, prefix in ((data, ""), (table(data.get("mcp")) or {}, "mcp.")):  # the latter in VS Code's settings.json
-        for section in SECTIONS:
-            if section in part:
-                if (entries := table(part[section])) is None:
-                    raise ConfigError(f"{prefix}{section} must be a table of servers by their names.")
-                entries = {**entries, **of_project} if of_project else entries
-                return ClientServers(section=prefix + section, entries=entries, inputs=_inputs(part.get("inputs")))
+    for section in SECTIONS:
+        *above, key = section.split(".")
+        part = table(data.get(above[0])) or {} if above else data
+        if key not in part or (section in _SHARED_KEYS and not _has_servers(part[key])):
+            continue
+        if (entries := _by_name(part[key])) is None:
+            raise ConfigError(f"{section} must be a table of servers by their names.")
+        entries = {**entries, **of_project} if of_project else entries
+        return ClientServers(section=section, entries=entries, inputs=_inputs(part.get("inputs")))
     return ClientServers(section="mcpServers", entries=of_project, inputs={}) if of_project else None
+
+
+def _has_servers(given: Any) -> bool:
+    """Return whether a table that is called as others are has servers in it."""
+    entries = table(given) or {}
+    return bool(entries) and all({"type", "cmd", "command"} & (table(entry) or {}).keys() for entry in entries.values())
+
+
+def _by_name(given: Any) -> Mapping[str, Any] | None:
+    """Return servers by their names, also of a list; `None` if they have none."""
+    if isinstance(given, list):
+        items = [table(item) or {} for item in _listed(given)]
+        names = [item.get("name") for item in items]
+        given = {name: item for name, item in zip(names, items, strict=True) if isinstance(name, str)}
+        return given if len(given) == len(items) else None
+    if (entries := table(given)) is None or not any(_is_built_in(entry) for entry in entries.values()):
+        return entries
+    return {name: entry for name, entry in entries.items() if not _is_built_in(entry)}
+
+
+def _is_built_in(entry: Any) -> bool:
+    return (table(entry) or {}).get("type") in _BUILT_IN
 
 
 def is_disabled(entry: Any) -> bool:
@@ -112,6 +147,8 @@ def settings_of(entry: Any) -> dict[str, Any]:
             raise ConfigError(f"{key}: is not known here; remove it{f', or write {near[0]}' if near else ''}")
     if table(given.get("tools")) is not None:
         del given["tools"]  # Codex has there what its user allows of each tool
+    if not given.get("available_tools", True):
+        del given["available_tools"]  # Goose means all by none
     settings = {_SETTINGS[key]: value for key, value in given.items() if key in _SETTINGS}
     rest = (_transport(given), _command(given), _environment(given), _headers(given), _start_timeout(given))
     return {key: value for part in (settings, *rest) for key, value in part.items()}
@@ -141,9 +178,9 @@ def _transport(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _command(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the program with its arguments; some clients write both as one list."""
-    if "command" not in given:
+    if (command := given.get("command", given.get("cmd"))) is None:
         return {}
-    command, arguments = given["command"], given.get("args", [])
+    arguments = given.get("args", [])
     words = [command] if isinstance(command, str) else command
     for key, value in (("command", words), ("args", arguments)):
         if not isinstance(value, list) or not all(isinstance(word, str) for word in cast("list[object]", value)):
@@ -153,12 +190,14 @@ def _command(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _environment(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the environment as texts, with the names of variables that Codex passes on, and the file of others."""
-    environment = table(given.get("env", {}))
+    environment = table(given.get(next((key for key in _ENVIRONMENTS if key in given), ""), {}))
     names = [(table(one) or {}).get("name", one) for one in _listed(given.get("env_vars"))]
     if environment is None or not all(isinstance(name, str) for name in names):
         raise ConfigError(
             "env: must be a table of texts" if environment is None else "env_vars: must be a list of names"
         )
+    stored = {str(name): f"${{{name}}}" for name in _listed(given.get("env_keys"))}  # in Goose's keyring
+    environment = {**stored, **environment}
     texts = {name: _text(value) for name, value in environment.items()}
     found = {"env": texts, "env_vars": names, "env_file": given.get("envFile")}
     return {key: value for key, value in found.items() if value}
@@ -172,7 +211,8 @@ def _text(value: Any) -> Any:
 
 def _headers(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the headers, with those that Codex takes from the environment."""
-    headers = {**(table(given.get("headers", given.get("http_headers"))) or {})}
+    options = table(given.get("requestOptions")) or {}
+    headers = {**(table(given.get("headers", given.get("http_headers", options.get("headers")))) or {})}
     for header, name in (table(given.get("env_http_headers")) or {}).items():
         headers[header] = f"${{{name}}}"
     if token := given.get("bearer_token_env_var"):

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from toolfold import ConfigError
 from toolfold.spi import extras_named, table
 
-from .clients import SECTIONS, is_disabled, servers_in, settings_of
+from .clients import is_disabled, servers_in, settings_of
 from .config import (
     ONE_SERVER,
     BudgetsConfig,
@@ -31,6 +32,7 @@ from .config import (
     UpstreamConfig,
     quoted_key,
 )
+from .hosts import SECTIONS, host_of
 from .jsonc import plain_json
 from .naming import server_name
 from .registration import check_config
@@ -55,6 +57,8 @@ _TABLES: dict[str, Any] = {
     "budgets": BudgetsConfig,
     "options": OptionsConfig,
 }
+YAML = (".yaml", ".yml")
+"""The suffixes of files of YAML."""
 _NOT_IN_FILES = ("source", "left_out", "problems")
 
 
@@ -74,7 +78,8 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
     """Return the configuration in a file, checked as far as it can be without the servers (SPEC GWY-2).
 
     Args:
-        path: A `.toml` file, of the gateway's own form or that of Codex, or a `.json` file of another client.
+        path: A `.toml` file, of the gateway's own form or that of Codex, or a `.json`, `.jsonc` or `.yaml` file of
+            another client.
         environ: What variables in it stand for; the environment unless given.
 
     Raises:
@@ -101,8 +106,12 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
         check_config(config)
         return config
     repeated = getattr(servers.entries, "repeated", {})
+    host = host_of(file)
     reader = _Entries(
-        file, variables, lambda name: f"{servers.section}.{name}", lambda entry: _client_settings(variables, entry)
+        file,
+        variables,
+        lambda name: f"{servers.section}.{name}",
+        lambda entry: _client_settings(variables, entry, host.variable if host else None),
     )
     reader.read(servers.entries)
     if not servers.entries or (len(servers.entries) == len(reader.left_out) and not reader.wrong):
@@ -116,7 +125,7 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
 
 
 def read_file(file: Path) -> dict[str, Any]:
-    """Return the data in a file of TOML, or of JSON with comments; raises `ConfigError`."""
+    """Return the data in a file of TOML, YAML, or JSON with comments; raises `ConfigError`."""
     return data_in(file, read_text(file))
 
 
@@ -138,6 +147,8 @@ def data_in(file: Path, text: str) -> dict[str, Any]:
             return tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"{file} is not valid TOML: {error}. Correct it there.") from error
+    if file.suffix.lower() in YAML:
+        return _yaml_in(file, text)
     try:
         data: object = json.loads(plain_json(text), object_pairs_hook=_Object)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -145,6 +156,32 @@ def data_in(file: Path, text: str) -> dict[str, Any]:
     if not isinstance(data, _Object):
         raise ConfigError(f"{file} must be a JSON object.")
     return data
+
+
+def _yaml_in(file: Path, text: str) -> dict[str, Any]:
+    with extras_named():
+        from ruamel.yaml import YAML as Parser
+        from ruamel.yaml.error import YAMLError
+    parser: Any = Parser(typ="safe", pure=True)
+    try:
+        data = parser.load(text)
+    except (YAMLError, RecursionError) as error:
+        raise ConfigError(f"{file} is not valid YAML: {error}. Correct it there.") from error
+    if (found := table({} if data is None else data)) is None:
+        raise ConfigError(f"{file} must be a YAML mapping.")
+    return {**found}
+
+
+def _as_others_write(value: Any, variable: str | None) -> Any:
+    """Return an entry with the variables that only its host knows as `${VAR}`."""
+    if variable is None or not isinstance(value, str | list | dict):
+        return value
+    if isinstance(value, str):
+        return re.sub(variable, r"${\1}", value)
+    if isinstance(value, list):
+        return [_as_others_write(inner, variable) for inner in cast("Iterable[Any]", value)]
+    given = cast("dict[str, Any]", value)
+    return {key: _as_others_write(inner, variable) for key, inner in given.items()}
 
 
 def _workspace(file: Path) -> Path:
@@ -178,14 +215,14 @@ def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfi
     return reader.config(data)
 
 
-def _client_settings(variables: Variables, entry: Any) -> dict[str, Any]:
+def _client_settings(variables: Variables, entry: Any, variable: str | None) -> dict[str, Any]:
     """Return the settings of a client's entry, with the environment that it takes from the client's and from a file.
 
     What the entry itself says has precedence; null is no variable.
     """
     if repeated := getattr(entry, "repeated", None):
         raise ConfigError(f"{min(repeated)}: is given twice; merge the two")
-    settings = settings_of(entry)
+    settings = settings_of(_as_others_write(entry, variable))
     environment = {name: variables.environ.get(name) for name in settings.pop("env_vars", ())}
     if (file := settings.pop("env_file", None)) is not None:
         environment |= _env_file(file, variables)

@@ -100,6 +100,67 @@ def test_claude_code_has_servers_of_the_user_and_of_the_project_in_one_file(
     assert set(load(tmp_path, {"projects": projects}).upstreams) == {"here"}
 
 
+GEMINI = {"httpUrl": "https://x.org", "headers": {"Key": "$TOKEN"}, "trust": True, "timeout": 5, "includeTools": ["a"]}
+OPENCODE = {
+    "a": {"type": "local", "command": [PYTHON, "-v"], "environment": {"KEY": "{env:TOKEN}"}, "timeout": 9},
+    "b": {"type": "remote", "url": "https://x.org", "oauth": False},
+    "off": {"type": "local", "command": ["x"], "enabled": False},
+}
+CONTINUE = f"""
+name: mine
+mcpServers:
+  - name: a
+    command: {PYTHON}
+    args: [-v]
+    env:
+      KEY: ${{{{ secrets.TOKEN }}}}
+  - name: b
+    type: streamable-http
+    url: https://x.org
+    requestOptions:
+      headers: {{Key: b}}
+"""
+GOOSE = f"""
+extensions:
+  developer: {{enabled: true, type: builtin, name: developer}}
+  a: {{type: stdio, name: A, cmd: {PYTHON}, args: [-v], envs: {{KEY: t0ken}}, timeout: 300, available_tools: []}}
+  b: {{type: streamable_http, uri: "https://x.org", env_keys: [], headers: {{Key: b}}, bundled: null}}
+  off: {{enabled: false, type: stdio, cmd: x}}
+"""
+ZED = """{
+  // theirs
+  "context_servers": {
+    "a": {"source": "custom", "command": "PYTHON", "args": ["-v"], "env": {"KEY": "t0ken"}, "timeout": 9},
+    "b": {"url": "https://x.org", "headers": {"Key": "b"}},
+    "off": {"enabled": false, "source": "extension", "settings": {}},
+  },
+}""".replace("PYTHON", PYTHON)
+LOCAL = UpstreamConfig(command=(PYTHON, "-v"), env={"KEY": "t0ken"})
+REMOTE = UpstreamConfig(url="https://x.org")
+WITH_KEY = UpstreamConfig(url="https://x.org", headers={"Key": "b"})
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "upstreams", "left_out"),
+    [
+        (".gemini/settings.json", {"mcp": {"allowed": []}, "mcpServers": {"a": GEMINI}}, {"a": "gemini"}, ()),
+        (".qwen/settings.toolfold.json", {"mcpServers": {"a": GEMINI}}, {"a": "gemini"}, ()),
+        ("opencode.json", {"mcp": OPENCODE}, {"a": LOCAL, "b": REMOTE}, ("off",)),
+        (".continue/config.yaml", CONTINUE, {"a": LOCAL, "b": WITH_KEY}, ()),
+        ("goose/config.yaml", GOOSE, {"a": LOCAL, "b": WITH_KEY}, ("off",)),
+        ("zed/settings.json", ZED, {"a": LOCAL, "b": WITH_KEY}, ("off",)),
+    ],
+)
+def test_other_hosts_and_the_words_that_only_they_have(
+    tmp_path: Path, name: str, data: Any, upstreams: dict[str, Any], left_out: tuple[str, ...]
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    config = load(tmp_path, data, name)
+    gemini = UpstreamConfig(url="https://x.org", headers={"Key": "t0ken"}, include_tools=("a",))
+    assert config.upstreams == {name: gemini if one == "gemini" else one for name, one in upstreams.items()}
+    assert (config.left_out, config.problems) == (left_out, ())
+
+
 def test_settings_of_vs_code_have_servers_under_mcp(tmp_path: Path) -> None:
     config = load(tmp_path, {"editor.tabSize": 2, "mcp": {"servers": {"a": GOOD}}}, "settings.json")
     assert config.upstreams == {"a": UpstreamConfig(command=(PYTHON,))}
@@ -280,7 +341,7 @@ def test_variables_are_replaced(tmp_path: Path, text: str, value: str) -> None:
         ),
         (
             {"type": "ws", "url": "https://x"},
-            ": type: must be one of http, streamable-http, streamableHttp, streamable_http, stdio, local, sse.",
+            ": type: must be one of http, streamable-http, streamableHttp, streamable_http, remote, stdio, local, sse.",
         ),
         (
             {"command": "no-such-program"},
@@ -348,8 +409,12 @@ def test_where_no_entry_is_right_all_problems_are_the_error(tmp_path: Path) -> N
         ('{"mcpServers": {\n"a": }', " is not valid JSON: Expecting value: line 2 column 6 "),
         ("[]", " must be a JSON object."),
         ("[" * 100_000, " is not valid JSON: "),
-        ("{}", " names no servers: it has none of mcpServers, servers, mcp_servers."),
-        ('{"mcpServers": []}', ", mcpServers must be a table of servers by their names."),
+        (
+            "{}",
+            " names no servers: it has none of mcpServers, servers, mcp_servers, context_servers, "
+            "extensions, mcp.servers, mcp.",
+        ),
+        ('{"mcpServers": [{}]}', ", mcpServers must be a table of servers by their names."),
     ],
 )
 def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str, message: str) -> None:

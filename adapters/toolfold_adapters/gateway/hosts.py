@@ -1,0 +1,191 @@
+"""The programs that people run MCP servers in, as data: where each has its configuration, and how it is written.
+
+`clients` reads these files by it, and `toolfold init` writes them (SPEC GWY-2, GWY-13). To add a host is to add a line.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+
+@frozen(kw_only=True)
+class Host:
+    """A program that starts MCP servers.
+
+    Attributes:
+        name: What people call it.
+        files: Its files, those of a user before those of a project, which begin with `./`. `{VAR:-folder}` is a folder
+            that a variable of the environment can name, `{settings}` where programs store the settings of their user.
+        section: The keys that lead to the servers in a file, with dots.
+        program: The keys that an entry has the program and its arguments under; a single one has both.
+        entry: What the gateway's entry, which is called `toolfold`, has beside them. It makes the host wait for the
+            gateway and show its tools.
+        most: The keys of numbers of which the gateway needs the most that one of its servers has, with what the host
+            takes without one; `None` if that is no limit.
+        every: The switches that the gateway has if each of its servers has them.
+        permissions: The keys that name tools, which have other names behind a gateway.
+        passed_over: More keys that the host has for itself.
+        variable: The form of a variable that this host alone knows.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    section: str = "mcpServers"
+    program: tuple[str, ...] = ("command", "args")
+    entry: Mapping[str, Any] = field(factory=dict[str, Any])
+    most: Mapping[str, float | None] = field(factory=dict[str, float | None])
+    every: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
+    variable: str | None = None
+
+
+_GEMINI: dict[str, Any] = {
+    "most": {"timeout": 600_000},
+    "every": ("trust",),
+    "passed_over": ("authProviderType", "extensionName", "oauth", "targetAudience", "targetServiceAccount"),
+    "variable": r"\$([A-Za-z_]\w*)",
+}
+
+# From each host's own documentation, read in November 2026; what makes it wait for a server and show its tools, and
+# where Cline's command line has its file, was seen by running it.
+HOSTS = (
+    Host(name="Claude Desktop", files=("{settings}/Claude/claude_desktop_config.json",)),
+    Host(  # code.claude.com/docs/en/mcp; `projects` of the first file has those that `claude mcp add` adds
+        name="Claude Code",
+        files=("{CLAUDE_CONFIG_DIR:-~}/.claude.json", "./.mcp.json"),
+        entry={"type": "stdio", "alwaysLoad": True},
+        most={"timeout": None},
+        passed_over=("oauth",),
+    ),
+    Host(  # cursor.com/docs/context/mcp
+        name="Cursor", files=("~/.cursor/mcp.json", "./.cursor/mcp.json"), passed_over=("auth",)
+    ),
+    Host(  # code.visualstudio.com/docs/copilot/reference/mcp-configuration
+        name="VS Code",
+        files=("{settings}/Code/User/mcp.json", "./.vscode/mcp.json"),
+        section="servers",
+        entry={"type": "stdio"},
+        passed_over=("dev", "gallery", "sandbox", "sandboxEnabled", "version"),
+    ),
+    Host(  # developers.openai.com/codex/mcp
+        name="Codex",
+        files=("{CODEX_HOME:-~/.codex}/config.toml", "./.codex/config.toml"),
+        section="mcp_servers",
+        entry={"required": True},
+        most={"startup_timeout_sec": 30, "tool_timeout_sec": 60},
+        every=("supports_parallel_tool_calls",),
+        permissions=("tools", "default_tools_approval_mode", "approval_mode"),
+        passed_over=("experimental_environment", "oauth_resource", "scopes", "startup_timeout_ms"),
+    ),
+    Host(  # docs.github.com/en/copilot/how-tos/copilot-cli
+        name="Copilot CLI",
+        files=("{COPILOT_HOME:-~/.copilot}/mcp-config.json",),
+        entry={"type": "local", "tools": ["*"], "deferTools": "never"},
+        most={"timeout": None},
+    ),
+    Host(  # geminicli.com/docs/tools/mcp-server
+        name="Gemini CLI", files=("~/.gemini/settings.json", "./.gemini/settings.json"), **_GEMINI
+    ),
+    Host(  # qwenlm.github.io/qwen-code-docs
+        name="Qwen Code", files=("~/.qwen/settings.json", "./.qwen/settings.json"), **_GEMINI
+    ),
+    Host(  # opencode.ai/docs/mcp-servers
+        name="opencode",
+        files=(
+            "{XDG_CONFIG_HOME:-~/.config}/opencode/opencode.json",
+            "{XDG_CONFIG_HOME:-~/.config}/opencode/opencode.jsonc",
+            "./opencode.json",
+            "./opencode.jsonc",
+        ),
+        section="mcp",
+        program=("command",),
+        entry={"type": "local", "enabled": True},
+        most={"timeout": 30_000},
+        passed_over=("oauth",),
+        variable=r"\{env:([A-Za-z_]\w*)\}",
+    ),
+    Host(  # docs.cline.bot/mcp
+        name="Cline",
+        files=(
+            "{settings}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+            "~/.cline/data/settings/cline_mcp_settings.json",
+        ),
+        most={"timeout": 60, "networkTimeout": None},
+        permissions=("alwaysAllow", "autoApprove"),
+    ),
+    Host(  # docs.continue.dev/reference
+        name="Continue",
+        files=("~/.continue/config.yaml",),
+        entry={"name": "toolfold"},
+        most={"connectionTimeout": None},
+        passed_over=("faviconUrl", "sourceFile"),
+        variable=r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}",
+    ),
+    Host(  # docs.windsurf.com/windsurf/cascade/mcp
+        name="Windsurf", files=("~/.codeium/windsurf/mcp_config.json",), permissions=("alwaysAllow",)
+    ),
+    Host(  # goose-docs.ai/docs/guides/config-files
+        name="Goose",
+        files=("{XDG_CONFIG_HOME:-~/.config}/goose/config.yaml", "{settings}/Block/goose/config/config.yaml"),
+        section="extensions",
+        program=("cmd", "args"),
+        entry={"type": "stdio", "name": "toolfold", "enabled": True},
+        most={"timeout": 300},
+        passed_over=("bundled", "display_name"),
+    ),
+    Host(  # zed.dev/docs/ai/mcp
+        name="Zed",
+        files=(
+            "{XDG_CONFIG_HOME:-~/.config}/zed/settings.json",
+            "{settings}/Zed/settings.json",
+            "./.zed/settings.json",
+        ),
+        section="context_servers",
+        entry={"source": "custom", "env": {}},
+        most={"timeout": None},
+        passed_over=("remote",),
+    ),
+)
+
+SECTIONS = ("mcpServers", "servers", "mcp_servers", "context_servers", "extensions", "mcp.servers", "mcp")
+"""Where servers are in a file, in the order in which they are looked for; `mcp.servers` is in VS Code's settings."""
+
+
+def files_of(
+    home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
+) -> Iterator[tuple[Host, Path, bool]]:
+    """Yield each host, each place where it may have a file, and whether that is of the project in `folder`."""
+    settings = str(_settings_folder(home, environ, platform))
+    for host in HOSTS:
+        for file in host.files:
+            place = re.sub(r"\{(\w+):-(.*?)\}", lambda match: environ.get(match[1]) or match[2], file)
+            place = place.replace("{settings}", settings)
+            yield host, home / place[2:] if place.startswith("~/") else folder / place, file.startswith("./")
+
+
+def host_of(file: Path, section: str = "") -> Host | None:
+    """Return the host whose file this is, or was before a gateway served it; else the first that has such a section."""
+    parts = (*file.parts[-2:-1], file.name.replace(".toolfold.", "."))
+    for host in HOSTS:
+        for file_of_host in host.files:
+            place = re.sub(r"\{\w+(:-)?|\}", "", file_of_host)
+            named = tuple(part for part in place.split("/") if part not in ("~", ".", ""))[-2:]
+            if named == parts[-len(named) :]:
+                return host
+    return next((host for host in HOSTS if host.section == section.rpartition(".")[2]), None)
+
+
+def _settings_folder(home: Path, environ: Mapping[str, str], platform: str) -> Path:
+    """Return where programs store the settings of their user."""
+    if platform == "darwin":
+        return home / "Library" / "Application Support"
+    if platform == "win32":
+        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
