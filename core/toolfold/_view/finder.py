@@ -15,10 +15,10 @@ from .._snapshot import Change
 from .._usercode import caller
 from .context import CallContext
 from .control import REFUSALS, control_component, refusal
-from .describe import Described, describe_best
+from .describe import Described, describe_best, lines_within
 from .opening import opener, topmost_inactive
 from .results import AboutTools, ToolResult
-from .search import Found, Ranker, at_once, search_of, to_state
+from .search import Found, Ranker, search_of, to_state, unsearched
 from .visibility import RequestView
 
 FINDER = "find_tools"
@@ -34,6 +34,11 @@ MAX_QUERY = 1_000
 ROOM = 32_000
 """How many characters of definitions an answer has in process; adapters have budgets of their own (SPEC CTL-4)."""
 
+_ROOM_FOR_GROUPS = 1_000
+"""How many characters an answer has for the groups that were not searched, unless their names alone need more."""
+
+_ADVICE = "Try other words for what it should do, in the language of the tools' own descriptions."
+
 _OPENED = "Opened: "
 _READY = "Can be called now"
 
@@ -44,7 +49,10 @@ _DESCRIPTION = (
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "query": {"type": "string", "description": "What the tool should do, in a few words."},
+        "query": {
+            "type": "string",
+            "description": "What the tool should do, in a few words of the tools' language, or a name.",
+        },
         "limit": {
             "type": "integer",
             "minimum": 1,
@@ -55,7 +63,7 @@ _SCHEMA: Mapping[str, Any] = {
         "open": {
             "type": "boolean",
             "default": False,
-            "description": "Whether to open the groups of the tools found, so that they can be called.",
+            "description": "Whether to open the group of the best one, so that it can be called.",
         },
     },
     "required": ["query"],
@@ -73,7 +81,7 @@ def finder_component(ranker: Ranker) -> Component:
 
 
 async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the tools that fit a query best, after opening their groups if that is asked for (SPEC FND-1).
+    """Return the tools that fit a query best, after opening the group of the best if that is asked for (FND-1, FND-5).
 
     The ranking runs in a worker thread; what may be found is decided before, on the snapshot of the call.
     """
@@ -81,10 +89,9 @@ async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[st
     search = search_of(context.view, ranker)
     best: list[Found] = await caller(search.best, in_thread=True)(query, int(limit), context.to_wire)
     view, change = context.view, Change()
-    if arguments.get("open", False) and any(one.closed for one in best):
+    if arguments.get("open", False) and best and best[0].closed:  # more groups would make the list of a client long
         try:
-            wanted = at_once(best, context.session.snapshot)
-            change = await context.session.transition(activate=wanted, view=context.view)
+            change = await context.session.transition(activate=best[0].wanted, view=context.view)
         except REFUSALS as error:
             return refusal(error, context)
         view = context.view.of(context.session.snapshot)
@@ -103,7 +110,7 @@ def _answer(
         "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
         "found": [context.to_wire(component.name) for component in tools],
     }
-    text = _text(query, change, _places(best, view, context.to_wire, change.activated))
+    text = _text(query, change, _places(best, view, context.to_wire, change.activated), [] if best else _missing(view))
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
     described = about.describe([_described(component, context.to_wire) for component in tools], ROOM)
     return evolve(ToolResult.of_text(text(described), structured), about=about)
@@ -113,8 +120,11 @@ def _described(component: Component, to_wire: ToWire) -> Described:
     return Described.of({**component.definition, "name": to_wire(component.name)})
 
 
-def _text(query: str, change: Change, places: Sequence[str]) -> Callable[[str], str]:
-    """Return what makes the text of an answer from the description of the tools in it."""
+def _text(query: str, change: Change, places: Sequence[str], missing: Sequence[str]) -> Callable[[str], str]:
+    """Return what makes the text of an answer from the description of the tools in it.
+
+    `missing` are lines on what was not searched.
+    """
     parts: list[str] = []
     if change.activated:
         parts.append(f"{_OPENED}{', '.join(change.activated)}.")
@@ -123,10 +133,16 @@ def _text(query: str, change: Change, places: Sequence[str]) -> Callable[[str], 
 
     def text(described: str) -> str:
         if not described:
-            return f"No tool matches {quoted(query)!r}. Try other words for what it should do."
+            return "\n".join([f"No tool matches {quoted(query)!r}. {_ADVICE}", *missing])
         return "\n".join([*parts, "Found, the best first:", described, *places])
 
     return text
+
+
+def _missing(view: RequestView) -> list[str]:
+    """Return lines that say of which groups no tools are known, so that they were not searched (SPEC FND-5)."""
+    groups = unsearched(view)
+    return ["Not searched, as no tools of theirs are known:", *lines_within(groups, _ROOM_FOR_GROUPS)] if groups else []
 
 
 def opened_by_search(text: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import islice
 from typing import Any
 
 from attrs import frozen
@@ -21,10 +21,10 @@ from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import groups_of, required_groups
 from .._names import SEPARATOR, ToWire, ancestors
 from .._plain import table
-from .._snapshot import Snapshot
 from ..errors import QuotaExceeded, ToolfoldError
 from ..machine import TransitionRequest, restore
 from .modes import render
+from .named import closeness_to
 from .visibility import RequestView, available, is_listed
 
 MAX_DEPTH = 4
@@ -187,18 +187,23 @@ class Search:
     found: tuple[Found, ...]
 
     def best(self, query: str, limit: int, to_wire: ToWire = str) -> list[Found]:
-        """Return the tools that match a query best, the best first: one that it names, then those of the ranking."""
+        """Return the tools that match a query best: first those that it names, the closest first (SPEC FND-5).
+
+        The ranking decides between names that are equally close, and on all the others.
+        """
         if not self.found:
             return []
         by_name = {one.component.name: one for one in self.found}
-        named = () if " " in query else (name for name in by_name if to_wire(name) == query)
-        best: dict[str, Found] = {}
-        for name in chain(named, self._ranking(query)):
-            if name in by_name:
-                best.setdefault(name, by_name[name])
-            if len(best) == limit:
-                break
-        return list(best.values())
+        ranked = [name for name in dict.fromkeys(self._ranking(query)) if name in by_name]
+        places = {name: place for place, name in enumerate(ranked)}
+        closeness = closeness_to(query)
+        named = {
+            name: min(found)
+            for name in by_name
+            if (found := [close for text in {name, to_wire(name)} if (close := closeness(text)) is not None])
+        }
+        first = sorted(named, key=lambda name: (named[name], places.get(name, len(places)), name))
+        return [by_name[name] for name in islice(dict.fromkeys([*first, *ranked]), limit)]
 
     @cached_property
     def _ranking(self) -> Ranking:
@@ -269,18 +274,17 @@ def to_state(found: Iterable[Found], view: RequestView) -> list[Found]:
     return [now.get(one.component.name, one) for one in found]
 
 
-def at_once(found: Sequence[Found], snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the groups of tools that can be active together, those of the best tools first.
+def unsearched(view: RequestView) -> dict[str, str]:
+    """Return the topmost groups that a session can open and of which it can find no tool, with their descriptions.
 
-    Those of the best tool are among them whether they can be opened or not: a refusal says why. Another tool is passed
-    over if its groups can't be active beside those of better tools.
+    A gateway has such a group for a server of which nothing is known yet.
     """
-    wanted = dict.fromkeys(found[0].wanted) if found else {}
-    for one in found[1:]:
-        more = wanted | dict.fromkeys(one.wanted)
-        try:
-            snapshot.after(TransitionRequest(activate=tuple(more)))
-        except ToolfoldError:
-            continue
-        wanted = more
-    return tuple(wanted)
+    catalog = view.snapshot.catalog
+    searched = {path for one in findable(view) if (path := one.component.group) is not None}
+    searched |= {above for path in searched for above in ancestors(path)}
+    openable = set(catalog.forest.named(_openable(catalog)))
+    return {
+        group.path: group.description
+        for group in catalog.groups
+        if group.parent is None and group.path in openable and group.path not in searched
+    }
