@@ -33,12 +33,14 @@ NOTHING = Task((), ())
 class Case:
     """What one gateway costs: all definitions, the first list, and for each tool what is read until it can be called.
 
-    `calls` is how many calls it takes at most to call a tool, by opening its group, and `longest` the longest answer.
+    `relisted` is the same for a client that lists again, `calls` how many calls it takes at most to call a tool, by
+    opening its group, and `longest` the longest answer.
     """
 
     whole: int
     first: int
     each: tuple[int, ...]
+    relisted: tuple[int, ...]
     calls: int
     longest: int
     divided: bool
@@ -84,6 +86,20 @@ async def _measure(servers: Sequence[Group]) -> list[Row]:
             target=WORST,
             note=f"{len(divided)} servers",
         ),
+        _median(
+            f"the same for a client that lists again: {apiece} of {LARGE:,} tokens or more", large, MEDIAN, relists=True
+        ),
+        row(
+            what=f"the same for a client that lists again: {apiece} that is divided, the worst",
+            value=max(max(case.relisted) / case.whole for case in divided),
+            target=WORST,
+        ),
+        row(
+            what="the same for a client that lists again: all servers behind one gateway",
+            value=statistics.median(together.relisted) / together.whole,
+            target=MEDIAN,
+            note="median",
+        ),
         Row(
             what=f"servers that are listed whole, of {len(servers)}: the longest list",
             value=float(max(case.first for case in apart if not case.divided)),
@@ -101,8 +117,10 @@ async def _measure(servers: Sequence[Group]) -> list[Row]:
     ]
 
 
-def _median(what: str, cases: Sequence[Case], target: float | None) -> Row:
-    value = statistics.median(case.median for case in cases)
+def _median(what: str, cases: Sequence[Case], target: float | None, *, relists: bool = False) -> Row:
+    value = statistics.median(
+        statistics.median(case.relisted) / case.whole if relists else case.median for case in cases
+    )
     return Row(what=what, value=value, unit="%", target=target, note=f"median of {len(cases)} servers")
 
 
@@ -112,6 +130,7 @@ async def _case(servers: Sequence[Group]) -> Case:
     tasks = [Task((_request(named[name]),), (frozenset({name}),)) for name in named]
     opened = await replayed(tools, tasks, by_group)
     found = await replayed(tools, tasks, _found)
+    relisted = await replayed(tools, tasks, _found, relists=True)
     (first,) = await replayed(tools, [NOTHING], everything)
     assert not sum(reader.missed(task) for reader, task in zip(opened, tasks, strict=True)), (
         "each answer has all schemas"
@@ -120,6 +139,7 @@ async def _case(servers: Sequence[Group]) -> Case:
         whole=sum(tokens_read(definition) for server in servers for definition in server.tools),
         first=first.read,
         each=tuple(reader.read for reader in found),
+        relisted=tuple(reader.read for reader in relisted),
         calls=1 + max(reader.calls for reader in opened),
         longest=max(reader.most for reader in (*opened, *found)),
         divided=bool(tools.catalog.groups),
