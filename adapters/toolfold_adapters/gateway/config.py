@@ -51,9 +51,9 @@ from toolfold import ConfigError, DuplicateName, ListBudget, ToolfoldError, Tool
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
+from .naming import ONE_SERVER
+
 Texts = tuple[str, ...]
-ONE_SERVER = "(upstream)"
-"""Stands for the name of a server that has none; no configuration can give it."""
 
 
 class _Table(BaseModel):

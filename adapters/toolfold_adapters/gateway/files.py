@@ -23,7 +23,6 @@ from toolfold.spi import extras_named, table
 
 from .clients import is_disabled, servers_in, settings_of
 from .config import (
-    ONE_SERVER,
     BudgetsConfig,
     GatewayConfig,
     GroupConfig,
@@ -34,7 +33,7 @@ from .config import (
 )
 from .hosts import SECTIONS, host_of
 from .jsonc import plain_json
-from .naming import server_name
+from .naming import ONE_SERVER, server_name
 from .registration import check_config
 from .variables import Variables
 

@@ -9,6 +9,8 @@ from hashlib import sha256
 from toolfold import ConfigError
 from toolfold_adapters.names import WIRE_LENGTH, WIRE_SEPARATOR
 
+ONE_SERVER = "upstream"
+"""Stands for the name of a server that has none; one that is called so has another name here."""
 NAME_LENGTH = 48
 """Hosts put the name of the gateway before that of a tool, and accept 64 characters in all."""
 SERVER_LENGTH = 24
@@ -29,6 +31,8 @@ def server_name(name: str) -> str:
     allowed = re.sub("__+", "_", _NOT_ALLOWED.sub("_", name)).strip("_-")
     if not allowed:
         raise ConfigError(f"a server named {name!r} can't be served; its name needs a letter or digit of ASCII")
+    if allowed == ONE_SERVER:
+        return f"{ONE_SERVER}-server"
     return allowed if len(allowed) <= SERVER_LENGTH else re.sub("__+", "_", _hashed(allowed, name, SERVER_LENGTH))
 
 

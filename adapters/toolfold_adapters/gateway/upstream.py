@@ -17,11 +17,12 @@ from toolfold import ConfigError
 
 from .approval import Approvals, fingerprints
 from .cache import DefinitionCache, Known
-from .config import ONE_SERVER, GatewayConfig, UpstreamConfig
+from .config import GatewayConfig, UpstreamConfig
 from .downstream import Client
 from .lifecycle import Backoff, State
 from .link import Link, UpstreamError
 from .listing import known_of, learn, merged
+from .naming import ONE_SERVER
 from .transports import transport_of
 from .wire import Mode, Transport, Wire
 

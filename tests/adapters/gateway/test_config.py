@@ -16,7 +16,7 @@ from toolfold_adapters.gateway import (
     load_config,
     open_gateway,
 )
-from toolfold_adapters.gateway.config import ONE_SERVER
+from toolfold_adapters.gateway.naming import ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-2")
 

@@ -61,6 +61,7 @@ def test_with_a_name_of_its_own_a_server_begins_those_of_its_tools() -> None:
         ("@upstash/context7-mcp", "upstash_context7-mcp"),
         ("a__b_", "a_b"),
         ("x" * 24, "x" * 24),
+        ("upstream", "upstream-server"),
     ],
 )
 def test_a_server_is_called_by_what_clients_accept_and_never_has_the_separator(given: str, name: str) -> None:

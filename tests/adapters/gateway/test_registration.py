@@ -19,7 +19,7 @@ from toolfold_adapters.gateway import (
     Registration,
     UpstreamConfig,
 )
-from toolfold_adapters.gateway.config import ONE_SERVER
+from toolfold_adapters.gateway.naming import ONE_SERVER
 
 
 @pytest.mark.spec("GWY-1")

@@ -30,7 +30,7 @@ from toolfold_adapters.gateway import (
     open_gateway,
 )
 from toolfold_adapters.gateway.approval import Approvals
-from toolfold_adapters.gateway.config import ONE_SERVER
+from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-9")
