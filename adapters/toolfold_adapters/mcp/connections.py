@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from http import HTTPStatus
 from typing import Any, cast
 
 import h11
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
@@ -18,14 +21,18 @@ from toolfold import ConfigError
 from toolfold.spi import Caller, Full, Limit, Tally
 
 from .callers import address
+from .http import limit_response
+from .operation import is_probe
 
 HEADER_TIMEOUT = 10.0
 BODY_TIMEOUT = 60.0
-DESCRIPTORS_OF_OTHERS = 128
-"""File descriptors that are reserved for anything but connections."""
+EXEMPT = Limit(64, 32)
+"""Connections beyond the limit whose request is read: it may be a probe, or end a session (SPEC SAF-7)."""
+DESCRIPTORS_OF_OTHERS = 192
+"""File descriptors that are reserved for anything but connections within the limit."""
 
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_NO_ROOM = b"HTTP/1.1 %d %s\r\nretry-after: %d\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_CLOSE = (b"connection", b"close")
 
 
 @frozen
@@ -36,6 +43,7 @@ class ConnectionBounds:
         header_timeout: Seconds from the connection, or from the previous response, to the end of a request's head.
         body_timeout: Seconds from there to the end of its body.
         tally: Counts the connections.
+        exempt: Counts those beyond the limit whose request is read.
         by_address: Whether they are also counted by address; not behind proxies, which connect for others.
     """
 
@@ -43,6 +51,7 @@ class ConnectionBounds:
     body_timeout: float
     tally: Tally
     by_address: bool = True
+    exempt: Tally = field(factory=lambda: Tally("connections", EXEMPT))
 
     def __attrs_post_init__(self) -> None:
         for name in ("header_timeout", "body_timeout"):
@@ -63,27 +72,30 @@ class BoundedProtocol(H11Protocol):
 
     def __init__(self, bounds: ConnectionBounds, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self._tally = bounds.tally
-        self._by_address = bounds.by_address
+        self._bounds = bounds
         self._timeouts: dict[Any, float] = {h11.IDLE: bounds.header_timeout, h11.SEND_BODY: bounds.body_timeout}
-        self._counted: tuple[Caller] | None = None
+        self._counted: tuple[Tally, Caller] | None = None
         self._awaited: tuple[Any, Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection if there is room for one more, and wait for its first request."""
-        peer = get_remote_addr(transport) if self._by_address else None
+        """Wait for the first request of the connection; if it is one too many, only some requests are answered."""
+        peer = get_remote_addr(transport) if self._bounds.by_address else None
         caller = None if peer is None else address(peer[0])
+        tally = self._bounds.tally
         try:
-            self._tally.take(caller)
+            tally.take(caller)
         except Full as full:
-            status = (429, b"Too Many Requests") if full.own else (503, b"Service Unavailable")
-            transport.write(_NO_ROOM % (*status, full.retry_after))
-            transport.abort()
-        else:
-            self._counted = (caller,)
-            super().connection_made(transport)
-            self._watch()
+            tally = self._bounds.exempt
+            if not tally.has_room(caller):
+                transport.write(_raw(limit_response(full)))
+                transport.abort()
+                return
+            tally.add(caller)
+            self.app = cast(Any, _Exempt(self.app, full))
+        self._counted = (tally, caller)
+        super().connection_made(transport)
+        self._watch()
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, and restart the timer if another part is awaited now."""
@@ -98,7 +110,8 @@ class BoundedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's place and stop the timer."""
         if self._counted is not None:
-            self._tally.give_back(*self._counted)
+            tally, caller = self._counted
+            tally.give_back(caller)
             super().connection_lost(exc)
             self._stop()
 
@@ -123,6 +136,34 @@ class BoundedProtocol(H11Protocol):
         if begun or self.conn.our_state is h11.SEND_RESPONSE:
             self.transport.write(_TIMED_OUT)
         self.transport.abort()
+
+
+class _Exempt:
+    """The application for a connection that is one too many: it answers probes and requests that end a session.
+
+    It refuses all others, and closes the connection after either (SPEC SAF-7).
+    """
+
+    def __init__(self, app: Any, full: Full) -> None:
+        self._app = app
+        self._full = full
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exempt = is_probe(scope) or scope["method"] == "DELETE"
+
+        async def send_last(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), _CLOSE]
+            await send(message)
+
+        await (self._app if exempt else limit_response(self._full))(scope, receive, send_last)
+
+
+def _raw(response: Response) -> bytes:
+    """Return a response as it is sent."""
+    status = HTTPStatus(response.status_code)
+    headers = b"".join(b"%s: %s\r\n" % header for header in (*response.raw_headers, _CLOSE))
+    return b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (status, status.phrase.encode(), headers, bytes(response.body))
 
 
 def within_descriptors(limit: Limit) -> Limit:

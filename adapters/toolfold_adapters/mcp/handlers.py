@@ -17,6 +17,7 @@ from toolfold.spi import Full, Kind, Tally
 
 from .callers import caller_of, principal_of
 from .disclosure import Disclosure, GroupParams, GroupsListParams, declares_extension, require_extension
+from .limits import record_refusal
 from .modern import HandleDelivery
 from .render import wire_errors
 from .sessions import SessionDelivery
@@ -87,6 +88,7 @@ class RequestHandlers:
                 with self.calls.held(caller_of(ctx)):
                     return await self.delivery(ctx).call(self.server, ctx, params.name, params.arguments)
             except Full as full:
+                record_refusal(full)
                 return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:

@@ -21,7 +21,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolfold import ConfigError
-from toolfold.spi import quoted
+from toolfold.spi import Full, quoted
+
+from .limits import record_refusal
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
@@ -161,6 +163,13 @@ def error_response(
 ) -> JSONResponse:
     """Return a response that refuses a request with an error of the protocol."""
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status, headers)
+
+
+def limit_response(full: Full) -> JSONResponse:
+    """Return a response that refuses a request because a limit was reached, which it records (SPEC SAF-7)."""
+    record_refusal(full)
+    headers = {"retry-after": str(full.retry_after)}
+    return error_response(429 if full.own else 503, str(full), types.INTERNAL_ERROR, headers)
 
 
 class _Refusing:

@@ -29,7 +29,7 @@ from toolfold.spi import Caller, Full, Limit, Tally
 
 from ..sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
 from .callers import caller_at
-from .http import error_response
+from .http import error_response, limit_response
 from .stored_connections import StoredConnections
 
 FORGOTTEN = 64
@@ -126,9 +126,10 @@ class HttpSessions:
             if session_id not in http_sessions(self._server):
                 if (params := await stored.handshake(session_id)) is None:
                     return
-                caller = _caller(scope)
-                await self._take(caller)
-                self._opened[session_id] = caller
+                if scope["method"] != "DELETE":  # which is not refused, and ends it below
+                    caller = _caller(scope)
+                    await self._take(caller)
+                    self._opened[session_id] = caller
                 await open_http_session(self._server, session_id, scope, _handshake(scope, params))
         if scope["method"] == "DELETE":
             await stored.end(session_id)
@@ -186,10 +187,8 @@ def _is_legacy(scope: Scope) -> bool:
 
 def _refusal(error: Full | StoreError) -> Response:
     if isinstance(error, Full):
-        status, seconds = 429 if error.own else 503, error.retry_after
-    else:
-        status, seconds = 503, 1
-    return error_response(status, str(error), INTERNAL_ERROR, {"retry-after": str(seconds)})
+        return limit_response(error)
+    return error_response(503, str(error), INTERNAL_ERROR, {"retry-after": "1"})
 
 
 def _handshake(scope: Scope, params: dict[str, Any]) -> list[tuple[Scope, Receive]]:

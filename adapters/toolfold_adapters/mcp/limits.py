@@ -3,14 +3,24 @@
 A caller is the principal of an authenticated request, else the address that it came from. Over stdio and in memory no
 caller is known, and only the total is limited. Whoever reaches a limit is refused, with the time to try again; or, with
 `when_full="end_idlest"`, the session that the same caller has left idle for longest is ended, and never another's.
+Each refusal is logged, and counted by OpenTelemetry's metric `toolfold.refusals` (SPEC SAF-7).
 """
 
 from __future__ import annotations
 
+import logging
+
 from attrs import field, frozen
+from opentelemetry import metrics
 
 from toolfold import ConfigError
-from toolfold.spi import Limit
+from toolfold.spi import Full, Limit, quoted
+
+log = logging.getLogger("toolfold.mcp")
+
+_refusals = metrics.get_meter("toolfold").create_counter(
+    "toolfold.refusals", "{refusal}", "Requests and connections that were refused because a limit was reached."
+)
 
 
 @frozen(kw_only=True)
@@ -21,7 +31,8 @@ class Limits:
     `X-Forwarded-For` (`forwarded_allow_ips` of `serve`), or set `per_caller` to `None`.
 
     Attributes:
-        connections: Connections to `serve` over HTTP; always counted by address.
+        connections: Connections to `serve` over HTTP; always counted by address. Probes and requests that end a session
+            are answered beyond it.
         sessions: Sessions of clients of the era up to 2025-11-25.
         handles: Sessions stored between requests of the era from 2026-07-28: for handles, for principals, and for
             selections of groups with hooks.
@@ -43,3 +54,9 @@ class Limits:
 
 
 DEFAULTS = Limits()
+
+
+def record_refusal(full: Full) -> None:
+    """Log and count that somebody was refused because a limit was reached (SPEC SAF-7)."""
+    _refusals.add(1, {"toolfold.limit": full.what})
+    log.warning("refused %s: %s", quoted(full.caller or "a client"), full)

@@ -44,7 +44,7 @@ class Operation:
             await self._app(scope, receive, send)
             return
         scope["extensions"] = {**(scope.get("extensions") or {}), ENDING: lambda: self._ending}
-        if scope["path"] in (HEALTH, READY) and scope["method"] in ("GET", "HEAD"):
+        if is_probe(scope):
             await self._probe(scope["path"])(scope, receive, send)
         elif _is_call(scope):
             self.answering += 1
@@ -78,6 +78,11 @@ class Operation:
     def end(self) -> None:
         """Answer that the server is ending from now on."""
         self._ending = True
+
+
+def is_probe(scope: Scope) -> bool:
+    """Return whether a request asks how the server is."""
+    return scope["path"] in (HEALTH, READY) and scope["method"] in ("GET", "HEAD")
 
 
 def _is_call(scope: Scope) -> bool:

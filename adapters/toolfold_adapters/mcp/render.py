@@ -30,6 +30,7 @@ from toolfold import (
 )
 from toolfold.spi import MAX_URI, Full, Kind, quoted
 
+from .limits import record_refusal
 from .meta import ALWAYS_LOAD_META
 from .selection import SELECTION_FAILURES, refusal_text
 
@@ -189,6 +190,7 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
             raise MCPError(code=code, message=message, data={"uri": quoted(asked, MAX_URI)}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
     except Full as error:
+        record_refusal(error)
         data = {"retryAfter": error.retry_after}
         raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=data) from error
     except StoreError as error:

@@ -359,4 +359,4 @@ class SessionPool(Generic[S]):
             return QuotaExceeded(self._tally.what, limit, "close one before you open another")
         now = self._clock()
         used = next((entry.used for entry in self._entries.values() if not own or entry.caller == caller), now)
-        return Full(self._tally.what, limit, own, used + self.idle_timeout - now)
+        return Full(self._tally.what, limit, own, caller, used + self.idle_timeout - now)

@@ -53,11 +53,13 @@ class Full(QuotaExceeded):
 
     Attributes:
         own: Whether the caller itself has as many as it may; otherwise there are too many in all.
+        caller: Who was refused.
         retry_after: Seconds after which to try again.
     """
 
-    def __init__(self, what: str, limit: int, own: bool, seconds: float) -> None:
+    def __init__(self, what: str, limit: int, own: bool, caller: Caller, seconds: float) -> None:
         self.own = own
+        self.caller = caller
         self.retry_after = max(1, ceil(seconds))
         whose, less = (" of one caller", "end one of them, or try") if own else (" in all", "try")
         unit = "second" if self.retry_after == 1 else "seconds"
@@ -98,7 +100,7 @@ class Tally:
         """
         if exceeded := self.exceeded(caller):
             limit, own = exceeded
-            raise Full(self.what, limit, own, retry_after(own))
+            raise Full(self.what, limit, own, caller, retry_after(own))
         self.add(caller)
 
     def add(self, caller: Caller) -> None:

@@ -278,7 +278,7 @@ class StoredSessions:
             idlest = await self._store.idlest(self._prefix, caller) if limit.when_full == "end_idlest" else None
             if idlest is None or not await self._take_over(idlest, end=True):
                 own = outcome == "caller_full"
-                raise Full(self._kind.what, (limit.per_caller if own else limit.total) or 0, own, LATER)
+                raise Full(self._kind.what, (limit.per_caller if own else limit.total) or 0, own, caller, LATER)
         self._tools.observers.notify(SessionOpened(session.id))
         self._cache(session)
 

@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from attrs import define, field
 from mcp import Client
 
 from tests.adapters.mcp.asgi import URL, Endpoint, endpoint_of
+from tests.adapters.mcp.callers import Patience
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import CHANGED, SHAKING_HANDS, RawLegacy, build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import received
@@ -167,3 +169,24 @@ async def test_what_a_replica_has_of_an_idle_session_makes_room_there_and_the_se
             answer = await moved(client, RawLegacy(small.connect(), URL)).request("tools/list")
             assert "database.query" in str(answer[-1]["result"])
     assert journal == ["database on"] * 2
+
+
+@pytest.mark.spec("SAF-7")
+async def test_a_session_can_be_ended_at_a_replica_that_is_full() -> None:
+    store, tools = MemoryStore(), Patience()
+    async with (
+        endpoint_of(build_server(Patience(), store=store)) as large,
+        endpoint_of(build_server(tools, store=store, limits=Limits(sessions=Limit(1)))) as small,
+        anyio.create_task_group() as tasks,
+    ):
+        first, second = RawLegacy(large.connect(), URL), RawLegacy(large.connect(), URL)
+        for client in (first, second):
+            await client.initialize()
+        waiting = moved(first, RawLegacy(small.connect(), URL))
+        tasks.start_soon(waiting.request, "tools/call", {"name": "wait", "arguments": {}})
+        await tools.begun.reaches(1)
+        http = small.connect()
+        ended = await http.delete(URL, headers=second.headers)
+        assert (ended.status_code, ended.text) == (200, "")
+        assert (await http.delete(URL, headers=second.headers)).status_code == 404
+        tools.proceed.set()

@@ -80,11 +80,11 @@ async def test_a_great_many_changes_are_announced_to_streams_a_bounded_number_of
 def test_connections_never_take_all_the_files_that_the_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
-    for most, expected in ((1024, 896), (100, 50), (1, 1), (1_000_000, 5000), (resource.RLIM_INFINITY, 5000)):
+    for most, expected in ((1024, 832), (100, 50), (1, 1), (1_000_000, 5000), (resource.RLIM_INFINITY, 5000)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, most=most: (most, most))
         assert within_descriptors(Limit(5000, 10)) == Limit(expected, 10)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
-    assert within_descriptors(Limit(None, 10)) == Limit(896, 10)
+    assert within_descriptors(Limit(None, 10)) == Limit(832, 10)
 
 
 # -- who a caller is --------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ from tests.adapters.mcp.support import PATIENCE, RawLegacy, names_of, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from tests.core.test_counted_threads import Blocking
 from toolfold_adapters.mcp import Limit, Limits
+from toolfold_adapters.mcp.connections import EXEMPT
 
 pytestmark = pytest.mark.spec("SAF-4")
 
@@ -122,14 +125,17 @@ async def test_a_caller_with_many_connections_leaves_some_to_others() -> None:
             return await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port, local_host=host))
 
         held = [await connect(ADA) for _ in range(3)]
-        refused = await (await connect(ADA)).receive()
-        assert refused.startswith(b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\n")
+        async with web_from(ADA) as http:
+            refused = await http.get(url)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert "The limit of 3 connections of one caller is reached" in refused.json()["error"]["message"]
         of_bob = await connect(BOB)
         await of_bob.send(b"GET /nothing HTTP/1.1\r\nhost: localhost:1\r\n\r\n")
         assert (await of_bob.receive()).startswith(b"HTTP/1.1 404")
-        assert (await (await connect(EVE)).receive()).startswith(
-            b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
-        )
+        async with web_from(EVE) as http:
+            refused = await http.get(url)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert "The limit of 4 connections in all is reached" in refused.json()["error"]["message"]
         await held[0].aclose()
         await of_bob.aclose()
         async with web_from(ADA) as http:
@@ -140,6 +146,104 @@ async def test_a_caller_with_many_connections_leaves_some_to_others() -> None:
                         break
                     except (AssertionError, httpx2.TransportError):
                         pass
+
+
+@pytest.mark.spec("SAF-7")
+async def test_probes_and_the_ending_of_sessions_are_answered_beyond_the_limit_of_connections(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = Limits(connections=Limit(100, 2))
+    async with over_http(make_desk(), limits=limits) as url, web_from(ADA) as first, AsyncExitStack() as stack:
+        session = RawLegacy(first, url)
+        await session.initialize()
+        port = urlsplit(url).port or 0
+        await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port, local_host=ADA))
+        async with web_from(ADA) as second:
+            for path in ("/health", "/ready"):
+                probed = await second.get(url.replace("/mcp", path))
+                assert (probed.status_code, probed.headers["connection"]) == (200, "close")
+            assert (await second.delete(url, headers=session.headers)).status_code == 200
+            assert (await second.post(url, json=INITIALIZE, headers=session.headers)).status_code == 429
+        assert (await first.post(url, json=INITIALIZE, headers=session.headers)).status_code == 404
+    (refusal,) = [text for text in caplog.messages if text.startswith("refused")]
+    assert refused_by(refusal) == ("address 127.0.0.1", "The limit of 2 connections of one caller is reached")
+
+
+@pytest.mark.spec("SAF-7")
+async def test_connections_beyond_the_limit_are_few_and_the_last_are_refused_unread() -> None:
+    limits = Limits(connections=Limit(100, 1))
+    async with over_http(make_desk(), limits=limits) as url, AsyncExitStack() as stack:
+        port = urlsplit(url).port or 0
+
+        async def connect() -> anyio.abc.SocketStream:
+            return await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port, local_host=ADA))
+
+        for _ in range(1 + (EXEMPT.per_caller or 0)):
+            await connect()
+        refused = await (await connect()).receive()
+        assert refused.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+        assert b"The limit of 1 connections of one caller is reached" in refused.partition(b"\r\n\r\n")[2]
+
+
+@pytest.mark.spec("SAF-7")
+async def test_refusals_of_requests_are_logged_with_who_was_refused(caplog: pytest.LogCaptureFixture) -> None:
+    limits = Limits(sessions=Limit(10, 1), streams=Limit(10, 1))
+    async with over_http(make_desk(), limits=limits) as url, web_from(BOB) as http:
+        await RawLegacy(http, url).initialize()
+        assert (await http.post(url, json=INITIALIZE, headers=RawLegacy(http, url).headers)).status_code == 429
+        async with client_from(BOB, url, MODERN) as bob, bob.listen(tools_list_changed=True):
+            with pytest.raises(MCPError, match="1 subscriptions of one caller"):
+                async with bob.listen(tools_list_changed=True):
+                    pass
+    assert [refused_by(text) for text in caplog.messages if text.startswith("refused")] == [
+        ("address 127.0.0.2", f"The limit of 1 {what} of one caller is reached")
+        for what in ("sessions", "subscriptions")
+    ]
+
+
+COUNTED = """
+import anyio
+from mcp import Client
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from toolfold import ToolSet
+from toolfold_adapters.mcp import Limit, Limits, build_server
+
+reader = InMemoryMetricReader()
+metrics.set_meter_provider(MeterProvider([reader]))
+tools = ToolSet("full")
+
+
+@tools.tool()
+async def ping(again: bool) -> str:
+    return "pong" if not again else (await client.call_tool("ping", {"again": False})).content[0].text
+
+
+async def main() -> None:
+    global client
+    async with Client(build_server(tools, limits=Limits(calls=Limit(1)))) as client:
+        print((await client.call_tool("ping", {"again": True})).content[0].text)
+
+
+anyio.run(main)
+found = [metric for scope in reader.get_metrics_data().resource_metrics[0].scope_metrics for metric in scope.metrics]
+(measured,) = [metric for metric in found if metric.name == "toolfold.refusals"]
+print([(point.attributes["toolfold.limit"], point.value) for point in measured.data.data_points])
+"""
+
+
+@pytest.mark.spec("SAF-7")
+def test_refusals_are_counted_by_limit() -> None:
+    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, timeout=60, check=False)
+    said = "The limit of 1 requests in progress in all is reached: try again in 1 second."
+    assert done.stdout.splitlines() == [said, "[('requests in progress in all', 1)]"], done.stderr
+
+
+def refused_by(message: str) -> tuple[str, str]:
+    """Who was refused by which limit, as a message in the log has it."""
+    caller, _, problem = message.removeprefix("refused ").partition(": ")
+    return caller, problem.partition(":")[0]
 
 
 async def test_a_claimed_address_is_trusted_only_from_named_proxies() -> None:
