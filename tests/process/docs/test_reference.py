@@ -17,6 +17,7 @@ import toolfold.errors
 from tests.process.docs.blocks import ROOT
 from tests.process.docs.site import build
 from toolfold_cli.program import COMMANDS, program
+from toolfold_specs.clauses import load_clauses
 
 MODULES = (
     "toolfold",
@@ -35,6 +36,9 @@ MODULES = (
 )
 LOADED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src", "object": "data"}
 """What a page loads without being asked, by the attribute that says from where."""
+
+
+EXCLUDED = ("a", "code", "h1", "h2", "h3", "h4", "pre", "script", "style", "title")
 
 
 class Links(HTMLParser):
@@ -133,6 +137,41 @@ def test_a_page_loads_nothing_from_elsewhere(site: Path) -> None:
         assert 'class="mermaid"' not in text, page  # which the theme would fetch a program for
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(url\(|@import )['\"]?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+
+
+class Mentions(HTMLParser):
+    """The clauses that the text of a page mentions outside of links, headings and code."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.unlinked: list[str] = []
+        self._inside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in EXCLUDED:
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in EXCLUDED:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.unlinked += re.findall(r"\bSPEC [A-Z]+-\d+", data)
+
+
+def test_a_mention_of_a_clause_links_to_its_whole_text(site: Path) -> None:
+    headings = re.findall(r'id="([A-Z]+-\d+)"', (site / "reference/clauses.html").read_text(encoding="utf-8"))
+    assert headings == [clause.id for clause in load_clauses()]
+    for page in site.rglob("*.html"):
+        assert Mentions(page.read_text(encoding="utf-8")).unlinked == [], page
+    assert "clauses.html#ACT-2" in Links((site / "reference/errors.html").read_text(encoding="utf-8")).followed
+
+
+def test_a_page_leads_to_those_before_and_after_it(site: Path) -> None:
+    page = (site / "how-to/gateway.html").read_text(encoding="utf-8")
+    assert re.findall(r'href="(\S+)" class="md-footer__link', page) == ["./index.html", "./existing-servers.html"]
 
 
 def test_what_a_page_loads_and_links_to_is_there(site: Path) -> None:
