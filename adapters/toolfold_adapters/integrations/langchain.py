@@ -8,14 +8,15 @@ the artifact of the answer, too, for agents without a checkpointer, whose caller
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
-from threading import Lock
+from threading import Lock, Thread, main_thread
 from typing import Annotated, Any, NotRequired, Self, TypedDict, TypeVar, cast
 from uuid import uuid4
 
 import anyio
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 from attrs import define, field
 
 from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
@@ -45,6 +46,9 @@ LIMIT = 1_000
 
 PATIENCE = 0.1
 """Seconds that a call waits for those that were written before it in the same message, if nobody makes them."""
+
+POLLING = 0.1
+"""Seconds between two looks whether the program has ended."""
 
 ModelHandler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AsyncModelHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -102,7 +106,8 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
     finds LangGraph's `ToolRuntime` in `context.request`. A call that fails is a `ToolMessage` with the status "error".
 
     A run that fails, or is never resumed, leaves its session open. Where hooks hold what must be released, use the
-    middleware with `async with`, or `with` if agents are invoked without `await`; that closes them.
+    middleware with `async with`, or `with` if agents are invoked without `await`; that closes them. Without `await` they
+    are closed at the end of the program at the latest.
 
     Args:
         tools: The tool set, or an open session for a run to use, such as one in a store, or a fork for a sub-agent:
@@ -130,9 +135,8 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         self._source = Source.of(tools, profile, active)
         self._include_instructions = include_instructions
         self._runs: dict[str, _Run] = {}
-        self._threads = ExitStack()
         self._starting = Lock()
-        self._portal: BlockingPortal | None = None
+        self._loop: tuple[Thread, BlockingPortal] | None = None
 
     @property
     def name(self) -> str:
@@ -173,10 +177,10 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
 
     def close(self) -> None:
         """Do as `aclose`, for runs without `await`, and end the thread of their event loop."""
-        if self._portal is not None:
-            self._portal.call(self.aclose)
-            self._portal = None
-            self._threads.close()
+        if self._loop is not None:
+            (thread, portal), self._loop = self._loop, None
+            portal.call(portal.stop)
+            thread.join()
 
     async def __aenter__(self) -> Self:
         return self
@@ -300,9 +304,23 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
     def _wait(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Return the result of an async function, which runs in an event loop in a thread of its own."""
         with self._starting:
-            if self._portal is None:
-                self._portal = self._threads.enter_context(start_blocking_portal(name=self.name))
-        return self._portal.call(function, *arguments)
+            if self._loop is None:
+                started = Future[BlockingPortal]()
+                thread = Thread(target=anyio.run, args=(self._run_loop, started), name=self.name)
+                thread.start()
+                self._loop = thread, started.result()
+            _, portal = self._loop
+        return portal.call(function, *arguments)
+
+    async def _run_loop(self, started: Future[BlockingPortal]) -> None:
+        """Run what `_wait` is given until `close`, or until the program ends, which waits for this thread."""
+        async with BlockingPortal() as portal:
+            started.set_result(portal)
+            while main_thread().is_alive():
+                with anyio.move_on_after(POLLING):
+                    await portal.sleep_until_stopped()
+                    break
+            await self.aclose()
 
 
 class _Arrivals:
