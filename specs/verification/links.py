@@ -1,4 +1,4 @@
-"""Mentions of clauses on the pages of the site, such as SPEC ACT-4, as links to their texts: an extension of Markdown."""
+"""Mentions of clauses on pages, such as SPEC ACT-4, as links to their texts: an extension of Markdown for the site."""
 
 from __future__ import annotations
 

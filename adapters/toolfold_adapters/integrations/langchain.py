@@ -106,8 +106,8 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
     finds LangGraph's `ToolRuntime` in `context.request`. A call that fails is a `ToolMessage` with the status "error".
 
     A run that fails, or is never resumed, leaves its session open. Where hooks hold what must be released, use the
-    middleware with `async with`, or `with` if agents are invoked without `await`; that closes them. Without `await` they
-    are closed at the end of the program at the latest.
+    middleware with `async with`, or `with` if agents are invoked without `await`; that closes them. Sessions of agents
+    that are invoked without `await` are closed at the end of the program at the latest.
 
     Args:
         tools: The tool set, or an open session for a run to use, such as one in a store, or a fork for a sub-agent:
