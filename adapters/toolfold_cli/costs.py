@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -115,7 +114,6 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
         return {name: known.definitions for name, known in read.items() if known is not None}
     with stdout_reserved():
         gateway = open_gateway(config)
-        gateway.patience = math.inf
         async with gateway:
             for upstream in gateway.upstreams.values():
                 if upstream.known is not None:

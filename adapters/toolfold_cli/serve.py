@@ -231,7 +231,7 @@ def serve_command(
 
         show_profiles(target, options)
         return
-    opening = partial(_open, target, options, telemetry=telemetry)
+    opening = partial(_open, target, options, server.active, telemetry=telemetry)
     with cancelled_by_signals() as shutdown:
         if over_http:
             run(partial(_serve_http, opening, server, http))
@@ -244,8 +244,10 @@ Opening = Callable[[], AbstractAsyncContextManager[OpenTarget]]
 
 
 @asynccontextmanager
-async def _open(target: Target, options: GatewayOptions, *, telemetry: bool) -> AsyncGenerator[OpenTarget]:
-    async with open_target(target, options, serving=True) as opened:
+async def _open(
+    target: Target, options: GatewayOptions, active: tuple[str, ...], *, telemetry: bool
+) -> AsyncGenerator[OpenTarget]:
+    async with open_target(target, options, serving=True, active=active) as opened:
         if telemetry:
             from toolfold_adapters.integrations.otel import instrument, is_configured
 
@@ -335,6 +337,8 @@ def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, An
 
 def summarise(opened: OpenTarget, server: ServerOptions) -> str:
     """Return a line on what is served, how much of it is listed at first, and about how many tokens that saves."""
+    if opened.unknown:
+        return f"{counted(opened.unknown, 'server')} will be asked for tools, which come as they start"
     costs, _ = wire_costs(initial_view(opened.tools, server.profile, opened.groups_of(server.active)))
     groups = len(costs.groups) - 1
     return (

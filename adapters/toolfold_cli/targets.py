@@ -9,7 +9,6 @@ as a `ToolSet`, a server behind a gateway.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -144,7 +143,8 @@ class OpenTarget:
 
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
     `answer_tokens` returns the present setting of a gateway. `servers` maps the name of each of its tools to the server
-    that has it, and `status` is how each of its servers was doing when it was opened.
+    that has it, `status` is how each of its servers was doing when it was opened, and `unknown` counts those of which
+    nothing was known.
     `server` is an existing server with groups, to be served itself.
     """
 
@@ -156,6 +156,7 @@ class OpenTarget:
     answer_tokens: Callable[[], int] | None = None
     servers: Mapping[str, str] = field(factory=dict[str, str])
     status: tuple[UpstreamStatus, ...] = ()
+    unknown: int = 0
     server: Any = None
 
     def groups_of(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -173,7 +174,7 @@ class OpenTarget:
 
 @asynccontextmanager
 async def open_target(
-    target: Target, options: GatewayOptions | None = None, *, serving: bool = False
+    target: Target, options: GatewayOptions | None = None, *, serving: bool = False, active: Iterable[str] = ()
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -183,7 +184,9 @@ async def open_target(
         target: What to open.
         options: What the command line says about a gateway.
         serving: Whether it is opened to be served: what a gateway offers may then be what its servers offered when they
-            were last asked (SPEC GWY-4), and its configuration is read again when it changes (SPEC GWY-9).
+            were last asked (SPEC GWY-4), and its configuration is read again when it changes (SPEC GWY-9). Servers
+            of which nothing is known are waited for only if they may have a group in `active`.
+        active: The groups, or servers, that are to be open first.
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -210,9 +213,8 @@ async def open_target(
         approvals=Approvals(approvals_folder(), serving=serving),
     )
     read = partial(configuration, target, options or GatewayOptions())
-    gateway = open_gateway(read(), runtime=runtime)
-    if not serving:
-        gateway.patience = math.inf
+    config = read()
+    gateway = open_gateway(config, runtime=runtime, wait=not serving or not set(active) <= config.upstreams.keys())
     async with gateway as tools:
         if serving and (followed := _followed(target, options)):
             gateway.follow(read, changes_of(*followed))
@@ -226,6 +228,7 @@ async def open_target(
             answer_tokens=lambda: gateway.config.budgets.answer_tokens,
             servers=report.servers,
             status=gateway.status,
+            unknown=len(gateway.unknown),
         )
 
 

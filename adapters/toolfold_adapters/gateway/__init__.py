@@ -12,6 +12,7 @@ transports.py    processes and URLs                          oauth.py       logi
 listing.py       asking a server what it offers              cache.py       what it offered when it was last asked
 downstream.py    the clients, as upstreams know them         forward.py     requests there, and answers back
 dialogue.py      questions of upstreams, between the eras    serving.py     completions, log levels, subscriptions
+waiting.py       calls of servers that are starting          stderr.py      what servers write there
 outbox.py        what comes beside answers, in order         reasons.py     why a server did not start
 bridge.py        `toolfold connect`                      private.py     files for their owner only
 watched.py       resources that clients subscribed to    headers.py     headers of the modern era

@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from mcp.server import Server
 
-from toolfold import ToolSet
+from toolfold import ToolfoldError, ToolSet
 from toolfold.spi import Event, Kind, matching, observers
 
 from ..mcp.handlers import RequestHandlers
@@ -28,8 +29,6 @@ from .upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
 
 log = logging.getLogger("toolfold.gateway")
 
-PATIENCE_SECONDS = 5.0
-"""How long opening waits if there are several servers and none is cached: those that take longer come later."""
 TICK_SECONDS = 1.0
 ANY_URI = "{+uri}"
 """The template of resources that no upstream lists; it comes after all others."""
@@ -46,12 +45,12 @@ class Gateway:
     registration: Registration
     tools: ToolSet
 
-    def __init__(self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime) -> None:
+    def __init__(self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime, *, wait: bool) -> None:
         check_upstreams(config)
         self._config = config
-        self._reserved = tuple(reserved)
+        self.reserved = tuple(reserved)
         self._runtime = runtime
-        self.patience = PATIENCE_SECONDS
+        self._wait = wait
         self.upstreams: dict[str, Upstream] = {}
         self.clients = Clients(self._end)
         self.on_learned: list[Callable[[], None]] = []
@@ -81,11 +80,11 @@ class Gateway:
     async def __aenter__(self) -> ToolSet:
         """Return the tools of the servers as a tool set, as they were when the servers were last asked (SPEC GWY-4).
 
-        Servers that are not cached are asked now, side by side. They are waited for only if none is cached.
+        A server of which nothing is known is a group without tools, until it has said what it offers.
 
         Raises:
             ConfigError: The configuration is wrong, in general or for these servers.
-            UpstreamError: Nothing is known of any server, and none could be started.
+            UpstreamError: Opening waits for the servers, nothing is known of any, and none could be started.
         """
         self._config.new_tool_set("scratch")  # a wrong option is found before anything is started
         tasks = await anyio.create_task_group().__aenter__()
@@ -94,7 +93,8 @@ class Gateway:
         try:
             for name, config in self._config.upstreams.items():
                 self._add(name, config)
-            await self._ask_unknown()
+            if self._wait:
+                await self._ask()
             self._register()
             tasks.start_soon(self._keep_time)
         except BaseException:
@@ -117,7 +117,6 @@ class Gateway:
         upstream = self._add(name, config)
         assert self._tasks is not None, "the gateway is open"
         if upstream.known is None:
-            upstream.settle()
             upstream.ask()
         else:
             self._tasks.start_soon(self._changed, upstream)
@@ -133,20 +132,34 @@ class Gateway:
         )
         return upstream
 
-    async def _ask_unknown(self) -> None:
-        """Ask the servers of which nothing is known what they offer.
+    @property
+    def unknown(self) -> tuple[Upstream, ...]:
+        """The servers of which nothing is known yet."""
+        return tuple(upstream for upstream in self.upstreams.values() if upstream.known is None)
 
-        If nothing is known of any, wait for that, but not for slow ones; else what is known is served at once.
-        """
-        unknown = [upstream for upstream in self.upstreams.values() if upstream.known is None]
-        for upstream in unknown:
+    def ask_unknown(self) -> None:
+        """Begin to ask the servers of which nothing is known what they offer, side by side."""
+        assert self._tasks is not None, "the gateway is open"
+        self._tasks.start_soon(self._ask_in_turn)
+
+    async def _ask_in_turn(self) -> None:
+        for upstream in self.unknown:
             upstream.ask()
-        if len(unknown) == len(self.upstreams):
-            with anyio.move_on_after(self.patience if len(unknown) > 1 else None):
-                for upstream in unknown:
-                    await upstream.settled()
+            await anyio.lowlevel.checkpoint()  # each process that is started takes time, in which nothing else runs
+
+    async def _ask(self) -> None:
+        """Ask them, and wait for that if nothing is known of any; else what is known is served at once."""
+        unknown = self.unknown
+        if len(unknown) < len(self.upstreams):
+            self.ask_unknown()
+            return
         for upstream in unknown:
-            upstream.settle()
+            upstream.awaited = True
+        async with anyio.create_task_group() as tasks:
+            for upstream in unknown:
+                tasks.start_soon(upstream.found_out)
+        for upstream in unknown:
+            upstream.awaited = False
         failures = [failure for upstream in unknown if (failure := upstream.failure) is not None]
         if failures and len(failures) == len(self.upstreams):
             raise UpstreamError("\n".join(map(str, failures)))
@@ -155,13 +168,14 @@ class Gateway:
 
     def _register(self) -> None:
         known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
+        unknown = {upstream.key: upstream.summary for upstream in self.unknown}
         only = next(iter(self.upstreams.values()))
         said = only.known.definitions.name if only.known is not None else ""
         self.tools = self._config.new_tool_set((said or only.name) if len(self.upstreams) == 1 else "toolfold")
         self.registration = Registration(
-            self.tools, self._config, self._handler, self._reserved, self._runtime.approvals
+            self.tools, self._config, self._handler, self.reserved, self._runtime.approvals
         )
-        self.report = self.registration.register_tools(known)
+        self.report = self.registration.register_tools(known, unknown)
         self.tools.register_resource_template(ANY_URI, self.forwarding.unlisted, hidden=True, check_arguments=False)
         self._open = True
         self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
@@ -185,11 +199,20 @@ class Gateway:
         return self.upstreams.get(server)
 
     async def _changed(self, upstream: Upstream) -> None:
-        """Have what an upstream offers now registered in place of what it offered."""
-        if self._open and upstream.known is not None and self.upstreams.get(upstream.key) is upstream:
+        """Have what an upstream offers now registered in place of what it offered, or say that it failed."""
+        if not self._open or self.upstreams.get(upstream.key) is not upstream:
+            return
+        if upstream.known is None:
+            self._take(await self.registration.describe_unknown(upstream.key, upstream.summary))
+            return
+        try:
             self._take(await self.registration.replace(upstream.key, upstream.known.definitions))
-            for take_note in self.on_learned:
-                take_note()
+        except ToolfoldError as error:
+            log.error("what the MCP server %s offers can't be served: %s", upstream.name, error)
+            text = f"{upstream.name} failed: what it offers does not fit the gateway's configuration."
+            self._take(await self.registration.describe_unknown(upstream.key, text))
+        for take_note in self.on_learned:
+            take_note()
 
     # -- its configuration --------------------------------------------------------------------------------------------
 
@@ -212,7 +235,8 @@ class Gateway:
             self.remove(name)
         for name in differs.added:
             self.add(name, config.upstreams[name])
-        self._take(await self.registration.configure(config, renewed=differs.added))
+        unknown = {one.key: one.summary for one in self.unknown if one.key in differs.added}
+        self._take(await self.registration.configure(config, renewed=differs.added, unknown=unknown))
 
     def _take(self, report: Report) -> None:
         """Take a new report, and log what is new in it."""
@@ -267,6 +291,7 @@ def open_gateway(
     *,
     reserved: Iterable[str] = ("call_tool",),
     runtime: Runtime | None = None,
+    wait: bool = True,
 ) -> Gateway:
     """Return a gateway: `async with` opens it as a tool set that has the tools of the configured servers (SPEC GWY-1).
 
@@ -278,8 +303,10 @@ def open_gateway(
         config: From `load_config`, or made in Python.
         reserved: Names that no tool may have here, because an adapter needs them; a tool that has one is renamed.
         runtime: What upstreams run on, such as a cache of what they offer; by default there is none.
+        wait: Whether opening waits, if nothing is known of any server, until each has said what it offers or failed.
+            Otherwise they are asked once a client has made its first request (SPEC GWY-4).
 
     Raises:
         ConfigError: The configuration names no server.
     """
-    return Gateway(config, reserved, runtime or Runtime(clock=time.monotonic))
+    return Gateway(config, reserved, runtime or Runtime(clock=time.monotonic), wait=wait)

@@ -84,6 +84,8 @@ def layout_of(
     servers: Mapping[str, Usable],
     reserved: Iterable[str] = (),
     changed: Mapping[str, frozenset[str]] | None = None,
+    unknown: Mapping[str, str] | None = None,
+    late: Set[str] = frozenset(),
 ) -> Layout:
     """Return what a gateway offers.
 
@@ -92,7 +94,10 @@ def layout_of(
         servers: What each upstream offers that is known, by its name in the configuration.
         reserved: Names that no tool may have.
         changed: For each upstream, the names of tools that changed since they were approved.
+        unknown: What to say of each upstream of which nothing is known yet: it is a group without tools (SPEC GWY-4).
+        late: Upstreams that were unknown before: their tools are in a group, so that there is one for who saw no more.
     """
+    unknown = unknown or {}
     warnings = [*config.problems]
     placed: list[Placed] = []
     for server in config.upstreams:
@@ -101,9 +106,12 @@ def layout_of(
             placed += _placed(config, server, servers[server], (changed or {}).get(server, frozenset()), warnings)
     tools = _renamed(config, _named(config, placed, set(reserved), warnings), warnings)
     tools = [_pinned(config, tool) for tool in tools]
-    members = _members(config, tools, warnings)
+    members = _members(config, tools, late, warnings if not unknown else [])
     home = {name: path for path, names in members.items() for name in names}
     groups = _groups(config, servers, members, frozenset(tool.name for tool in tools if tool.hidden))
+    for server, text in unknown.items():
+        title = config.upstreams[server].title
+        groups.setdefault(server, PlacedGroup(path=server, description=text, title=title))
     components: dict[tuple[Kind, str], Placed] = {}
     for one in (*(_at_home(tool, home, groups) for tool in tools), *(one for one in placed if one.kind != "tool")):
         if (one.kind, one.name) in components:
@@ -112,8 +120,8 @@ def layout_of(
     return Layout(
         groups=groups,
         components=components,
-        exclusions=_exclusions(config, groups, warnings),
-        profiles=_profiles(config, groups),
+        exclusions=_exclusions(config, groups, unknown, warnings),
+        profiles=_profiles(config, groups, unknown),
         warnings=tuple(warnings),
     )
 
@@ -221,7 +229,9 @@ def _aliases(config: GatewayConfig, tool: Placed) -> tuple[str, ...]:
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _members(config: GatewayConfig, tools: Sequence[Placed], warnings: list[str]) -> dict[str, tuple[str, ...]]:
+def _members(
+    config: GatewayConfig, tools: Sequence[Placed], late: Set[str], warnings: list[str]
+) -> dict[str, tuple[str, ...]]:
     """Return the names of the tools of each group by its path."""
     free = [tool for tool in tools if ALWAYS_LOAD_META not in tool.meta]
     configured: dict[str, tuple[str, ...]] = {}
@@ -236,13 +246,15 @@ def _members(config: GatewayConfig, tools: Sequence[Placed], warnings: list[str]
     derived: dict[str, tuple[str, ...]] = {}
     for server in config.upstreams:
         own = [tool for tool in free if tool.server == server]
-        for path, names in _divided(config, server, own).items():
+        for path, names in _divided(config, server, own, grouped=config.prefixed or server in late).items():
             derived[path] = names
     return {**configured, **{path: names for path, names in derived.items() if path not in configured}}
 
 
-def _divided(config: GatewayConfig, server: str, tools: Sequence[Placed]) -> dict[str, tuple[str, ...]]:
-    """Return the groups of one server: one, or none if it is the only server, while it is within the budget."""
+def _divided(
+    config: GatewayConfig, server: str, tools: Sequence[Placed], *, grouped: bool
+) -> dict[str, tuple[str, ...]]:
+    """Return the groups of one server: while it is within the budget one, or none if it need not be grouped."""
     budget = config.budgets.group_tokens
     sized = [
         Sized(
@@ -255,7 +267,7 @@ def _divided(config: GatewayConfig, server: str, tools: Sequence[Placed]) -> dic
     if not tools:
         return {}
     if sum(tool.tokens for tool in sized) <= budget:
-        return {server: tuple(tool.name for tool in tools)} if config.prefixed else {}
+        return {server: tuple(tool.name for tool in tools)} if grouped else {}
     names = {short.name: tool.name for short, tool in zip(sized, tools, strict=True)}
     prefix = f"{server}{WIRE_SEPARATOR}" if config.prefixed else ""
     return {
@@ -303,11 +315,13 @@ def _of_one_server(
 
 
 def _exclusions(
-    config: GatewayConfig, groups: Mapping[str, PlacedGroup], warnings: list[str]
+    config: GatewayConfig, groups: Mapping[str, PlacedGroup], unknown: Mapping[str, str], warnings: list[str]
 ) -> tuple[tuple[str, ...], ...]:
     """Return the exclusion sets whose groups are there; a server that is away, or is divided, is no error."""
     exclusions: list[tuple[str, ...]] = []
     for members in config.exclusions:
+        if any(path not in groups and _may_come(config, unknown, path) for path in members):
+            continue
         if missing := [path for path in members if path not in groups and _is_server(config, path)]:
             warnings.append(
                 f"{config.source}, exclusions: there is no group {missing[0]!r} now, so this set has no effect."
@@ -317,7 +331,9 @@ def _exclusions(
     return tuple(exclusions)
 
 
-def _profiles(config: GatewayConfig, groups: Mapping[str, PlacedGroup]) -> tuple[Profile, ...]:
+def _profiles(
+    config: GatewayConfig, groups: Mapping[str, PlacedGroup], unknown: Mapping[str, str]
+) -> tuple[Profile, ...]:
     """Return the profiles; the name of a server stands for all the groups that it has now."""
 
     def of(paths: Iterable[str]) -> tuple[str, ...]:
@@ -325,7 +341,7 @@ def _profiles(config: GatewayConfig, groups: Mapping[str, PlacedGroup]) -> tuple
         for path in paths:
             if path not in groups and _is_server(config, path):
                 found += (group for group in groups if group.startswith(f"{path}{WIRE_SEPARATOR}"))
-            else:
+            elif path in groups or not _may_come(config, unknown, path):
                 found.append(path)
         return tuple(dict.fromkeys(found))
 
@@ -339,6 +355,12 @@ def _profiles(config: GatewayConfig, groups: Mapping[str, PlacedGroup]) -> tuple
         )
         for name, profile in config.profiles.items()
     )
+
+
+def _may_come(config: GatewayConfig, unknown: Mapping[str, str], path: str) -> bool:
+    """Return whether a group may be there once more is known of a server."""
+    parts = tuple(f"{server}{separator}" for server in unknown for separator in (WIRE_SEPARATOR, "."))
+    return path.startswith(parts) if config.prefixed else bool(unknown)
 
 
 def _is_server(config: GatewayConfig, path: str) -> bool:

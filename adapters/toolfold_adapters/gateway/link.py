@@ -25,7 +25,8 @@ from .downstream import Client
 from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .outbox import Delivery, Outbox
-from .reasons import reason_of, too_slow
+from .reasons import reason_of, too_slow, without_secrets
+from .stderr import ServerStderr, server_stderr
 from .watched import OnUpdate, Watched
 from .wire import ConnectionLost, Wire, connect, start_limit
 
@@ -119,6 +120,11 @@ class Link:
             started = started or self.life.state is State.STARTING
             await self._changed.wait()
         return self.wire
+
+    async def started(self) -> None:
+        """Return once it is not starting any more."""
+        while self.life.state is State.STARTING:
+            await self._changed.wait()
 
     async def performed(self, client: Client | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
         """Return what `perform` returns of the open connection; it is asked again if the server had not begun.
@@ -237,8 +243,8 @@ class Link:
             ("has stopped" if self.life.lost else "did not start") if failed else f"is {self.life.state.value}",
             f": {reason}" if reason else "",
         )
-        if self.life.state is State.BACKING_OFF:
-            self.upstream.settle()
+        if failed:
+            self.upstream.failed(reason)
         elif self.life.state is State.STARTING:
             self._stop = anyio.Event()
             self.upstream.tasks.start_soon(self._run)
@@ -252,17 +258,19 @@ class Link:
     def _unusable(self, more: str = "") -> UpstreamError:
         """Return the error for a client, which learns nothing of how the server is reached."""
         how = "has stopped" if self.life.lost else "can't be reached" if self.upstream.config.url else "did not start"
-        return UpstreamError(f"The MCP server {self.upstream.name!r} {how}; the gateway's log says why.{more}")
+        why = without_secrets(self.life.reason, self.upstream.config)
+        return UpstreamError(f"The MCP server {self.upstream.name!r} {how}: {why}{more}")
 
     # -- its task -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         upstream, stop = self.upstream, self._stop
         self._answered = None
-        event, reason, stray = Event.FAILED, "", 0
+        event, reason, stray, stderr = Event.FAILED, "", 0, ServerStderr(upstream.name)
         try:
             with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
                 start_limit.set(self._opening)
+                server_stderr.set(stderr)
                 async with connect(
                     upstream.transport(upstream.config),
                     upstream.mode,
@@ -283,10 +291,10 @@ class Link:
             elif stop.is_set():
                 event = Event.STOPPED
             else:
-                reason = "it ended"
+                reason = "it ended."
         except Exception as error:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
-            reason = reason_of(error, upstream.config, stray)
+            reason = reason_of(error, upstream.config, stray, stderr.reason)
         finally:
             self.wire = self._opening = self.offered = self._holding = None
         self.step(event, reason)

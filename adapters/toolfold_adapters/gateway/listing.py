@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import anyio
 from attrs import evolve
 
 from toolfold import ProtocolError
@@ -30,6 +31,8 @@ CHANGES = frozenset(
         "notifications/subscriptions/acknowledged",
     }
 )
+LIST_SECONDS = 10.0
+"""How long a server may take to list what it has beside tools."""
 MOST_PAGES = 1000
 """How many pages of a list are asked for; a server that has more has none that end."""
 
@@ -37,13 +40,15 @@ MOST_PAGES = 1000
 async def known_of(wire: Wire) -> Known:
     """Return what a server offers over a connection.
 
+    A list of anything but tools that it does not give is left out, with a warning.
+
     Raises:
-        NotMcp: A list is none.
-        ProtocolError, ConnectionLost: It refused to list, or is gone.
+        NotMcp: The list of tools is none.
+        ProtocolError, ConnectionLost: It refused to list its tools, or is gone.
     """
     facts = wire.facts
-    found = {kind: await _list(wire, kind) for kind in LISTS}
-    tools, warnings = _callable(wire, found["tools"])
+    tools, warnings = _callable(wire, await _list(wire, "tools"))
+    found = {kind: await _list_beside(wire, kind, warnings) for kind in LISTS if kind != "tools"}
     if wire.stray:
         warnings.append(
             f"The server {_text(facts.info, 'name')!r} is untidy. It wrote {wire.stray} line(s) to its stdout that are "
@@ -66,6 +71,21 @@ async def known_of(wire: Wire) -> Known:
         able=tuple(sorted(wire.capabilities)),
         capabilities=dict(facts.capabilities),
     )
+
+
+async def _list_beside(wire: Wire, kind: str, warnings: list[str]) -> list[Any]:
+    """Return the definitions on all pages of a list that is not needed, or note in `warnings` why there is none."""
+    method = LISTS[kind][0]
+    reason = f"did not answer {method} within {LIST_SECONDS:g} seconds"
+    with anyio.move_on_after(LIST_SECONDS):
+        try:
+            return await _list(wire, kind)
+        except ProtocolError as error:
+            reason = f"answered {method} with the error {error.code} ({error.message})"
+        except NotMcp as error:
+            reason = f"gives no such list: {error}"
+    warnings.append(f"The server {_text(wire.facts.info, 'name')!r} {reason}, so it is served without that.")
+    return []
 
 
 async def _list(wire: Wire, kind: str) -> list[Any]:

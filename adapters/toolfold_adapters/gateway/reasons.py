@@ -1,7 +1,8 @@
-"""Why an upstream did not start, in words for its operator."""
+"""Why an upstream did not start, in words for its operator, and for models."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import cast
 
@@ -12,9 +13,20 @@ from toolfold import ProtocolError
 from .config import UpstreamConfig
 from .wire import ConnectionLost, LoginFailed, NotMcp
 
+SHORTEST_SECRET = 6
+"""Shorter values, such as 1 or debug, are no secrets, and parts of many words."""
+_CREDENTIALS = re.compile(r"://[^/\s@]+@")
 
-def reason_of(error: BaseException, config: UpstreamConfig, stray: int) -> str:
-    """Return why a start failed, and what to do; `stray` is how many lines came that are no messages."""
+
+def reason_of(error: BaseException, config: UpstreamConfig, stray: int, stderr: str = "") -> str:
+    """Return why a start failed, and what to do.
+
+    Args:
+        error: What ended the start.
+        config: How the server is reached.
+        stray: How many lines came that are no messages.
+        stderr: The line of its stderr that says most likely why.
+    """
     cause = first_cause(error)
     match cause:
         case FileNotFoundError() | NotADirectoryError() if config.cwd and not Path(config.cwd).is_dir():
@@ -33,7 +45,8 @@ def reason_of(error: BaseException, config: UpstreamConfig, stray: int) -> str:
             return "its first answer is not one of the protocol; check that it is an MCP server."
         case ConnectionLost() if config.url is None:
             said = f" {stray_warning(stray)}" if stray else ""
-            return f"it ended before it answered.{said} What it wrote to stderr says why; try it on its own."
+            why = f" Its stderr says: {stderr}" if stderr else " It wrote nothing to stderr; try it on its own."
+            return f"it ended before it answered.{said}{why}"
         case _:
             pass
     if config.url:
@@ -53,6 +66,18 @@ def too_slow(config: UpstreamConfig, stray: int) -> str:
 def stray_warning(stray: int) -> str:
     """Return a sentence on what a server has written that is no message."""
     return f"It wrote {stray} line(s) to its stdout that are no messages of the protocol."
+
+
+def without_secrets(text: str, config: UpstreamConfig) -> str:
+    """Return a text about a server without what only its operator may know, for models (SPEC GWY-4).
+
+    That is what the server was given: its environment, headers and arguments, its address, and any credentials.
+    """
+    given = [*config.env.values(), *config.headers.values(), *(config.command or ())[1:], config.url or ""]
+    values = {part for value in given for part in (value, *re.split(r"[\s=]+", value)) if len(part) >= SHORTEST_SECRET}
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "…")
+    return _CREDENTIALS.sub("://…@", text)
 
 
 def first_cause(error: BaseException) -> BaseException:

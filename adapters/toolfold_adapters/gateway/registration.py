@@ -71,23 +71,26 @@ class Registration:
         self._reserved = frozenset(reserved)
         self._approvals = approvals
         self._servers: dict[str, Usable] = {}
+        self._unknown: dict[str, str] = {}
         self._changed: dict[str, frozenset[str]] = {}
         self._layout = Layout()
         self._lock = anyio.Lock()  # closing a group waits for sessions
 
-    def register_tools(self, servers: Mapping[str, Definitions]) -> Report:
+    def register_tools(self, servers: Mapping[str, Definitions], unknown: Mapping[str, str] | None = None) -> Report:
         """Register what the upstreams offer, in groups, and return the report; for the start.
 
         A definition that can't be registered is left out and reported; it does not harm the others.
 
         Args:
             servers: What each upstream offers that is known, by its name in the configuration.
+            unknown: What to say of each of the others, which is a group without tools (SPEC GWY-4).
 
         Raises:
             ConfigError: The configuration does not fit the groups that there are.
         """
         for server, definitions in servers.items():
             self._learn(server, definitions)
+        self._unknown.update(unknown or {})
         return self._change(self._wanted(self._config))
 
     async def replace(self, server: str, definitions: Definitions | None) -> Report:
@@ -96,17 +99,32 @@ class Registration:
         Only what differs changes, and sessions are notified of it. `None` unregisters everything that it offers.
         """
         async with self._lock:
+            before = self._servers.get(server)
             if definitions is None:
                 self._servers.pop(server, None)
             else:
                 self._learn(server, definitions)
+            try:
+                return await self._apply(self._wanted(self._config))
+            except ToolfoldError:  # what can't be registered stands in no other server's way
+                self._servers.pop(server, None)
+                if before is not None:
+                    self._servers[server] = before
+                raise
+
+    async def describe_unknown(self, server: str, text: str) -> Report:
+        """Say another thing of an upstream of which nothing is known, and return the new report (SPEC GWY-4)."""
+        async with self._lock:
+            self._unknown[server] = text
             return await self._apply(self._wanted(self._config))
 
     def check(self, config: GatewayConfig) -> None:
         """Raise `ConfigError` if the upstreams can't be served under another configuration."""
         _declare(config.new_tool_set("scratch"), config, self._wanted(config))
 
-    async def configure(self, config: GatewayConfig, renewed: Iterable[str] = ()) -> Report:
+    async def configure(
+        self, config: GatewayConfig, renewed: Iterable[str] = (), unknown: Mapping[str, str] | None = None
+    ) -> Report:
         """Register what the upstreams offer under another configuration, and return the new report (SPEC GWY-9).
 
         Upstreams that it does not have are unregistered; new ones come by `replace`. The tool set has its options.
@@ -114,6 +132,7 @@ class Registration:
         Args:
             config: The configuration.
             renewed: Upstreams that need new handlers, although they offer the same.
+            unknown: What to say of each new upstream of which nothing is known.
 
         Raises:
             ConfigError: The configuration is wrong; nothing has changed.
@@ -123,6 +142,8 @@ class Registration:
             settings = config.new_tool_set("scratch") if config.settings != self._config.settings else None
             self._config = config
             self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
+            said = {**self._unknown, **(unknown or {})}
+            self._unknown = {name: text for name, text in said.items() if name in config.upstreams}
             for server in self._servers:
                 self._compare(server)
             return await self._apply(self._wanted(config), frozenset(renewed), settings)
@@ -164,7 +185,9 @@ class Registration:
     def _wanted(self, config: GatewayConfig) -> Layout:
         taken: list[str] = []
         config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
-        return layout_of(config, self._servers, self._reserved.union(taken), self._changed)
+        known, late = self._servers, self._unknown.keys() & config.upstreams.keys()
+        unknown = {server: self._unknown[server] for server in config.upstreams if server in late - known.keys()}
+        return layout_of(config, known, self._reserved.union(taken), self._changed, unknown, late)
 
     async def _apply(
         self, after: Layout, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None

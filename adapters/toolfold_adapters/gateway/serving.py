@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import mcp_types as types
 from mcp.server import Server
+from mcp.server.context import CallNext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -27,6 +28,7 @@ from .downstream import Call, Client, ServerContext, as_it_is, remember_request
 from .forward import set_level, unknown_resource
 from .link import Link, UpstreamError
 from .upstream import Upstream
+from .waiting import Waiting
 from .wire import end_to_end
 
 if TYPE_CHECKING:
@@ -47,9 +49,19 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
         handlers: Its request handlers.
     """
     passage = Passage(gateway, handlers)
-    server.middleware.append(remember_request)
+
+    async def ask_after_first(ctx: ServerContext, call_next: CallNext) -> Any:
+        """Have the first request answered before any server is started (SPEC GWY-4)."""
+        try:
+            return await call_next(ctx)
+        finally:
+            if ask_after_first in server.middleware:
+                server.middleware.remove(ask_after_first)
+                gateway.ask_unknown()
+
+    server.middleware += [ask_after_first, remember_request]
     add = server.add_request_handler
-    add("tools/call", types.CallToolRequestParams, as_it_is(handlers.call, {"content": []}))
+    add("tools/call", types.CallToolRequestParams, as_it_is(Waiting(gateway, handlers).call, {"content": []}))
     add("prompts/get", types.GetPromptRequestParams, as_it_is(handlers.get_prompt, {"messages": []}))
     read = as_it_is(handlers.read_resource, {"contents": [], **CACHE_HINTS})
     add("resources/read", types.ReadResourceRequestParams, read)

@@ -12,8 +12,8 @@ import json
 import logging
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from typing import Any, TextIO
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from typing import Any
 
 import anyio
 import httpx2
@@ -39,6 +39,7 @@ from pydantic_core import from_json
 from toolfold.spi import table
 
 from .config import UpstreamConfig
+from .stderr import server_stderr
 from .wire import Transport
 
 log = logging.getLogger("toolfold.gateway")
@@ -99,8 +100,15 @@ def _process(config: UpstreamConfig) -> Transport:
             cwd=config.cwd,
             encoding_error_handler="replace",
         )
-        return stdio_client(parameters, errlog=_stderr())
+        return _windows_process(parameters)
     return _posix_process([program, *arguments], {**get_default_environment(), **config.env}, config.cwd)
+
+
+@asynccontextmanager
+async def _windows_process(parameters: StdioServerParameters) -> AsyncGenerator[tuple[Any, Any]]:
+    with _stderr() as stderr:
+        async with stdio_client(parameters, errlog=stderr) as streams:
+            yield streams
 
 
 @asynccontextmanager
@@ -108,10 +116,9 @@ async def _posix_process(
     command: list[str], environment: dict[str, str], folder: str | None
 ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]]:
     process: Process | None = None
-    with anyio.CancelScope(shield=True):  # else a process that is cancelled as it starts would be left behind
-        process = await anyio.open_process(
-            command, env=environment, cwd=folder, stderr=_stderr(), start_new_session=True
-        )
+    # Else a process that is cancelled as it starts would be left behind.
+    with anyio.CancelScope(shield=True), _stderr() as stderr:
+        process = await anyio.open_process(command, env=environment, cwd=folder, stderr=stderr, start_new_session=True)
     assert process is not None
     # Nothing is awaited from here to the task group, for the same reason.
     incoming, read = anyio.create_memory_object_stream[Item](0)
@@ -129,6 +136,8 @@ async def _posix_process(
                 with anyio.move_on_after(FLUSH_SECONDS):
                     await written.wait()
                 await _end(process)
+                if (taken := server_stderr.get()) is not None:
+                    await taken.drained()
             tasks.cancel_scope.cancel()
 
 
@@ -232,10 +241,12 @@ def _kind_of(data: Any) -> Any:
     return JSONRPCRequest if "id" in data else JSONRPCNotification
 
 
-def _stderr() -> TextIO | None:
+def _stderr() -> AbstractContextManager[Any]:
     """Return where the server's stderr goes: to ours, or where ours is not a file, to the process's own."""
+    if (taken := server_stderr.get()) is not None:
+        return taken.opened()
     try:
         sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
-        return sys.__stderr__  # None makes the child inherit it
-    return sys.stderr
+        return nullcontext(sys.__stderr__)  # None makes the child inherit it
+    return nullcontext(sys.stderr)

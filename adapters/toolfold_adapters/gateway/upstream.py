@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
 from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
@@ -23,6 +22,7 @@ from .lifecycle import Backoff, State
 from .link import Link, UpstreamError
 from .listing import known_of, learn, merged
 from .naming import ONE_SERVER
+from .reasons import without_secrets
 from .transports import transport_of
 from .wire import Mode, Transport, Wire
 
@@ -35,7 +35,7 @@ ABLE: Mapping[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}
 ASKING = "asking"
 """The name of the connection that asks what a server offers, beside those of clients."""
 
-OnChange = Callable[["Upstream"], Awaitable[None]]
+OnChange = Callable[["Upstream"], Coroutine[Any, Any, None]]
 
 
 @frozen(kw_only=True)
@@ -83,6 +83,8 @@ class Upstream:
         tasks: Where its connections are held.
         on_change: Is awaited when what it offers has changed.
         quarantine: Returns whether a tool that has changed may not be called (SPEC GWY-11).
+
+    `awaited` says whether somebody waits for its start, who will report a failure, and `reason` why it failed last.
     """
 
     def __init__(
@@ -102,8 +104,9 @@ class Upstream:
         self._on_change = on_change
         self._quarantine = quarantine
         self.known = runtime.cache.read(config)
+        self.awaited = False
+        self.reason = ""
         self._links: dict[str | None, Link] = {}
-        self._settled = anyio.Event()
 
     @property
     def name(self) -> str:
@@ -196,34 +199,38 @@ class Upstream:
 
     # -- what it offers -----------------------------------------------------------------------------------------------
 
-    def ask(self) -> None:
-        """Begin to ask the server what it offers, over a connection of its own."""
+    def ask(self) -> Link:
+        """Begin to ask the server what it offers, and return the connection that does: one of its own."""
         key = None if self.shared else ASKING
         if key not in self._links:
             self._links[key] = Link(self, ABLE, None)
         self._links[key].start()
+        return self._links[key]
 
-    async def settled(self) -> None:
-        """Wait until it is known what the server offers, or it failed to start."""
+    async def found_out(self) -> None:
+        """Return once it is known what the server offers, asked if need be, or it failed to start."""
         if self.known is None:
-            await self._settled.wait()
+            await self.ask().started()
 
     @property
     def failure(self) -> UpstreamError | None:
-        """Why it is not known what the server offers, if it failed to start."""
-        life = next((link.life for link in self._links.values() if link.life.reason), None)
-        if self.known is not None or life is None:
+        """Why it is not known what the server offers, if it failed to start; for its operator."""
+        if self.known is not None or not self.reason:
             return None
-        return UpstreamError(f"The MCP server {self.target!r} did not start: {life.reason}")
+        return UpstreamError(f"The MCP server {self.target!r} did not start: {self.reason}")
 
     @property
-    def awaited(self) -> bool:
-        """Whether the gateway waits for it to start, and will report that it did not."""
-        return self.known is None and not self._settled.is_set()
+    def summary(self) -> str:
+        """How a server is doing of which nothing is known, for a model; it reveals nothing of how it is reached."""
+        if not self.reason:
+            return f"{self.name} is starting."
+        return f"{self.name} failed: {without_secrets(self.reason, self.config)}"
 
-    def settle(self) -> None:
-        """Have nobody wait for it any longer."""
-        self._settled.set()
+    def failed(self, reason: str) -> None:
+        """Take note that a connection failed."""
+        before, self.reason = self.reason, reason
+        if self.known is None and reason != before:
+            self.tasks.start_soon(self._on_change, self)
 
     async def greet(self, link: Link, wire: Wire) -> bool:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
@@ -261,7 +268,6 @@ class Upstream:
 
     async def _learn(self, now: Known, *, store: bool = True) -> None:
         before, self.known = self.known, now
-        self._settled.set()
         if before is None or _without_warnings(before) != _without_warnings(now):
             if store:
                 self._cache.write(self.config, now)

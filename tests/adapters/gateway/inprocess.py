@@ -95,9 +95,10 @@ def gateway_of(
     *,
     cache: DefinitionCache | None = None,
     clock: Callable[[], float] | None = None,
+    wait: bool = True,
 ) -> Gateway:
     runtime = Runtime(clock=clock or Clock(), cache=cache or DefinitionCache(), transport=house.transport)
-    return open_gateway(config, runtime=runtime)
+    return open_gateway(config, runtime=runtime, wait=wait)
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import anyio
 import mcp_types as t
 import pytest
+from mcp import MCPError
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened
 from tests.adapters.gateway.upstreams.shop import Shop
@@ -21,6 +21,7 @@ from toolfold_adapters.gateway import (
     GatewayConfig,
     Runtime,
     UpstreamError,
+    listing,
     open_gateway,
     outbox,
 )
@@ -133,7 +134,6 @@ async def test_a_tool_that_changed_since_it_was_cached_is_not_called_under_quara
 async def test_what_is_cached_is_served_at_once_beside_a_server_that_does_not_answer(tmp_path: Path) -> None:
     cache, house = await filled(tmp_path, "a"), House(gates={"slow": anyio.Event()})
     gateway = gateway_of(house, config_of("a", "slow"), cache=cache)
-    gateway.patience = math.inf
     with anyio.fail_after(60):
         async with gateway as tools:
             assert "a__cart" in tools.catalog.tools
@@ -197,10 +197,10 @@ async def test_another_environment_is_another_entry_of_the_cache(tmp_path: Path)
 @pytest.mark.spec("GWY-3", "GWY-4")
 async def test_a_slow_upstream_delays_no_other_and_comes_later() -> None:
     house = House(gates={"slow": anyio.Event()})
-    gateway = gateway_of(house, config_of("fast", "slow"))
-    gateway.patience = 0
+    gateway = gateway_of(house, config_of("fast", "slow"), wait=False)
     with anyio.fail_after(60):
         async with gateway as tools, tools.open_session() as session:
+            gateway.ask_unknown()
             await until(lambda: "fast__cart" in tools.catalog.tools)
             assert "slow__cart" not in tools.catalog.tools
             changed: list[Any] = []
@@ -246,10 +246,10 @@ async def test_a_server_that_does_not_start_is_reported_once_by_its_name(caplog:
 @pytest.mark.spec("GWY-3", "GWY-9")
 async def test_a_slow_server_and_one_that_was_added_are_reported_too(caplog: pytest.LogCaptureFixture) -> None:
     house = House(broken={"slow", "added"}, gates={"slow": anyio.Event()})
-    gateway = gateway_of(house, config_of("fast", "slow"))
-    gateway.patience = 0
+    gateway = gateway_of(house, config_of("fast", "slow"), wait=False)
     with anyio.fail_after(60):
         async with gateway:
+            gateway.ask_unknown()
             house.gates["slow"].set()
             await until(lambda: len(caplog.records) == 1)
             await gateway.reconfigure(config_of("fast", "slow", "added"))
@@ -258,6 +258,24 @@ async def test_a_slow_server_and_one_that_was_added_are_reported_too(caplog: pyt
         "the MCP server slow did not start",
         "the MCP server added did not start",
     ]
+
+
+@pytest.mark.spec("GWY-4")
+@pytest.mark.parametrize("fails", ["refused", "no answer"])
+async def test_a_server_that_can_not_list_its_resources_loses_no_tools(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Away(Shop):
+        async def list_resources(self, ctx: Any, params: Any) -> t.ListResourcesResult:
+            if fails == "refused":
+                raise MCPError(code=-32603, message="connect ECONNREFUSED")
+            return await anyio.sleep_forever()
+
+    monkeypatch.setattr(listing, "LIST_SECONDS", 0.01 if fails == "no answer" else 60)
+    async with opened(House(lambda name: Away()), config_of("a")) as (gateway, session):
+        assert (await session.call("cart")).text == "[]"
+        assert gateway.registration.find("prompt", "greet") is not None
+        assert any("resources/list" in warning for warning in gateway.report.warnings)
 
 
 # -- while it runs ----------------------------------------------------------------------------------------------------
@@ -286,9 +304,7 @@ async def test_an_upstream_that_dies_at_once_each_time_is_not_started_at_every_c
         started = house.count("a")
         refused = await session.call("cart")
         assert refused.is_error
-        assert refused.text == (
-            "The MCP server 'shop' has stopped; the gateway's log says why. It is tried again in 0.5 seconds."
-        )
+        assert refused.text == "The MCP server 'shop' has stopped: it ended. It is tried again in 0.5 seconds."
         assert house.count("a") == started
         clock.now += 0.5
         assert (await session.call("cart")).text == "[]"

@@ -59,8 +59,7 @@ def test_an_active_server_stands_for_its_groups_where_it_is_divided(shop: Path) 
 
 
 @pytest.mark.spec("GWY-5")
-def test_servers_that_are_inspected_are_all_waited_for(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolfold_adapters.gateway.gateway.PATIENCE_SECONDS", 0)
+def test_servers_that_are_inspected_are_all_waited_for(shop: Path) -> None:
     program, *arguments = RAW
     servers = {name: {"command": program, "args": [*arguments, name]} for name in ("words", "plain")}
     (shop / "mcp.json").write_text(json.dumps({"mcpServers": servers}))

@@ -56,7 +56,8 @@ async def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
 @pytest.mark.spec("GWY-3")
 async def test_a_server_that_crashes_at_the_start_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     message = await refused(raw("crash", str(tmp_path / "pid")))
-    assert "did not start: it ended before it answered. What it wrote to stderr says why" in message
+    assert "did not start: it ended before it answered. Its stderr says: the license has expired" in message
+    assert ": the license has expired\n" in capfd.readouterr().err
     assert not is_running(tmp_path / "pid")
 
 
@@ -107,7 +108,7 @@ async def test_when_the_server_has_died_calls_say_so_and_the_list_stays(tmp_path
         )
         second = await session.call("two")
         assert second.is_error
-        assert second.text.startswith("The MCP server 'raw' has stopped; the gateway's log says why. It is tried again")
+        assert second.text.startswith("The MCP server 'raw' has stopped: it ended. It is tried again")
         assert session.list_tools() == before
     assert not is_running(tmp_path / "pid")
 

@@ -1,0 +1,94 @@
+"""Has calls wait for the servers that they need, or says what is the matter with these (SPEC GWY-4).
+
+Without a cache, a gateway is open before it knows what its servers offer. A call that opens a group of such a server,
+or calls one of its tools, waits until it has started or failed, which takes `start_timeout` at most. A search can be of
+any server: it waits for all that are starting, but not for long, and goes without those that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import mcp_types as types
+
+from toolfold import ToolResult
+
+from ..mcp.handlers import RequestHandlers
+from ..names import WIRE_SEPARATOR
+from .downstream import ServerContext
+from .upstream import Upstream
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+SEARCH_SECONDS = 5.0
+
+
+class Waiting:
+    """Answers calls of tools once the servers that they need have started."""
+
+    def __init__(self, gateway: Gateway, handlers: RequestHandlers) -> None:
+        self._gateway = gateway
+        self._handlers = handlers
+
+    async def call(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
+        """Answer a call of a tool."""
+        needed, named = self._needed(params.name, params.arguments or {})
+        if not needed:
+            return await self._handlers.call(ctx, params)
+        with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
+            await _found_out(needed if named else [one for one in needed if not one.reason])
+        missing = " ".join(one.summary for one in needed if one.known is None)
+        if not missing:
+            return await self._handlers.call(ctx, params)
+        text = f"{missing} Ask again later, or do without."
+        if named:
+            return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+        answer = await self._handlers.call(ctx, params)
+        if isinstance(answer, dict) and isinstance(answer.get("content"), list | tuple):
+            note = ToolResult.of_text(f"Not all servers have said what they offer. {text}").content
+            return {**cast("dict[str, Any]", answer), "content": [*answer["content"], *note]}
+        return answer
+
+    def _needed(self, name: str, arguments: Mapping[str, Any]) -> tuple[list[Upstream], bool]:
+        """Return the servers of which nothing is known that a call needs, and whether it names them."""
+        unknown = list(self._gateway.unknown)
+        if unknown and name in self._gateway.reserved:
+            name, arguments = str(arguments.get("name")), {"arguments": arguments.get("arguments")}
+        catalog = self._gateway.tools.catalog
+        component = catalog.tools.get(name)
+        if not unknown or (component is not None and component.control is None):
+            return [], False
+        if component is not None and component.control is not None and component.control[0] == "find":
+            return unknown, False
+        texts = {name, *_texts(arguments)}
+        if named := [one for one in unknown if any(_is_of(one.key, text) for text in texts)]:
+            return named, True
+        known = catalog.index.keys() - set(self._gateway.config.paths().values())
+        return ([], False) if component is not None and texts & known else (unknown, False)
+
+
+async def _found_out(upstreams: Iterable[Upstream]) -> None:
+    async with anyio.create_task_group() as tasks:
+        for upstream in upstreams:
+            tasks.start_soon(upstream.found_out)
+
+
+def _is_of(server: str, name: str) -> bool:
+    """Return whether a tool or a group is a server's, or the group of all that it has, by its name."""
+    return name == server or name.startswith((f"{server}{WIRE_SEPARATOR}", f"{server}."))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts anywhere in the arguments of a call."""
+    left: list[Any] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            left += cast("Mapping[str, Any]", one).values()
+        elif isinstance(one, list):
+            left += one
