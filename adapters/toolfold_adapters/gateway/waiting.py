@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import mcp_types as types
 
-from toolfold import ToolResult
+from toolfold.spi import table
 
 from ..mcp.handlers import RequestHandlers
 from ..names import WIRE_SEPARATOR
@@ -47,10 +47,11 @@ class Waiting:
         if named:
             return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
         answer = await self._handlers.call(ctx, params)
-        if isinstance(answer, dict) and isinstance(answer.get("content"), list | tuple):
-            note = ToolResult.of_text(f"Not all servers have said what they offer. {text}").content
-            return {**cast("dict[str, Any]", answer), "content": [*answer["content"], *note]}
-        return answer
+        result = table(answer)
+        if result is None or "content" not in result:
+            return answer
+        note = {"type": "text", "text": f"Not all servers have said what they offer. {text}"}
+        return {**result, "content": [*result["content"], note]}
 
     def _needed(self, name: str, arguments: Mapping[str, Any]) -> tuple[list[Upstream], bool]:
         """Return the servers of which nothing is known that a call needs, and whether it names them."""
@@ -64,9 +65,11 @@ class Waiting:
         if component is not None and component.control is not None and component.control[0] == "find":
             return unknown, False
         texts = {name, *_texts(arguments)}
-        if named := [one for one in unknown if any(_is_of(one.key, text) for text in texts)]:
+        config = self._gateway.config
+        named = [one for one in unknown if not config.prefixed or any(_is_of(one.key, text) for text in texts)]
+        if named:
             return named, True
-        known = catalog.index.keys() - set(self._gateway.config.paths().values())
+        known = catalog.index.keys() - set(config.paths().values())
         return ([], False) if component is not None and texts & known else (unknown, False)
 
 

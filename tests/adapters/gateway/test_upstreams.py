@@ -269,7 +269,8 @@ async def test_a_server_that_can_not_list_its_resources_loses_no_tools(
         async def list_resources(self, ctx: Any, params: Any) -> t.ListResourcesResult:
             if fails == "refused":
                 raise MCPError(code=-32603, message="connect ECONNREFUSED")
-            return await anyio.sleep_forever()
+            await anyio.sleep_forever()
+            raise AssertionError
 
     monkeypatch.setattr(listing, "LIST_SECONDS", 0.01 if fails == "no answer" else 60)
     async with opened(House(lambda name: Away()), config_of("a")) as (gateway, session):
