@@ -110,8 +110,8 @@ def layout_of(
     home = {name: path for path, names in members.items() for name in names}
     groups = _groups(config, servers, members, frozenset(tool.name for tool in tools if tool.hidden))
     for server, text in unknown.items():
-        path = _whole(config, server)
-        groups.setdefault(path, PlacedGroup(path=path, description=text, title=config.upstreams[server].title))
+        title = config.upstreams[server].title
+        groups.setdefault(server, PlacedGroup(path=server, description=text, title=title))
     components: dict[tuple[Kind, str], Placed] = {}
     for one in (*(_at_home(tool, home, groups) for tool in tools), *(one for one in placed if one.kind != "tool")):
         if (one.kind, one.name) in components:
@@ -251,11 +251,6 @@ def _members(
     return {**configured, **{path: names for path, names in derived.items() if path not in configured}}
 
 
-def _whole(config: GatewayConfig, server: str) -> str:
-    """Return the path of the group of all that a server has, if there is one."""
-    return server if config.prefixed else "upstream"
-
-
 def _divided(
     config: GatewayConfig, server: str, tools: Sequence[Placed], *, grouped: bool
 ) -> dict[str, tuple[str, ...]]:
@@ -272,7 +267,7 @@ def _divided(
     if not tools:
         return {}
     if sum(tool.tokens for tool in sized) <= budget:
-        return {_whole(config, server): tuple(tool.name for tool in tools)} if grouped else {}
+        return {server: tuple(tool.name for tool in tools)} if grouped else {}
     names = {short.name: tool.name for short, tool in zip(sized, tools, strict=True)}
     prefix = f"{server}{WIRE_SEPARATOR}" if config.prefixed else ""
     return {
