@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from toolfold import QuotaExceeded, Session, StoreError, ToolSet
-from toolfold.spi import KeyInUse, StoredSession, StoredSessions
+from toolfold.spi import KeyInUse, StoredSession, StoredSessions, table
 
 from ..sdk import connection_of
 from .callers import caller_of, principal_of
@@ -158,9 +158,17 @@ class StoredConnections:
         return result
 
     async def handshake(self, session_id: str) -> dict[str, Any] | None:
-        """Return what a client said when it opened a session, if the caller of this request may use it."""
+        """Return what a client said when it opened a session, if the caller of this request may use it.
+
+        Raises:
+            StoreError: The record is damaged, or the store can't be used.
+        """
         session = await self.sessions.peek(_name(session_id))
-        return None if session is None else session.journal.content.about
+        if session is None:
+            return None
+        if (params := table(session.journal.content.about)) is None:
+            raise StoreError("The stored session is damaged, so it can't be used. Initialize a new one.")
+        return params
 
     def is_over(self, session_id: str) -> bool:
         """Return, once, whether a request of a session was refused because there is no such session in the store."""

@@ -19,6 +19,8 @@ from .persistence import Saved, dumped, read
 
 MAX_DATA = 256 * 1024
 """How many characters a session may have in a store (SPEC STO-7)."""
+DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
+"""What reading a text raises that is not a record (SPEC STO-8)."""
 
 
 @frozen
@@ -68,14 +70,14 @@ def decoded(tools: str, key: str, text: str) -> tuple[Saved, Content]:
             None if start is None else tuple(map(str, start)),
             tuple(map(str, beside["opened"])),
             tuple(map(str, beside["inherited"])),
-            beside["owner"],
+            None if beside["owner"] is None else str(beside["owner"]),
             frozenset(map(str, beside["owed"])),
             beside["notifies"] is True,
             beside["about"],
         )
     except HandleInvalid as error:
         raise StoreError(str(error)) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except DAMAGE as error:
         raise StoreError(f"The stored session {key} is damaged, so it can't be used. Open a new one.") from error
 
 
@@ -89,5 +91,5 @@ def to_undo(intent: str) -> list[tuple[str, Phase]]:
     try:
         hooks: list[tuple[Phase, str]] = json.loads(intent)
         return [(str(path), phase) for phase, path in hooks if phase in ("on_activate", "on_deactivate")]
-    except (ValueError, TypeError) as error:
+    except DAMAGE as error:
         raise StoreError("The intent of a stored session is damaged, so it can't be used. Open a new one.") from error

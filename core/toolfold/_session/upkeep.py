@@ -81,6 +81,8 @@ class Upkeep:
                 ended.append(key)
         except ToolfoldError as error:
             log.warning("the stored session %s can't be ended now: %s", key, error)
+        except Exception:  # whatever is in a record harms its own session alone (SPEC STO-8)
+            log.exception("the stored session %s can't be ended", key)
 
     async def _follow(self) -> None:
         """Take over changes of the sessions that have listeners, as they happen."""
@@ -105,7 +107,7 @@ class Upkeep:
             await session.journal.load(record)
         except StoreUnavailable:
             raise
-        except ToolfoldError as error:  # its next request is refused for it; the others are followed on
+        except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)
             log.warning("changes of the stored session %s can't be followed: %s", session.journal.key, error)
             return
         if session.client is not None and session.journal.content.owed:

@@ -1,0 +1,72 @@
+"""Records that can't be read harm their own sessions alone (SPEC STO-8)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from toolfold import Place, StoreError, ToolSet
+from toolfold_adapters.stores import MemoryStore
+
+pytestmark = pytest.mark.spec("STO-8")
+
+PATIENCE = 60
+DEEP = "[" * 100_000
+BESIDE = {
+    "start": None,
+    "opened": ["mail"],
+    "inherited": [],
+    "owner": None,
+    "owed": [],
+    "notifies": False,
+    "about": None,
+}
+WHOLE: dict[str, Any] = {"version": 1, "tools": "desk", "active": ["mail"], "facts": {}, "beside": BESIDE}
+
+
+def desk(undone: anyio.Event) -> ToolSet:
+    tools = ToolSet("desk")
+    tools.register_group("mail", on_activate=lambda: None, on_deactivate=undone.set)
+    return tools
+
+
+@pytest.mark.parametrize(
+    ("data", "intent"),
+    [
+        (json.dumps(WHOLE), DEEP),
+        (DEEP, "[]"),
+        (json.dumps(WHOLE).replace('"facts": {', '"facts": {"deep": ' + "[" * 900 + "]" * 900), "[]"),
+        (json.dumps({**WHOLE, "beside": []}), "[]"),
+    ],
+    ids=["deep intent", "deep", "deep fact", "beside"],
+)
+async def test_a_sweep_passes_over_a_record_that_cannot_be_read(data: str, intent: str) -> None:
+    undone, store = anyio.Event(), MemoryStore()
+    for key, content, hooks in (("damaged", data, intent), ("whole", json.dumps(WHOLE), '[["on_activate", "mail"]]')):
+        name = f"desk/session/{key}"
+        assert await store.create(name, content, Place("desk/session"), 3600) == "created"
+        lease = await store.acquire(name, store.lease)
+        assert lease is not None
+        assert await store.swap(name, 1, content, hooks, lease.token)
+        await store.release(name, lease.token or 0)
+    async with desk(undone).stored_sessions(store):
+        with anyio.fail_after(PATIENCE):
+            await undone.wait()
+
+
+@pytest.mark.parametrize("data", [DEEP, "null"], ids=["deep", "null"])
+async def test_a_session_whose_record_cannot_be_read_is_refused_in_a_sentence(data: str) -> None:
+    store = MemoryStore()
+    async with desk(anyio.Event()).stored_sessions(store) as stored:
+        async with stored.open("mine") as session:
+            key = session.id
+        found = await store.read(key)
+        assert found is not None
+        assert await store.swap(key, found.version, data)
+    async with desk(anyio.Event()).stored_sessions(store) as stored:
+        with pytest.raises(StoreError, match=r"damaged|can't be restored"):
+            async with stored.open("mine"):
+                pass
