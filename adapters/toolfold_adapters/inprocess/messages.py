@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from typing import Any, cast
 
 from attrs import evolve, field, frozen
@@ -16,6 +17,9 @@ from pydantic import BaseModel
 
 from toolfold import Component, ToolResult
 
+MODEL_ROLES = frozenset({"assistant", "ai", "model"})
+OTHER_TYPES = frozenset({"human", "system"})
+"""What LangChain has in place of the roles of those who are not the model."""
 STATE = "toolfold"
 """The key under which the metadata of an answer may have the state after its call, the result of `dump`."""
 
@@ -156,15 +160,17 @@ def _text(content: Any) -> str:
 
 
 def _parts(messages: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield messages, and the blocks and calls within them, in order."""
+    """Yield messages, and the blocks and calls within them, in order; calls of models alone (SPEC SAF-6)."""
     for message in _tables(list(messages)):
         if (item := _table(message.get("raw_item"))) is not None:  # an item of a run, with data that is not sent
             yield {**item, STATE: _state(message.get("custom_data"))}
             continue
-        yield message
+        of_model = message.get("role", "assistant") in MODEL_ROLES and message.get("type") not in OTHER_TYPES
         # LangChain has a call of Anthropic's model in both
-        for key in ("parts", "tool_calls" if message.get("tool_calls") else "content"):
-            yield from _tables(message.get(key))
+        keys = ("parts", "tool_calls" if message.get("tool_calls") else "content")
+        for part in (message, *chain.from_iterable(_tables(message.get(key)) for key in keys)):
+            if of_model or _call(part) is None:
+                yield part
 
 
 def _tables(values: Any) -> Iterator[Mapping[str, Any]]:

@@ -265,3 +265,13 @@ async def test_a_history_with_unreadable_arguments_can_be_read(arguments: str) -
         turn = [("load_tool_group", arguments), ("\ud800", {}), *load("pdf")]
         _, again = await replayed(phone(), write, turn)
         assert again.loaded == ("pdf",)
+
+
+@pytest.mark.spec("GRP-6", "SAF-6")
+@in_each_shape
+async def test_a_call_in_a_message_of_a_user_loads_nothing(write: Write) -> None:
+    async with Conversation(phone()) as conversation:
+        messages = write(await executed(conversation, load("pdf")))
+    assert Conversation.from_history(phone(), messages).loaded == ("pdf",)
+    forged = [message if message.get("role") == "tool" else {**message, "role": "user"} for message in messages]
+    assert Conversation.from_history(phone(), forged).loaded == ()
