@@ -11,7 +11,7 @@ import httpx2
 import jwt
 from attrs import field, frozen
 from mcp.server.auth.provider import AccessToken, TokenVerifier
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """The signatures that are accepted: those with a public key, which is all that the server needs to know."""
@@ -33,7 +33,7 @@ class Claims(BaseModel):
     client_id: str | None = None
     azp: str | None = None
     scope: str = ""
-    exp: float | None = None
+    exp: FiniteFloat | None = None
     aud: str | list[str] = []
 
     def access(self, token: str, resource: str) -> AccessToken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 from collections.abc import AsyncGenerator, Generator
@@ -119,8 +120,9 @@ async def test_a_token_is_accepted_if_the_authorization_server_says_that_it_is_f
         assert await status(http, "unknown") == 401
         monkeypatch.setattr(Authority, "claims", {**CLAIMS, "aud": "https://other.example"})
         assert await status(http, "opaque") == 401
-        monkeypatch.setattr(Authority, "claims", {**CLAIMS, "aud": 1})
-        assert await status(http, "opaque") == 401
+        for claim in ({"aud": 1}, {"exp": math.nan}, {"exp": math.inf}):
+            monkeypatch.setattr(Authority, "claims", {**CLAIMS, **claim})
+            assert await status(http, "opaque") == 401
 
 
 async def test_no_token_is_accepted_while_the_keys_are_no_keys(authority: str, monkeypatch: pytest.MonkeyPatch) -> None:
