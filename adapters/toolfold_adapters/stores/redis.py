@@ -111,10 +111,12 @@ if row[6] == op then
 elseif tonumber(row[4]) > now then
   found[5] = ''
 else
-  local token = redis.call('INCR', uses .. ':tokens')
+  local last = tonumber(redis.call('GET', uses .. ':tokens')) or 0
+  local token = string.format('%.0f', math.max(last + 1, time[1] * 1e6 + time[2]))  -- grows also if data were lost
+  redis.call('SET', uses .. ':tokens', token)
   set('token', token, 'until', after(ARGV[2]), 'op', op)
   if row[3] then pending(after(ARGV[2])) end
-  found[5] = tostring(token)
+  found[5] = token
 end
 return found
 """,
