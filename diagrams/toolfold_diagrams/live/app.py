@@ -44,6 +44,7 @@ HEARTBEAT = 150
 WATCHERS = 20
 """How many may watch at a time."""
 MAX_BODY = 4_096
+EVENTS = "/events"
 ENDING = "toolfold.ending"
 """The extension by which `toolfold_adapters.mcp.serve` says that the server is ending."""
 
@@ -99,8 +100,11 @@ def is_operator(scope: Scope) -> bool:
     return not proxied and client is not None and _is_loopback(client[0]) and _is_loopback(host)
 
 
-def _is_of_page(scope: Scope) -> bool:
-    """Return whether a request can come from the page itself, or from a link to it."""
+def _is_of_page(scope: Scope, path: str) -> bool:
+    """Return whether a request can come from the page itself, or from a link to it.
+
+    No window can be opened on the stream of events: other sites could hold it that way.
+    """
     headers = _headers(scope)
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
@@ -109,7 +113,10 @@ def _is_of_page(scope: Scope) -> bool:
         origin is None or headers.get("content-type", "").partition(";")[0].strip() != "application/json"
     ):
         return False
-    is_linked = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+    is_navigation = headers.get("sec-fetch-mode") == "navigate"
+    if is_navigation and path == EVENTS:
+        return False
+    is_linked = is_navigation and scope["method"] == "GET" and path in ("", "/")
     return is_linked or headers.get("sec-fetch-site", "none") in ("same-origin", "none")
 
 
@@ -138,21 +145,21 @@ class Live:
         if scope["type"] != "http":
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if (refusal := self._refusal(scope)) is not None:
+        if (refusal := self._refusal(scope, path)) is not None:
             await _send(send, refusal)
-        elif path == "/events" and scope["method"] == "GET":
+        elif path == EVENTS and scope["method"] == "GET":
             extensions: dict[str, Callable[[], bool]] = scope.get("extensions") or {}
             await self._stream(receive, send, extensions.get(ENDING, lambda: False))
         else:
             await _send(send, await self._answer(scope, path, receive))
 
-    def _refusal(self, scope: Scope) -> Answer | None:
+    def _refusal(self, scope: Scope, path: str) -> Answer | None:
         """Return why a request is refused: it is not the operator's, or not from the page itself."""
         if not self._allow(scope):
             return _error(
                 403, "The live page is for the operator: open it on the machine that it runs on, or authenticate."
             )
-        return None if _is_of_page(scope) else _error(403, "Only the live page itself may ask for this.")
+        return None if _is_of_page(scope, path) else _error(403, "Only the live page itself may ask for this.")
 
     async def _answer(self, scope: Scope, path: str, receive: Receive) -> Answer:
         match scope["method"], path.split("/")[1:]:
@@ -211,6 +218,10 @@ class Live:
         if session is None:
             return _error(409, "This session has ended, or is none.")
         try:
+            if not views.change_by_clients(session.catalog.group(group), is_open=is_open):
+                return _error(
+                    409, f"Clients can't {'open' if is_open else 'close'} the group {group!r}, nor can this page."
+                )
             changed = await (session.activate(group) if is_open else session.deactivate(group))
         except ToolfoldError as error:
             return _error(409, f"{type(error).__name__}: {error}")

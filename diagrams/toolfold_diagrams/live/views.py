@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import asdict
 
-from toolfold import Catalog, RegionState, Snapshot
+from toolfold import Catalog, GroupSpec, RegionState, Snapshot
 from toolfold.machine.statechart import Statechart
 
 from ..sequence import sequence
@@ -102,6 +102,11 @@ def step_of(step: Step, state: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=32)
+def change_by_clients(group: GroupSpec, *, is_open: bool) -> bool:
+    """Return whether clients may open a group, or close it: not a gate, which has no controls, and not a pinned one."""
+    return group.controls and not group.pinned and (is_open or group.show_deactivator)
+
+
 def groups(catalog: Catalog) -> list[dict[str, Any]]:
     """Return the groups of a catalog in canonical order, with the transitions of their regions (SPEC DIA-2)."""
     moves = {region.group: region.transitions for region in Statechart.of(catalog).walk()}
@@ -114,6 +119,7 @@ def groups(catalog: Catalog) -> list[dict[str, Any]]:
             "tools": catalog.tool_counts.get(group.path, 0),
             "hooks": group.has_hooks,
             "pinned": group.pinned,
+            "controls": [change_by_clients(group, is_open=is_open) for is_open in (False, True)],
             "moves": [[_STATES[move.target], _shown(transition_label(catalog, move))] for move in moves[group.path]],
         }
         for group in catalog.groups

@@ -12,7 +12,7 @@ from starlette.routing import Mount
 from tests.adapters.mcp.desk import make_desk
 from tests.diagrams.live.watching import HOST, Response, get, post, quick, watching
 from tests.diagrams.pages import hostile
-from toolfold import Session, ToolSet
+from toolfold import Session, ToolSet, success_of
 from toolfold_diagrams import live
 
 PATHS = ("/", "/live.js", "/live.css", "/events", "/sessions/1")
@@ -52,6 +52,17 @@ async def test_the_page_is_answered_on_this_machine(client: str, host: str) -> N
 async def test_a_link_of_another_page_opens_it() -> None:
     linked = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
     assert (await get(quick(make_desk()), "/", **linked)).status == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-origin", "none"])
+async def test_no_window_can_be_opened_on_the_stream_of_events(site: str) -> None:
+    request: dict[str, Any] = {"sec_fetch_site": site, "sec_fetch_mode": "navigate"}
+    assert (await get(quick(make_desk()), "/events", **request)).status == 403
+
+
+async def test_a_window_of_another_site_on_a_picture_is_refused() -> None:
+    linked = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
+    assert (await get(quick(make_desk()), "/sessions/1/0/structure.svg", **linked)).status == 403
 
 
 async def test_an_application_in_front_may_authenticate_or_decide() -> None:
@@ -124,6 +135,21 @@ async def test_what_is_refused_is_answered_with_its_reason(group: str, reason: s
         response = await asked(tools, session, {"group": group, "open": True})
     assert response.status == 409
     assert response.json["error"].startswith(reason)
+
+
+@pytest.mark.spec("SES-6", "FND-4")
+async def test_the_operator_changes_no_group_that_clients_can_not_change() -> None:
+    tools = ToolSet("desk")
+    tools.register("observe", lambda: "seen", description="Look.")
+    tools.register_group("gate", controls=False, opens_on=success_of("observe"))
+    tools.register_group("base", pinned=True)
+    tools.register_group("stays", show_deactivator=False)
+    async with tools.open_session() as session:
+        await session.activate("stays")
+        for group, is_open in (("gate", True), ("base", False), ("stays", False)):
+            response = await asked(tools, session, {"group": group, "open": is_open})
+            assert (response.status, session.active) == (409, ("base", "stays"))
+            assert response.json["error"].startswith(f"Clients can't {'open' if is_open else 'close'} the group")
 
 
 async def test_without_control_nothing_is_changed() -> None:

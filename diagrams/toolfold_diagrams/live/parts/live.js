@@ -301,7 +301,7 @@ function showChart(stop, before) {
     const coming = stop.activating?.includes(index) ? "activating" : stop.deactivating?.includes(index) ? "deactivating" : "";
     box.className = `region ${STATES[state]} ${coming} ${moved(stop, before, index)}`;
     now.textContent = `: ${STATES[state]}${coming && (coming === "activating" ? ", being activated" : ", being deactivated")}`;
-    button.hidden = !controlled || group.pinned;
+    button.hidden = !controlled || !group.controls[Number(state !== "a")];
     button.dataset.open = String(state !== "a");
     button.textContent = state === "a" ? "Close" : "Open";
     button.setAttribute("aria-label", `${button.textContent} ${group.title}`);
