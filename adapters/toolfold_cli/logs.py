@@ -12,6 +12,8 @@ from .counts import escaped
 from .failures import traceback_wanted
 
 LOGGERS = ("toolfold", "mcp", "uvicorn")
+NAMING_SESSIONS = ("mcp.server.streamable_http", "mcp.server.streamable_http_manager")
+"""Loggers whose messages at info have the ids of sessions, which whoever reads them could use."""
 LEVELS = ("debug", "info", "warning", "error")
 MESSAGE_LENGTH = 2000
 """The maximum length of a logged message in characters."""
@@ -28,6 +30,19 @@ def configure_logging(level: str = "warning", form: LogFormat = "text") -> None:
         logger.handlers[:] = [handler]
         logger.setLevel(level.upper())
         logger.propagate = False
+    for name in NAMING_SESSIONS:
+        logging.getLogger(name).setLevel("WARNING" if level == "info" else logging.NOTSET)
+    logging.getLogger("uvicorn.access").filters[:] = [_without_query]
+
+
+def _without_query(record: logging.LogRecord) -> bool:
+    """Cut the query string, which may have a token, off the path of a request that is logged."""
+    match record.args:
+        case (client, method, str(path), *rest):
+            record.args = (client, method, path.partition("?")[0], *rest)
+        case _:
+            pass
+    return True
 
 
 def one_line(text: str) -> str:
