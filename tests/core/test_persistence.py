@@ -208,6 +208,15 @@ async def test_a_restored_session_sets_its_groups_up_again_in_canonical_order() 
 
 # -- data that is no dump ---------------------------------------------------------------------------------------------
 
+
+def deep(levels: int) -> list[Any]:
+    """Return lists within one another."""
+    made: list[Any] = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
 GOOD: dict[str, Any] = {"version": 1, "tools": "office", "active": ["mail"], "facts": {"a": 1}}
 
 
@@ -227,6 +236,7 @@ GOOD: dict[str, Any] = {"version": 1, "tools": "office", "active": ["mail"], "fa
         ({**GOOD, "active": None}, "no list"),
         ({**GOOD, "facts": None}, "facts"),
         ({**GOOD, "facts": {"a": {"b": 1}}}, "'a'"),
+        ({**GOOD, "facts": {"a": deep(5_000)}}, "nested too deeply"),
         ({**GOOD, "facts": {"a": float("nan")}}, "'a'"),
         ({**GOOD, "facts": {1: 1}}, "fact 1"),
         ({**GOOD, "profile": 1}, "profile"),

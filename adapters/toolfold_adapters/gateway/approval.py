@@ -59,7 +59,7 @@ class Approvals:
             return table(json.loads(path.read_text(encoding="utf-8"))) or {}
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             log.warning("the approved definitions in %s can't be read: %s", path, type(error).__name__)
             return {}
 

@@ -75,7 +75,7 @@ class FileTokens:
             return table(json.loads(self._path.read_bytes())) or {}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             log.warning("the stored tokens in %s can't be read: %s", self._path, type(error).__name__)
             return {}
 

@@ -197,10 +197,13 @@ def _paths_by_digest(catalog: Catalog) -> Mapping[bytes, str]:
 
 
 def _facts(given: Any) -> dict[str, Any]:
-    facts = {name: _frozen(value) for name, value in _object("its facts", given).items()}
-    for name, value in facts.items():
-        if not is_text(name) or not is_fact(value):
-            _refuse(f"its fact {name!r} is not one that can be set")
+    try:
+        facts = {name: _frozen(value) for name, value in _object("its facts", given).items()}
+        wrong = [name for name, value in facts.items() if not is_text(name) or not is_fact(value)]
+    except RecursionError:
+        _refuse("a fact of it is nested too deeply")
+    if wrong:
+        _refuse(f"its fact {wrong[0]!r} is not one that can be set")
     return facts
 
 
