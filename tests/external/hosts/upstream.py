@@ -1,0 +1,75 @@
+"""An MCP server behind the gateway, without an SDK so that many start quickly: `upstream.py WHAT [FILE]`.
+
+WHAT is one of `NOUNS`, or anything else for a server that ends at once. With FILE it answers nothing until that exists.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+NOUNS = {
+    "acmetracker": ("issue", "comment", "label", "milestone", "branch", "release", "pull_request", "review"),
+    "acmewiki": ("page", "attachment", "template"),
+    "acmeorders": ("order", "invoice"),
+}
+VERBS = {
+    "create": "Create {} in a repository.",
+    "list": "List all {}s of a repository.",
+    "get": "Get one {} of a repository by its number.",
+    "update": "Change the title or the state of {}s of a repository.",
+    "delete": "Delete one {} of a repository for good.",
+}
+LONG_LINES = 1000
+"""The lines of the long result, of ten tokens each."""
+
+
+def tools(what: str) -> list[dict[str, Any]]:
+    """Return the definitions of a server's tools."""
+    schema = {
+        "type": "object",
+        "properties": {"repo": {"type": "string", "description": "As owner/name."}, "title": {"type": "string"}},
+        "required": ["repo"],
+    }
+    made = [
+        {"name": f"{verb}_{noun}", "description": text.format(noun.replace("_", " ")), "inputSchema": schema}
+        for noun in NOUNS[what]
+        for verb, text in VERBS.items()
+    ]
+    return [*made, {"name": "export", "description": "Export everything.", "inputSchema": {"type": "object"}}]
+
+
+def result(what: str, name: str, arguments: Any) -> str:
+    """Return the text of a result: what was called, or the long one."""
+    if name == "export":
+        return "\n".join(f"line {number:05} of the export of all that {what} has" for number in range(LONG_LINES))
+    return f"{what} ran {name} with {json.dumps(arguments)}"
+
+
+def main(what: str, file: str = "") -> None:
+    """Serve until the input ends."""
+    if what not in NOUNS:
+        sys.exit("ECONNREFUSED 127.0.0.1:5432")
+    for line in sys.stdin:
+        while file and not Path(file).exists():
+            time.sleep(0.05)
+        asked = json.loads(line)
+        params = asked.get("params") or {}
+        answer: dict[str, Any] | None = {
+            "initialize": {
+                "protocolVersion": params.get("protocolVersion"),
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": what, "version": "1"},
+            },
+            "ping": {},
+            "tools/list": {"tools": tools(what)},
+            "tools/call": {"content": [{"type": "text", "text": result(what, params.get("name"), params.get("arguments"))}]},
+        }.get(asked.get("method", ""))
+        if "id" in asked:
+            said = {"error": {"code": -32601, "message": "Unknown"}} if answer is None else {"result": answer}
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
