@@ -37,6 +37,7 @@ from .targets import GatewayOptions, OpenTarget, Target, open_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.mcp import Limits
+    from toolfold_adapters.mcp.application import Era
 
 log = logging.getLogger("toolfold.cli")
 
@@ -91,6 +92,14 @@ class ServerOptions:
 @gateway_options
 @click.option(
     "--http", "over_http", is_flag=True, envvar="TOOLFOLD_HTTP", help="Serve streamable HTTP instead of stdio."
+)
+@click.option(
+    "--era",
+    type=click.Choice(["auto", "legacy"]),
+    default="auto",
+    show_default=True,
+    help="Over stdio, the era that the client asks for; or that up to 2025-11-25 alone, in which what is opened enters "
+    "the client's list.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for any.")
@@ -204,6 +213,7 @@ def serve_command(
     /,
     targets: tuple[str, ...],
     over_http: bool,
+    era: Era,
     list_profiles: bool,
     log_level: str,
     log_format: LogFormat,
@@ -223,6 +233,10 @@ def serve_command(
     http = HttpOptions(**{name: given.pop(name) for name in HttpOptions.__annotations__})
     server = ServerOptions(**{name: given.pop(name) for name in ServerOptions.__annotations__})
     set_by_user = [name for name in asdict(http) if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if era != "auto" and over_http:
+        raise click.UsageError("--era is for stdio: over HTTP each request says its era.", ctx)
+    if server.delivery == "principal" and not over_http:
+        raise click.UsageError("--delivery=principal is for HTTP, where callers are authenticated: add --http.", ctx)
     if set_by_user and not over_http:
         raise click.UsageError(f"--{set_by_user[0].replace('_', '-')} is for HTTP: add --http, or leave it out.", ctx)
     target, options = chosen_target(ctx, targets, **given)
@@ -236,7 +250,7 @@ def serve_command(
         if over_http:
             run(partial(_serve_http, opening, server, http))
         else:
-            run(partial(_serve_stdio, opening, server, shutdown))
+            run(partial(_serve_stdio, opening, server, era, shutdown))
     shutdown.exit_if_signalled()
 
 
@@ -291,7 +305,7 @@ def _announce_http(summary: str, http: HttpOptions, url: str) -> None:
     _announce(f"{summary}; {live}serving {url}")
 
 
-async def _serve_stdio(opening: Opening, server: ServerOptions, shutdown: Shutdown) -> None:
+async def _serve_stdio(opening: Opening, server: ServerOptions, era: Era, shutdown: Shutdown) -> None:
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
@@ -299,7 +313,8 @@ async def _serve_stdio(opening: Opening, server: ServerOptions, shutdown: Shutdo
             arguments = _server_arguments(opened, server)
             summary = summarise(opened, server)
             with released(), stdin_closed_by_signals(shutdown):
-                await serve(opened.server or opened.tools, on_ready=lambda _: _announce(summary), **arguments)
+                served = opened.server or opened.tools
+                await serve(served, era=era, on_ready=lambda _: _announce(summary), **arguments)
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from ._view.describe import Described, describe, line_of, names_alone, shortened
 from ._view.finder import opened_by_search
 from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
+from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "never_listed",
     "observers",
     "opened_by_search",
+    "opened_for",
     "openers",
     "page_of",
     "plain_json",

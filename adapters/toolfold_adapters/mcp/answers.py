@@ -206,12 +206,12 @@ class SessionAnswers(Answers):
 
     def __init__(self, renderer: Renderer, options: AnswerOptions, wire: WireNames) -> None:
         super().__init__(renderer, options)
-        self._wire = wire
+        self.wire = wire
         self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
 
     def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Component, ...] = ()) -> Page:
         """Return a page of what a session lists, `extra` included; raises `InvalidCursor`."""
-        page = session.list(kind, cursor, extra, self._wire.to_wire)
+        page = session.list(kind, cursor, extra, self.wire.to_wire)
         if kind == "tool":
             self._history(session).listed(page, cursor)
         return page
@@ -223,10 +223,10 @@ class SessionAnswers(Answers):
 
         With `proxied`, the call-tool proxy makes the call, so the caller may not know the schema.
         """
-        known, history = self._wire.from_wire(name), self._history(session)
+        known, history = self.wire.from_wire(name), self._history(session)
         component, relists = session.catalog.tools.get(known), history.relists
         result = await session.call(
-            known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self._wire.to_wire
+            known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self.wire.to_wire
         )
         return self.for_call(
             result, component, lambda component: not proxied and history.was_listed(component), relists=relists

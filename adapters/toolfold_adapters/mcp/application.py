@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 from mcp.server import MCPServer, Server
+from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -16,6 +17,7 @@ from toolfold import ConfigError, ToolSet
 
 from ..sdk import low_level_of
 from .auth import Authentication
+from .callers import one_client
 from .http import MAX_REQUEST_BYTES, HttpApp, guarded_app
 from .limits import Limits
 from .operator import OperatorPage, check_operator_page
@@ -23,6 +25,7 @@ from .options import ServerOptions
 from .server import build_server
 
 Existing = Server[Any] | MCPServer[Any]
+Era = Literal["auto", "legacy"]
 
 
 def http_app(
@@ -94,15 +97,34 @@ def is_fastmcp(served: object) -> bool:
     return any(kind.__module__.partition(".")[0] == "fastmcp" for kind in type(served).__mro__)
 
 
-async def run_stdio(server: Any) -> None:
-    """Serve one client over standard input and output, until it leaves."""
+async def run_stdio(server: Any, era: Era = "auto") -> None:
+    """Serve one client over standard input and output, until it leaves (SPEC DEL-12).
+
+    Args:
+        server: The server.
+        era: `"auto"`: that of the client's first request. `"legacy"`: up to 2025-11-25 alone, so that a client that
+            asks for the modern one falls back.
+
+    Raises:
+        ConfigError: There is no such era, or the server has no say in it.
+    """
+    if era not in get_args(Era):
+        raise ConfigError(f'era must be "auto" or "legacy", not {era!r}.')
+    one_client.set(True)
     if is_fastmcp(server):
+        if era != "auto":
+            raise ConfigError("A server of FastMCP decides itself which eras it serves: leave out era.")
         await server.run_stdio_async(show_banner=False)
         return
     low = low_level_of(server)
     assert low is not None
     async with stdio_server() as (read, write):
-        await low.run(read, write, low.create_initialization_options())
+        options = low.create_initialization_options()
+        if era == "auto":
+            await low.run(read, write, options)
+            return
+        async with low.lifespan(low) as state:
+            await serve_loop(low, read, write, lifespan_state=state, init_options=options)
 
 
 def _application(server: Any, host: str, auth: Authentication | None, path: str, max_request_bytes: int) -> Starlette:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,9 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 
 from toolfold.spi import Caller
+
+one_client: ContextVar[bool] = ContextVar("one_client", default=False)
+"""Whether all requests to the process come from one client, as over stdio (SPEC DEL-12)."""
 
 _PREFIX = 64
 """The prefix length of an IPv6 network that counts as one caller: its owner has all addresses in it."""

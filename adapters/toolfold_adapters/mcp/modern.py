@@ -2,11 +2,13 @@
 
 A list is a function of its request: of the groups that it selects or the handle that it carries, and of the application
 state that predicates, modes and counts read. Opening a group changes no list; its answer has the definitions of the
-tools that became available, and a handle under which `call_tool` calls them.
+tools that became available, and a handle under which `call_tool` calls them. A process that has one client has one
+session for all calls of it, whether they give a handle or not (SPEC DEL-12); its lists are as constant.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -32,10 +34,10 @@ from toolfold import (
 from toolfold.spi import Kind, is_hidden, listed, may_change, page_of
 
 from .answers import AnswerOptions, Answers, with_discarded
-from .callers import caller_of, principal_of
+from .callers import caller_of, one_client, principal_of
 from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
 from .meta import DISCARDED_META, HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE
-from .proxy import CallToolProxy, ToolCall, take_handle
+from .proxy import CallToolProxy, ToolCall, open_for, take_handle, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
     SELECTION_FAILURES,
@@ -99,6 +101,8 @@ class HandleDelivery:
         self._stored = stored
         self._shared = shared
         self._short = handles == "stored"
+        self._own = secrets.token_urlsafe(16)
+        """The handle of the session of a process that has one client."""
         self._proxy = proxy
         self._renderer = renderer
         self._answers = Answers(renderer, options)
@@ -143,7 +147,7 @@ class HandleDelivery:
             own = _handle_of(ctx)
             call = self._proxy.unpack(arguments) if proxied else call
             call = take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
-            call = evolve(call, handle=call.handle or own)
+            call = evolve(call, handle=(own or self._own) if one_client.get() else (call.handle or own))
             async with self._state(ctx, selection, call.handle) as state:
                 result = await self._answer(ctx, call, state, proxied)
         except HANDLE_ERRORS as error:
@@ -178,7 +182,7 @@ class HandleDelivery:
             return Reading(selection.start(self._tools))
         if is_signed(handle):
             return self._signed_state(ctx, selection, handle)
-        session = await self._session(ctx, handle, reading=True)
+        session = await self._session(ctx, selection, handle, reading=True)
         return Reading(session.snapshot, self._stored.discarded(session))
 
     def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
@@ -188,8 +192,10 @@ class HandleDelivery:
             raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
         return self._signed.read(handle, catalog, principal_of(ctx))
 
-    async def _session(self, ctx: Any, handle: str, *, reading: bool = False) -> Session:
+    async def _session(self, ctx: Any, selection: Selection, handle: str, *, reading: bool = False) -> Session:
         """Return the session of a stored handle; if the handle is no longer valid, end it."""
+        if handle == self._own:
+            return await self._shared.opened(self._own, selection, caller_of(ctx))
         try:
             return await self._stored.get(handle, principal_of(ctx), reading=reading)
         except HandleInvalid:
@@ -200,7 +206,7 @@ class HandleDelivery:
     async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[RequestState]:
         """Yield a session in the state that the request names; unless it is stored, it ends with the request."""
         if handle is not None and not is_signed(handle):
-            session = await self._session(ctx, handle)
+            session = await self._session(ctx, selection, handle)
             try:
                 yield RequestState(session, session.snapshot, handle, self._stored.discarded(session))
             finally:
@@ -234,6 +240,8 @@ class HandleDelivery:
     async def _answer(self, ctx: Any, call: ToolCall, state: RequestState, proxied: bool) -> ToolResult:
         name = self._wire.from_wire(call.name)
         session = state.session
+        opened = await open_for(session, name) if proxied and call.handle == self._own else ()
+        state.before = session.snapshot if opened else state.before
         view, component = session.view(), session.catalog.tools.get(name)
         control = component is not None and component.control is not None
         opening = may_change(component, call.arguments)
@@ -251,9 +259,12 @@ class HandleDelivery:
         if not changed and (not opening or result.is_error):
             # Without a handle, every client has the same list (SPEC DEL-7).
             own = not proxied and call.handle is None
-            return self._answers.for_call(result, component, lambda one: own and not is_hidden(one, view))
+            answer = self._answers.for_call(result, component, lambda one: own and not is_hidden(one, view))
+            return with_opened(answer, opened)
         handle = await self._handle(ctx, state)
         guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._proxy.name}, and when you open or close groups."
+        if handle == self._own:
+            guide = f"Call them with {self._proxy.name}."
         if control:
             return self._answers.for_change(result, handle=handle, guide=guide)
         before = {component.name for component in listed(view.of(state.before), "tool")}

@@ -1,14 +1,26 @@
-"""The call-tool proxy, and the handle argument: for clients that never list again (SPEC DEL-2, DEL-8)."""
+"""The call-tool proxy, and the handle argument: for clients that never list again (SPEC DEL-2, DEL-8, DEL-12)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from toolfold import Component, ConfigError, Context, InvalidArguments, InvalidName, ToolSet, Visibility, WireNames
-from toolfold.spi import Arguments, check_segment
+from toolfold import (
+    Component,
+    ConfigError,
+    Context,
+    InvalidArguments,
+    InvalidName,
+    Session,
+    ToolfoldError,
+    ToolResult,
+    ToolSet,
+    Visibility,
+    WireNames,
+)
+from toolfold.spi import Arguments, check_segment, opened_for
 
 from .meta import ALWAYS_LOAD_META, HANDLE
 
@@ -32,28 +44,23 @@ class CallToolProxy:
 
     Args:
         name: The name of the tool.
-        with_handle: Whether it takes a handle, as it must without sessions.
+        with_handle: Whether its definition has a handle, as it must without sessions; it accepts one anyway.
     """
 
     def __init__(self, name: str, *, with_handle: bool) -> None:
         self.name = name
-        handle = {HANDLE: _HANDLE_SCHEMA} if with_handle else {}
-        schema = {
-            "type": "object",
-            "properties": {
-                **handle,
-                "name": {"type": "string"},
-                "arguments": {"type": "object", "description": "As the tool's own schema says."},
-            },
-            "required": ["name"],
-            "additionalProperties": False,
+        properties = {
+            "name": {"type": "string"},
+            "arguments": {"type": "object", "description": "As the tool's own schema says."},
         }
-        self._arguments = Arguments.from_schema(name, schema)
+        schema: dict[str, Any] = {"type": "object", "required": ["name"], "additionalProperties": False}
+        accepted = {**schema, "properties": {HANDLE: _HANDLE_SCHEMA, **properties}}
+        self._arguments = Arguments.from_schema(name, accepted)
         definition = {
             "name": name,
             "title": "Call a tool of an open group",
             "description": "Call a tool that is not in your list, once its group is open.",
-            "inputSchema": self._arguments.schema,
+            "inputSchema": self._arguments.schema if with_handle else {**schema, "properties": properties},
             "_meta": {ALWAYS_LOAD_META: True},
         }
         self.component = Component(
@@ -86,6 +93,26 @@ def take_handle(component: Component | None, call: ToolCall) -> ToolCall:
     if not isinstance(handle, str):
         raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a string"})
     return ToolCall(call.name, arguments, handle)
+
+
+async def open_for(session: Session, name: str) -> tuple[str, ...]:
+    """Open the groups that a tool needs, if that runs no hook and closes nothing, and return them (SPEC DEL-12)."""
+    view = session.view()
+    wanted = opened_for(name, view)
+    if not wanted:
+        return ()
+    try:
+        return (await session.transition(activate=wanted, view=view)).activated
+    except ToolfoldError:
+        return ()  # the call is refused for the same reason
+
+
+def with_opened(result: ToolResult, paths: Sequence[str]) -> ToolResult:
+    """Return the answer to a call that also says which groups were opened for it."""
+    if not paths:
+        return result
+    text = f"Opened for this call: {', '.join(paths)}.\n"  # some clients join texts without anything between them
+    return evolve(result, content=[{"type": "text", "text": text}, *result.content])
 
 
 def reserve_names(tools: ToolSet, wire: WireNames, name: str | None) -> None:

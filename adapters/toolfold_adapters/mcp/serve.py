@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from toolfold import ConfigError, ToolSet
 from toolfold.spi import Tally
 
-from .application import Existing, as_server, http_app, run_stdio
+from .application import Era, Existing, as_server, http_app, run_stdio
 from .auth import Authentication
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
 from .http import MAX_REQUEST_BYTES, HttpApp
@@ -47,6 +47,7 @@ async def serve(
     auth: Authentication | None = None,
     live: ASGIApp | None = None,
     limits: Limits = DEFAULTS,
+    era: Era = "auto",
     on_ready: Ready | None = None,
     **options: Unpack[ServerOptions],
 ) -> None:
@@ -71,6 +72,8 @@ async def serve(
         auth: Who may call it over HTTP; everybody who reaches it unless given.
         live: The operator's page, `toolfold_diagrams.live(tools)`, to be served at /live over HTTP.
         limits: The limits in all and per caller (SPEC SAF-4).
+        era: Over stdio, `"auto"`: the era that the client asks for; `"legacy"`: up to 2025-11-25 alone, so that a
+            client that asks for the modern one falls back, and what it opens enters its list (SPEC DEL-12).
         on_ready: Called with the URL once the server accepts requests; over stdio with `"stdio"`.
         options: The other options of `build_server`.
 
@@ -79,11 +82,15 @@ async def serve(
     """
     if transport not in get_args(Transport):
         raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
+    if transport == "http" and era != "auto":
+        raise ConfigError(f"Over HTTP each request says its era: leave out era={era!r}.")
+    if transport == "stdio" and options.get("delivery") == "principal":
+        raise ConfigError("Callers are not authenticated over stdio: delivery='principal' needs transport='http'.")
     server = as_server(tools, {**options, "limits": limits} if isinstance(tools, ToolSet) else options)
     if transport == "stdio":
         if on_ready is not None:
             on_ready("stdio")
-        await run_stdio(server)
+        await run_stdio(server, era)
         return
     app = http_app(
         server,

@@ -12,7 +12,8 @@ from toolfold import InvalidArguments, Session, StoreError, ToolNotFound, ToolRe
 from toolfold.spi import Kind
 
 from .answers import SessionAnswers
-from .proxy import CallToolProxy
+from .callers import one_client
+from .proxy import CallToolProxy, ToolCall, open_for, take_handle, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, refusal_text
 
@@ -73,13 +74,18 @@ class SessionDelivery:
             return self._renderer.contents(await session.read(uri, ctx, self._renderer.to_wire))
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
-        if self._proxy is None or name != self._proxy.name or not session.catalog.groups:
-            return await self._answers.call(session, name, arguments, ctx)
+        call = ToolCall(name, dict(arguments or {}), None)
+        proxied = self._proxy is not None and name == self._proxy.name and bool(session.catalog.groups)
         try:
-            call = self._proxy.unpack(arguments)
+            call = self._proxy.unpack(arguments) if self._proxy is not None and proxied else call
+            known = self._answers.wire.from_wire(call.name)
+            call = take_handle(session.catalog.tools.get(known), call)  # which there is no use for
+            opened = await open_for(session, known) if proxied and one_client.get() else ()
+            answer = await self._answers.call(session, call.name, call.arguments, ctx, proxied=proxied)
         except InvalidArguments as error:
             return ToolResult.of_text(str(error), is_error=True)
-        try:
-            return await self._answers.call(session, call.name, call.arguments, ctx, proxied=True)
         except ToolNotFound as error:
+            if not proxied:
+                raise
             return ToolResult.of_text(unknown_text(error, call.name), is_error=True)
+        return with_opened(answer, opened)

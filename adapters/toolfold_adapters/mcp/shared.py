@@ -84,3 +84,7 @@ class SharedSessions:
             caller,
             lambda session: all(map(session.snapshot.is_active, start.active)),
         )
+
+    async def opened(self, name: str, selection: Selection, caller: Caller) -> Session:
+        """Return the session of a name, which the first request opens with the groups that it selects."""
+        return await self._opened(name, selection.profile, selection.start(self._tools).active, caller)

@@ -101,6 +101,26 @@ def _findable(by_name: Mapping[str, Component], view: RequestView) -> Iterator[F
             yield found
 
 
+def opened_for(name: str, view: RequestView) -> tuple[str, ...]:
+    """Return the groups to open for a tool to be available, if no hook and no exclusion is concerned (SPEC DEL-12).
+
+    There are none either if others would have to be closed to make room.
+    """
+    snapshot, catalog = view.snapshot, view.snapshot.catalog
+    component = catalog.tools.get(name)
+    if component is None or component.control is not None or component.hidden is True or available(component, view):
+        return ()
+    found = _Reach(view).find(component)
+    excluding = frozenset[str]().union(*catalog.exclusions)
+    if found is None or any(path in excluding or catalog.group(path).has_hooks for path in found.closed):
+        return ()
+    try:
+        after = snapshot.after(TransitionRequest(activate=found.wanted))
+    except QuotaExceeded:
+        return ()
+    return found.wanted if set(snapshot.active) <= set(after.active) else ()
+
+
 class _Reach:
     """What a session could open from the state of one view."""
 

@@ -49,9 +49,9 @@ async def test_legacy_sessions_can_do_without_it() -> None:
             await through(client, "hello")
 
 
-@pytest.mark.spec("DEL-2")
+@pytest.mark.spec("DEL-2", "CTL-8")
 @pytest.mark.parametrize("era", ERAS)
-async def test_it_is_listed_in_its_place_and_takes_a_handle_in_the_modern_era_only(era: str) -> None:
+async def test_it_is_listed_in_its_place_and_shows_a_handle_in_the_modern_era_only(era: str) -> None:
     async with client_of(build_server(make_shop()), era) as (client, _):
         names = await names_of(client)
         assert names == sorted(names)
@@ -60,8 +60,8 @@ async def test_it_is_listed_in_its_place_and_takes_a_handle_in_the_modern_era_on
             assert ("handle" in shown[name]["properties"]) == (era == MODERN)
         assert "handle" not in shown["hello"].get("properties", {})
         if era == "legacy":
-            given: dict[str, Any] = {"name": "hello", "handle": "x"}
-            assert (await client.call_tool("call_tool", given)).is_error
+            for name, given in (("call_tool", {"name": "hello"}), ("stock.activate", {})):
+                assert not (await client.call_tool(name, {**given, "handle": "x"})).is_error
 
 
 @pytest.mark.spec("DEL-2")

@@ -67,7 +67,7 @@ def _shown(run: Run) -> str:
 
 def _length(run: Run) -> str:
     """How much of a long result is shown."""
-    lines = result(run, "long").count("of the export of all")
+    lines = result(run, "long").count("in the export of all")
     return "all" if lines == LONG_LINES else f"{lines / LONG_LINES:.0%}"
 
 

@@ -1,4 +1,4 @@
-"""The hosts: what each is installed from, how it is configured and started, and what it does with a list that changes."""
+"""The hosts: what each is installed from, how it is configured and started, and what it does differently."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 SERVER = "toolfold"
 MODEL = "scripted"
@@ -227,9 +227,7 @@ def continue_cli(setting: Setting) -> Launch:
 
 def cline(setting: Setting) -> Launch:
     """Cline's command line."""
-    _written(
-        setting.home / ".cline/data/settings/cline_mcp_settings.json", {"mcpServers": {SERVER: setting.entry}}
-    )
+    _written(setting.home / ".cline/data/settings/cline_mcp_settings.json", {"mcpServers": {SERVER: setting.entry}})
     account = ("auth", "-p", "openai-compatible", "-k", "none", "-m", MODEL, "-b", f"{setting.model}/v1")
     env = {"CLINE_TELEMETRY_DISABLED": "1", "POSTHOG_DISABLED": "1"}
     return Launch(("--auto-approve", "true", setting.prompt), env, before=account)

@@ -45,6 +45,12 @@ class Request:
         return json.dumps(self.body, ensure_ascii=False)
 
     @property
+    def prompt(self) -> str:
+        """The request in the order in which models cache it: tools, then what the host says, then the conversation."""
+        known = ("tools", "system", "systemInstruction", "instructions", "messages", "input", "contents")
+        return re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps([self.body.get(key) for key in known]))
+
+    @property
     def names(self) -> list[str]:
         """The names of the tools that the request declares."""
         return [tool.name for tool in self.api.tools(self.body)]
@@ -69,7 +75,9 @@ class ScriptedModel:
 
 
 @contextmanager
-def scripted_model(turns: Sequence[Sequence[Call]], asked: Callable[[], None] = lambda: None) -> Iterator[ScriptedModel]:
+def scripted_model(
+    turns: Sequence[Sequence[Call]], asked: Callable[[], None] = lambda: None
+) -> Iterator[ScriptedModel]:
     """Run a model that makes the calls of each turn and then says that it is done.
 
     Args:
@@ -161,9 +169,9 @@ def _turn(
 
 
 def _host_name(request: Request, name: str) -> str:
-    """Return what the host calls a tool, also one that it does not list: then with the prefix of the tools that it does."""
+    """Return what the host calls a tool; for one that it does not list, with the prefix of those that it does."""
     known = request.names
-    if found := next((one for one in known if one == name or one.endswith(f"_{name}") or one.endswith(f"-{name}")), None):
+    if found := next((one for one in known if one == name or one.endswith((f"_{name}", f"-{name}"))), None):
         return found
     if written := re.search(rf"mcp__\w+?__{re.escape(name)}\b", request.text):
         return written.group()

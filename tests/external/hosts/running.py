@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,13 @@ class Run:
         return self.requests[-1].results if self.requests else []
 
     @property
+    def characters(self) -> tuple[int, int]:
+        """The characters of all requests, and how many of them are new: not at the beginning of the request before."""
+        prompts = [request.prompt for request in self.requests]
+        sent = sum(map(len, prompts))
+        return sent, sent - sum(starmap(_same, pairwise(prompts)))
+
+    @property
     def protocol(self) -> str:
         """The version of MCP that the host and the gateway agreed on."""
         answers = (message.get("result", {}) for sender, message in self.messages if sender == "server")
@@ -55,6 +63,12 @@ class Run:
     def lists(self) -> int:
         """How often the host asked for the tools."""
         return sum(sender == "host" and message.get("method") == "tools/list" for sender, message in self.messages)
+
+
+def _same(before: str, after: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((index for index, (one, other) in pairs if one != other), min(len(before), len(after)))
 
 
 def folders() -> list[Path]:

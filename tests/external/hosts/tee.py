@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import IO
 
 
@@ -22,9 +23,10 @@ def copy(source: IO[bytes], target: IO[bytes], sender: str, record: IO[str]) -> 
 
 def main(file: str, *command: str) -> None:
     """Run the server until it ends."""
-    with open(file, "a", encoding="utf-8") as record:
+    with Path(file).open("a", encoding="utf-8") as record:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         arguments = (sys.stdin.buffer, process.stdin, "host", record)
         threading.Thread(target=copy, args=arguments, daemon=True).start()
         copy(process.stdout, sys.stdout.buffer, "server", record)

@@ -22,7 +22,7 @@ VERBS = {
     "delete": "Delete one {} of a repository for good.",
 }
 LONG_LINES = 1000
-"""The lines of the long result, of ten tokens each."""
+"""The lines of the long result, of forty characters or ten tokens each."""
 
 
 def tools(what: str) -> list[dict[str, Any]]:
@@ -43,8 +43,24 @@ def tools(what: str) -> list[dict[str, Any]]:
 def result(what: str, name: str, arguments: Any) -> str:
     """Return the text of a result: what was called, or the long one."""
     if name == "export":
-        return "\n".join(f"line {number:05} of the export of all that {what} has" for number in range(LONG_LINES))
+        return "\n".join(f"{number:05} in the export of all there is now" for number in range(LONG_LINES))
     return f"{what} ran {name} with {json.dumps(arguments)}"
+
+
+def answer(what: str, method: str, params: Any) -> dict[str, Any] | None:
+    """Return the result of a request; `None` if it is not known."""
+    match method:
+        case "initialize":
+            about = {"capabilities": {"tools": {}}, "serverInfo": {"name": what, "version": "1"}}
+            return {"protocolVersion": params["protocolVersion"], **about}
+        case "tools/list":
+            return {"tools": tools(what)}
+        case "tools/call":
+            text = result(what, params["name"], params.get("arguments"))
+            return {"content": [{"type": "text", "text": text}]}
+        case "ping":
+            return {}
+    return None
 
 
 def main(what: str, file: str = "") -> None:
@@ -55,19 +71,9 @@ def main(what: str, file: str = "") -> None:
         while file and not Path(file).exists():
             time.sleep(0.05)
         asked = json.loads(line)
-        params = asked.get("params") or {}
-        answer: dict[str, Any] | None = {
-            "initialize": {
-                "protocolVersion": params.get("protocolVersion"),
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": what, "version": "1"},
-            },
-            "ping": {},
-            "tools/list": {"tools": tools(what)},
-            "tools/call": {"content": [{"type": "text", "text": result(what, params.get("name"), params.get("arguments"))}]},
-        }.get(asked.get("method", ""))
         if "id" in asked:
-            said = {"error": {"code": -32601, "message": "Unknown"}} if answer is None else {"result": answer}
+            found = answer(what, asked.get("method", ""), asked.get("params"))
+            said = {"error": {"code": -32601, "message": "Unknown"}} if found is None else {"result": found}
             print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
 
 
