@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError

@@ -24,8 +24,10 @@ ERAS = ("legacy", MODERN)
 TRANSPORTS = ("memory", "stdio", "http")
 DELIVERIES = [
     *(("session", transport, "legacy") for transport in TRANSPORTS),  # the modern era has none
-    *(("handle", transport, MODERN) for transport in TRANSPORTS),  # in the legacy era the session is what it would name
-    *product(("following", "lists once"), TRANSPORTS, ERAS),
+    *(("following", transport, era) for transport in TRANSPORTS for era in ERAS),
+    # In the legacy era the session is what a handle would name; over stdio nobody needs one (SPEC DEL-12).
+    *(("handle", transport, MODERN) for transport in ("memory", "http")),
+    *product(("lists once",), ("memory", "http"), ERAS),
     *product(("selection", "principal"), ["http"], ERAS),  # URLs, headers and authentication are those of HTTP
 ]
 
