@@ -14,7 +14,7 @@ from attrs import define
 
 from .drivers import IN_PROCESS, TRANSPORTS, driver_factories, remote_driver
 from .failures import Failed, debugging, failing
-from .options import TargetCommand, chosen_target, examples, target_options
+from .options import Number, OneOf, TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
 from .targets import Target
 from .watchdog import Ended, watched
@@ -60,10 +60,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     ),
 )
 @target_options
-@click.option("--era", type=click.Choice([*ERAS, BOTH]), help="The era of MCP to speak.")
-@click.option(
-    "--transport", type=click.Choice([*TRANSPORTS, BOTH, IN_PROCESS]), help="The transport that reaches the target."
-)
+@click.option("--era", type=OneOf([*ERAS, BOTH]), help="The era of MCP to speak.")
+@click.option("--transport", type=OneOf([*TRANSPORTS, BOTH, IN_PROCESS]), help="The transport that reaches the target.")
 @click.option(
     "--driver", "speaks_driver", is_flag=True, help="The command, or a tool of the server, speaks the driver protocol."
 )
@@ -81,7 +79,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="SECONDS",
     help=f"End the run after this time, and report what was found until then.  [default: {TIMEOUT:g}, with --deep "
     f"{DEEP_TIMEOUT:g}]",

@@ -18,7 +18,17 @@ from toolfold_diagrams import drawing
 from toolfold_diagrams.diagram import write_atomically
 
 from .failures import Failed, failing, run
-from .options import ARGUMENTS, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .options import (
+    ARGUMENTS,
+    Integer,
+    OneOf,
+    TargetCommand,
+    chosen_target,
+    examples,
+    gateway_options,
+    parse_groups,
+    target_options,
+)
 from .pictures import source_of
 from .printing import console
 
@@ -61,10 +71,10 @@ def _help() -> str:
 @gateway_options
 @click.option(
     "--view",
-    type=click.Choice(list(VIEWS)),
+    type=OneOf(list(VIEWS)),
     help="What to draw; by default, the first of these that has the format.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), help="The format of the picture.")
+@click.option("--format", "form", type=OneOf(FORMATS), help="The format of the picture.")
 @click.option("--profile", metavar="NAME", help="Draw it with this profile.")
 @click.option(
     "--active",
@@ -73,9 +83,7 @@ def _help() -> str:
     callback=parse_groups,
     help="Groups to open, or servers of a gateway, separated by commas.",
 )
-@click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="The greatest number of groups or states to draw."
-)
+@click.option("--limit", type=Integer(min=1), metavar="N", help="The greatest number of groups or states to draw.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
 )

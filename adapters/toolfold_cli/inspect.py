@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
 from .costs import ServerCost, costs_by_server, initial_view, wire_costs
 from .counts import approximate
-from .failures import run
-from .options import TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .failures import Failed, run
+from .options import Integer, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
 from .printing import show, show_json, table
 from .targets import GatewayOptions, Target, open_target
 
@@ -34,6 +34,7 @@ ROOT = "(in no group)"
         "toolfold inspect shop:tools",
         "toolfold inspect shop:tools --active orders,orders.returns --tools",
         "toolfold inspect gateway.toml --json",
+        "toolfold inspect shop:tools --check --max-group-tokens 5000",
         "toolfold inspect catalog.toml               groups and tools as data, with no program",
         "toolfold inspect --groups groups.toml -- npx -y some-mcp-server",
     ),
@@ -50,6 +51,13 @@ ROOT = "(in no group)"
 )
 @click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--check", is_flag=True, help="Fail, with status 1, if a tool or a group has no description.")
+@click.option(
+    "--max-group-tokens",
+    type=Integer(min=1),
+    metavar="N",
+    help="With --check: fail if the tools of a group cost more tokens.",
+)
 @click.pass_context
 def inspect_command(
     ctx: click.Context,
@@ -59,6 +67,8 @@ def inspect_command(
     active: tuple[str, ...],
     with_tools: bool,
     as_json: bool,
+    check: bool,
+    max_group_tokens: int | None,
     **given: Any,
 ) -> None:
     """Show a TARGET's groups with their tools and approximate tokens.
@@ -66,6 +76,8 @@ def inspect_command(
     BEFORE is the cost of all tools without groups, AFTER that of the list that a client gets at first, including
     call_tool and the tools that open groups. Tokens are a quarter of the characters of the definitions.
     """
+    if max_group_tokens is not None and not check:
+        raise click.UsageError("--max-group-tokens is what --check compares with: add --check.", ctx)
     target, options = chosen_target(ctx, targets, **given)
     view, servers, status = run(partial(_inspected, target, options, profile, active))
     if as_json:
@@ -76,6 +88,23 @@ def inspect_command(
         for one in status:
             if one.reason:
                 show(f"The server {one.name} is {one.state}: {one.reason}")
+    if check and (problems := list(_problems(view, max_group_tokens))):
+        raise Failed("\n".join(problems))
+
+
+def _problems(view: RequestView, max_group_tokens: int | None) -> Iterator[str]:
+    """Yield what a model would miss, or have to read too much of."""
+    infos = group_infos(view.snapshot)
+    for path in (None, *(info.name for info in infos)):
+        for component in _tools_of(view, path):
+            if not str(component.definition.get("description") or "").strip():
+                yield f"The tool {component.name} has no description."
+    for info in infos:
+        if not info.description.strip():
+            yield f"The group {info.name} has no description."
+    for cost in wire_costs(view)[0].groups:
+        if max_group_tokens is not None and cost.path is not None and cost.before > max_group_tokens:
+            yield f"The tools of {cost.path} cost {approximate(cost.before)} tokens, more than {max_group_tokens:,}."
 
 
 async def _inspected(

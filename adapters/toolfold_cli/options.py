@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,29 +15,38 @@ from click.core import ParameterSource
 from toolfold import ConfigError, Store, ToolfoldError
 
 from .failures import request_traceback
-from .targets import GatewayOptions, Target, parse_target
+from .targets import GatewayOptions, Target, is_target, parse_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.mcp import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_COMMAND = "toolfold.command"
+COMMAND = "toolfold.command"
+"""The key in `Context.meta` of the command after `--`."""
 ARGUMENTS = "toolfold.arguments"
 """The key in `Context.meta` of the arguments of a `TargetCommand`, as they were given."""
 _LIMIT = re.compile(r"(?P<name>[a-z]+)=(?P<total>[0-9]{1,9}|none)(?:/(?P<each>[0-9]{1,9}|none))?")
 
 
 class TargetCommand(click.Command):
-    """A command with a TARGET, or, after `--`, the command that starts an MCP server."""
+    """A command with a TARGET, or, after `--`, the command that starts an MCP server.
+
+    Attributes:
+        positional: Its arguments with a TARGET.
+        before_command: Its arguments with a command.
+    """
+
+    positional = "TARGET"
+    before_command = ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Set aside what follows `--`, before click takes it for arguments."""
         ctx.meta[ARGUMENTS] = tuple(args)
         if "--" in args:
             separator = args.index("--")
-            ctx.meta[_COMMAND] = tuple(args[separator + 1 :])
-            if not ctx.meta[_COMMAND]:
+            ctx.meta[COMMAND] = tuple(args[separator + 1 :])
+            if not ctx.meta[COMMAND]:
                 raise click.UsageError("Nothing follows --; write the command that starts an MCP server there.", ctx)
             args = args[:separator]
         given = tuple(args)
@@ -44,10 +54,13 @@ class TargetCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if given[0].startswith("-"):
-                raise
-            hint = f"A command and its options go after --: {ctx.command_path} -- {' '.join(given)}"
-            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
+            if error.possibilities:
+                hint = f" Did you mean {error.possibilities[0]}?"
+            elif given[0].startswith("-") or is_target(given[0]):
+                hint = ""
+            else:
+                hint = f" A command and its options go after --: {ctx.command_path} -- {' '.join(given)}"
+            raise click.UsageError(f"{error.message}{hint}", ctx) from error
         except click.BadParameter as error:
             option = error.param
             if option is None or ctx.get_parameter_source(option.name or "") is not ParameterSource.ENVIRONMENT:
@@ -64,13 +77,40 @@ class TargetCommand(click.Command):
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the two forms of the command."""
-        formatter.write_usage(ctx.command_path, "[OPTIONS] TARGET")
-        formatter.write_usage(ctx.command_path, "[OPTIONS] -- COMMAND...")
+        formatter.write_usage(ctx.command_path, f"[OPTIONS] {self.positional}")
+        formatter.write_usage(ctx.command_path, f"[OPTIONS] {self.before_command} -- COMMAND...".replace("  ", " "))
 
 
 def examples(*lines: str) -> str:
     """Return the epilog of a help text: examples, line by line."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+class Integer(click.IntRange):
+    """A whole number in a range, which the message about another value names."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What a value has to be, as in "'abc' is not a valid whole number (1<=x)"."""
+        return f"whole number ({self._describe_range()})"
+
+
+class Number(click.FloatRange):
+    """A number in a range, which the message about another value names."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What a value has to be."""
+        return f"number ({self._describe_range()})"
+
+
+class OneOf(click.Choice[str]):
+    """One of some words; the message about another word names the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return what is wrong with a word."""
+        near = get_close_matches(str(value), map(str, self.choices), 1)
+        return super().get_invalid_choice_message(value, ctx) + (f" Did you mean {near[0]}?" if near else "")
 
 
 def target_options(function: F) -> F:
@@ -111,13 +151,13 @@ def gateway_options(function: F) -> F:
         ),
         click.option(
             "--control-visibility",
-            type=click.Choice(["always", "relevant"]),
+            type=OneOf(["always", "relevant"]),
             help="List control tools always, or only while they can do something.",
         ),
-        click.option("--max-active", type=click.IntRange(min=1), metavar="N", help="At most N groups open at a time."),
+        click.option("--max-active", type=Integer(min=1), metavar="N", help="At most N groups open at a time."),
         click.option(
             "--start-timeout",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Number(min=0, min_open=True),
             metavar="SECONDS",
             help="How long another server may take to start.",
         ),
@@ -180,7 +220,7 @@ def chosen_target(
             ctx,
         )
     options = GatewayOptions(**gateway)
-    command = ctx.meta.get(_COMMAND, ())
+    command = ctx.meta.get(COMMAND, ())
     try:
         return parse_target(targets[0] if targets else None, command, options, app_dir=app_dir), options
     except ConfigError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -13,11 +14,13 @@ from toolfold import __version__
 from . import INTERRUPTED
 from .logs import configure_logging
 from .options import examples
+from .targets import is_target
 
 COMMANDS = MappingProxyType(
     {
         "approve": "Approve the definitions of servers as they are now.",
         "connect": "Connect a client that starts commands to a server at a URL.",
+        "call": "Call a tool.",
         "conform": "Check an implementation against the specification.",
         "demo": "Watch an example.",
         "diagram": "Draw groups, states and traces.",
@@ -44,6 +47,23 @@ class Program(click.Group):
         command: click.Command = getattr(import_module(f".{cmd_name}", __package__), f"{cmd_name}_command")
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take `help COMMAND` for `COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:2], "--help"] if args[:1] == ["help"] else args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named first; the error about another name says what may have been meant."""
+        name = args[0]
+        if name in COMMANDS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = get_close_matches(name, COMMANDS, 1)
+        meant = near[0] if near else f"serve {name}" if is_target(name) else None
+        raise click.UsageError(
+            f"No such command {name!r}." + (f" Did you mean: toolfold {meant}?" if meant else ""), ctx
+        )
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names and summaries of all commands, and import none of them."""
         with formatter.section("Commands"):
@@ -65,6 +85,7 @@ class Program(click.Group):
         "toolfold inspect shop:tools                 groups, tools and token counts",
         "toolfold init                               serve the servers of your MCP clients",
         "toolfold serve shop:tools                   over stdio",
+        "toolfold help serve                         what a command does, and its options",
         "toolfold serve -- npx -y some-mcp-server    put groups in front of another server",
     ),
 )

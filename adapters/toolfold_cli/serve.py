@@ -23,6 +23,9 @@ from .counts import approximate, counted
 from .failures import run
 from .logs import LEVELS, LogFormat, configure_logging
 from .options import (
+    Integer,
+    Number,
+    OneOf,
     TargetCommand,
     chosen_target,
     examples,
@@ -102,7 +105,9 @@ class ServerOptions:
     "the client's list.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for any.")
+@click.option(
+    "--port", type=Integer(0, 65535), metavar="PORT", default=8000, show_default=True, help="The port; 0 for any."
+)
 @click.option("--path", default="/mcp", show_default=True, help="The path of the endpoint.")
 @click.option("--allow-host", multiple=True, metavar="NAME:PORT", help="A Host header to accept; PORT may be *.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="An Origin header to accept.")
@@ -113,7 +118,7 @@ class ServerOptions:
 )
 @click.option(
     "--shutdown-timeout",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=5.0,
     show_default=True,
     metavar="SECONDS",
@@ -129,7 +134,7 @@ class ServerOptions:
     "--live",
     is_flag=False,
     flag_value="watch",
-    type=click.Choice(["watch", "control"]),
+    type=OneOf(["watch", "control"]),
     help="Serve a page at /live that shows the sessions as they change; with --live=control groups can be opened and "
     "closed there. It is on loopback, or for the operators that --auth names.",
 )
@@ -153,14 +158,12 @@ class ServerOptions:
 )
 @click.option(
     "--log-level",
-    type=click.Choice(LEVELS),
+    type=OneOf(LEVELS),
     default="warning",
     show_default=True,
     help="What to log, from which level.",
 )
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to log it."
-)
+@click.option("--log-format", type=OneOf(["text", "json"]), default="text", show_default=True, help="How to log it.")
 @click.option(
     "--telemetry",
     is_flag=True,
@@ -173,7 +176,7 @@ class ServerOptions:
 )
 @click.option(
     "--answers",
-    type=click.Choice(["auto", "definitions", "names"]),
+    type=OneOf(["auto", "definitions", "names"]),
     default="auto",
     show_default=True,
     help="Answer the opening of a group with the definitions of its tools, or with their names; auto: with names where "
@@ -194,7 +197,7 @@ class ServerOptions:
 )
 @click.option(
     "--delivery",
-    type=click.Choice(["auto", "principal"]),
+    type=OneOf(["auto", "principal"]),
     default="auto",
     show_default=True,
     help="principal: each authenticated caller has lists of its own in the modern era, too.",

@@ -34,6 +34,7 @@ FORMS = (
 
 log = logging.getLogger("toolfold")
 
+FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
 TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active")
 
 
@@ -118,6 +119,11 @@ def parse_target(
     return target
 
 
+def is_target(text: str) -> bool:
+    """Return whether a text can be meant for nothing but a TARGET; the name of a module may also be a command's."""
+    return ":" in text or text.lower().endswith((".py", *FILES))
+
+
 def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) -> Target:
     if text is not None and command:
         raise ConfigError(f"There is a TARGET, {text}, and a command, {' '.join(command)}: leave one of them out.")
@@ -130,7 +136,7 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
         if scheme.lower() not in ("http", "https"):
             raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
         return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
-    if text.lower().endswith((".toml", ".json", ".jsonc", ".yaml", ".yml")):
+    if text.lower().endswith(FILES):
         return Target(kind="file", text=text)
     if reference := parse_reference(text, app_dir):
         return Target(kind="reference", text=text, reference=reference)

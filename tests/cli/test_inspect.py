@@ -186,3 +186,22 @@ def test_without_mcp_a_conversation_in_process_is_counted(shop: Path, monkeypatc
     costs = measure(initial_view(desk()))
     assert report["tokens"]["after"] == costs.after
     assert report["tokens"]["after_without_session"] is None
+
+
+def test_a_check_fails_for_what_has_no_description_and_for_groups_that_are_too_long(shop: Path) -> None:
+    assert invoke("inspect", "shop:tools", "--check", "--max-group-tokens", "5000").exit_code == 0
+    (shop / "bare.py").write_text(
+        "from toolfold import ToolSet\n"
+        "tools = ToolSet('bare', control='open_group')\n"
+        "tools.register_group('quiet')\n"
+        "tools.register('a', lambda: 1, group='quiet', input_schema={'type': 'object'})\n"
+        "tools.register('b', lambda: 1, description='Do b', group='quiet', input_schema={'type': 'object'})\n"
+    )
+    result = invoke("inspect", "bare:tools", "--check", "--max-group-tokens", "10")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("GROUP")
+    assert re.fullmatch(
+        r"toolfold: The tool quiet\.a has no description\.\nThe group quiet has no description\.\n"
+        r"The tools of quiet cost ~\d+ tokens, more than 10\.\n",
+        result.stderr,
+    )

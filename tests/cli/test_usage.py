@@ -18,6 +18,11 @@ def test_help_has_examples(command: tuple[str, ...]) -> None:
     assert "Examples:\n    toolfold " in result.stdout
 
 
+@pytest.mark.parametrize("command", [(), ("serve",)], ids=str)
+def test_help_is_a_command_too(command: tuple[str, ...]) -> None:
+    assert invoke("help", *command).stdout == invoke(*command, "--help").stdout
+
+
 def test_the_version_is_printed() -> None:
     assert invoke("--version").stdout == f"toolfold {__version__}\n"
 
@@ -49,7 +54,19 @@ def test_the_version_is_printed() -> None:
         (("inspect", "gateway.toml", "--app-dir", "."), "--app-dir is for Python modules; gateway.toml is none."),
         (("profiles", "no target"), "is not a TARGET"),
         (("conform", "shop:tools", "--control", "none"), "No such option"),
-        (("no-such-command",), "No such command"),
+        (("no-such-command",), "No such command 'no-such-command'.\n"),
+        (("sevre", "shop:tools"), "No such command 'sevre'. Did you mean: toolfold serve?"),
+        (("shop:tools",), "Did you mean: toolfold serve shop:tools?"),
+        (("help", "sevre"), "Did you mean: toolfold serve?"),
+        (("serve", "shop:tools", "--prt", "8000"), "No such option '--prt'. Did you mean --port?\n"),
+        (("inspect", "shop:tools", "--yaml"), "No such option '--yaml'.\n"),
+        (("serve", "shop:tools", "--port", "abc"), "'abc' is not a valid whole number (0<=x<=65535)."),
+        (("serve", "shop:tools", "--shutdown-timeout", "soon"), "'soon' is not a valid number (x>=0)."),
+        (("diagram", "shop:tools", "--format", "pgn"), "Did you mean png?"),
+        (("inspect", "shop:tools", "--max-group-tokens", "5"), "add --check"),
+        (("call", "shop:tools"), "Say which TOOL to call"),
+        (("call", "shop:tools", "hours", "{"), "The arguments are not JSON"),
+        (("call", "shop:tools", "hours", "[]"), "not a JSON object"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

@@ -110,3 +110,15 @@ def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> 
         "└─ ● orders · active · 1 tool · exclude…",
         "   └─ ○ returns · 1 tool · Take goods b…",
     ]
+
+
+def test_a_tool_of_another_server_is_called_by_the_command_that_starts_it(tmp_path: Path) -> None:
+    server = Path(__file__).parents[1] / "docs" / "upstream.py"
+    done = run("call", "create_issue", '{"title": "It broke"}', "--", sys.executable, str(server), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "#1 It broke\n"), done.stderr
+
+
+def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    for words, completed in (("toolfold ins", "inspect"), ("toolfold inspect --max-g", "--max-group-tokens")):
+        variables = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_TOOLFOLD_COMPLETE": "bash_complete"}
+        assert run(cwd=tmp_path, **variables).stdout == f"plain,{completed}\n"

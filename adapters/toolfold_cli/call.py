@@ -1,0 +1,130 @@
+"""`toolfold call`: one call of a tool, in a session of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, cast
+
+import click
+
+from toolfold import Component, ConfigError, ToolResult, ToolSet
+from toolfold.spi import ancestors
+from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.signals import stdout_reserved
+
+from .failures import Failed, run
+from .options import COMMAND, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .printing import show, show_json
+from .targets import GatewayOptions, Target, open_target
+
+
+class CallCommand(TargetCommand):
+    """A command with a TARGET, a tool and its arguments; or the latter two, and after `--` the command of a server."""
+
+    positional = "TARGET TOOL [ARGUMENTS]"
+    before_command = "TOOL [ARGUMENTS]"
+
+
+@click.command(
+    "call",
+    cls=CallCommand,
+    epilog=examples(
+        "toolfold call shop:tools hours",
+        """toolfold call shop:tools orders.place '{"item": "tea"}'""",
+        """toolfold call create_issue '{"title": "It broke"}' -- npx -y some-mcp-server""",
+    ),
+)
+@target_options
+@gateway_options
+@click.option("--profile", metavar="NAME", help="Call it with this profile.")
+@click.option(
+    "--active",
+    metavar="GROUPS",
+    multiple=True,
+    callback=parse_groups,
+    help="Groups to open besides that of the tool, separated by commas.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@click.pass_context
+def call_command(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    profile: str | None,
+    active: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Open the group of a TOOL, hooks included, call it, and print what it answers.
+
+    ARGUMENTS is a JSON object. The status is 1 if the answer is an error.
+    """
+    first = 0 if COMMAND in ctx.meta else 1
+    words = targets[first:]
+    if not 1 <= len(words) <= 2:
+        raise click.UsageError("Say which TOOL to call, and its arguments as one JSON object in quotes.", ctx)
+    arguments = _parsed(ctx, words[1] if len(words) == 2 else "{}")
+    target, options = chosen_target(ctx, targets[:first], **given)
+    result: ToolResult = run(partial(_called, target, options, words[0], arguments, profile, active))
+    if as_json:
+        show_json({"content": list(result.content), "structured": result.structured, "is_error": result.is_error})
+    elif not result.is_error:
+        for block in result.content:
+            show(str(block["text"]) if block.get("type") == "text" else f"({block.get('type')})")
+    if result.is_error:
+        raise Failed(result.text or "The tool answered with an error.")
+
+
+def _parsed(ctx: click.Context, text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(f"The arguments are not JSON: {error}. Put one object in quotes.", ctx) from error
+    if not isinstance(value, dict):
+        raise click.UsageError('The arguments are not a JSON object, such as \'{"item": "tea"}\'.', ctx)
+    return cast("dict[str, Any]", value)
+
+
+async def _called(
+    target: Target,
+    options: GatewayOptions,
+    name: str,
+    arguments: Mapping[str, Any],
+    profile: str | None,
+    active: tuple[str, ...],
+) -> ToolResult:
+    """Return the answer of a tool of a target, in a session of its own with the group of the tool open."""
+    with stdout_reserved():
+        async with open_target(target, options) as opened:
+            if opened.server is not None:
+                raise ConfigError(
+                    f"{target.text} is a server, whose tools are called over MCP. Give the command that starts it: "
+                    "toolfold call TOOL ARGUMENTS -- COMMAND."
+                )
+            component = _tool(opened.tools, name)
+            groups = (*opened.groups_of(active), *_groups_of(component))
+            async with opened.tools.open_session(profile, groups) as session:
+                return await session.call(component.name, arguments)
+
+
+def _tool(tools: ToolSet, name: str) -> Component:
+    """Return the tool of a name, as it is registered or as clients see it; without its groups if that is enough."""
+    known = tools.catalog.tools
+    for written in (name, name.replace(WIRE_SEPARATOR, ".")):
+        if written in known:
+            return known[written]
+    own = [one for one in known if one.rpartition(".")[2] == name]
+    if len(own) == 1:
+        return known[own[0]]
+    bases = get_close_matches(name.rpartition(".")[2], [one.rpartition(".")[2] for one in known], 1)
+    near = own or [one for one in known if one.rpartition(".")[2] in bases]
+    hint = f" Did you mean {' or '.join(near)}?" if near else " toolfold inspect TARGET --tools lists them."
+    raise ConfigError(f"There is no tool {name!r}.{hint}")
+
+
+def _groups_of(component: Component) -> tuple[str, ...]:
+    """Return the group of a tool, after those that it is in."""
+    return () if component.group is None else (*ancestors(component.group), component.group)
