@@ -98,7 +98,7 @@ class ServerOptions:
 )
 @click.option(
     "--era",
-    type=click.Choice(["auto", "legacy"]),
+    type=OneOf(["auto", "legacy"]),
     default="auto",
     show_default=True,
     help="Over stdio, the era that the client asks for; or that up to 2025-11-25 alone, in which what is opened enters "
