@@ -1,14 +1,15 @@
 """Groups of tools: by the patterns of a configuration, or by the nouns of names and descriptions (SPEC GWY-2).
 
-Nouns say where a tool belongs, verbs do not: `create_issue`, `issueList` and `issues-close` are of `issue`. A tool goes
-to the noun that most tools of the server share with it. A group that is over the budget is divided again by the nouns
-that are left; one that is too small joins another. All of it is a function of names, descriptions and sizes.
+Tags that the server gives its tools come first. Else nouns say where a tool belongs, and verbs do not: `create_issue`,
+`issueList` and `issues-close` are of `issue`. A tool goes to the noun that most tools of the server share with it. A
+group over the budget is divided again by the nouns that are left, then in runs that are named by the words of their
+tools; one that is too small joins another. All of it is a function of names, descriptions, tags and sizes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 
 from attrs import evolve, field, frozen
@@ -21,15 +22,19 @@ SMALL = 8
 OTHER = "other"
 BALANCING_STEPS = 8
 MAX_NAME = 28
+LONGEST_NAME = 60
+WORDS = 3
+"""How many words of its tools name a group that no noun does, or that shares its nouns with another."""
 DESCRIPTION_LENGTH = 80
 
 
 @frozen(kw_only=True)
 class Sized:
-    """A tool as far as grouping goes: its name, its description, and the approximate tokens of its definition."""
+    """A tool as far as grouping goes: its name, description and tags, and the approximate tokens of its definition."""
 
     name: str
     description: str = ""
+    tags: Sequence[str] = ()
     tokens: int = 0
 
 
@@ -59,21 +64,50 @@ def divide(tools: Sequence[Sized], budget: int) -> dict[str, tuple[str, ...]]:
         tools: Tools with different names.
         budget: The most tokens of a group.
     """
-    nouns = _telling(tools)
-    classes = _settled(_divided((), tuple(tools), nouns, budget), budget)
-    order = {tool.name: position for position, tool in enumerate(tools)}
+    nouns = _telling({tool.name: nouns_of(tool.name) for tool in tools})
+    tags = _telling({tool.name: tuple(filter(None, map(_tag, tool.tags))) for tool in tools if tool.tags})
+    tagged, rest = _by_noun([tool for tool in tools if tags.get(tool.name)], tags)
+    rest = (*rest, *(tool for tool in tools if not tags.get(tool.name)))
+    classes = [one for tag, own in tagged.items() for one in _within((tag,), own, nouns, budget)]
+    classes = _settled([*classes, *_divided((), rest, nouns, budget)], budget)
+    return _named(classes, nouns, {tool.name: position for position, tool in enumerate(tools)})
+
+
+def _named(
+    classes: Sequence[_Class], nouns: Mapping[str, Sequence[str]], order: Mapping[str, int]
+) -> dict[str, tuple[str, ...]]:
+    """Return classes by names: of their nouns, and of words of their tools where these are not theirs alone."""
+    words = _telling({tool.name: words_of(tool.name) for one in classes for tool in one.tools})
     groups: dict[str, tuple[str, ...]] = {}
     for one in sorted(classes, key=lambda one: (not one.nouns, one.nouns)):
+        alike = [other for other in classes if other is not one and other.nouns == one.nouns]
+        further = [
+            [word for word in nouns[tool.name] if word not in one.nouns] or words[tool.name] for tool in one.tools
+        ]
+        elsewhere = {word for other in alike for tool in other.tools for word in words[tool.name]}
+        name = (*one.nouns, *(_further(further, {*one.nouns}, elsewhere) if alike or not one.nouns else ()))
         members = sorted((tool.name for tool in one.tools), key=order.__getitem__)
-        groups[_free(_segment(one.nouns), groups)] = tuple(members)
-    return groups
+        groups[_free(name, min(len(name), len(one.nouns) + WORDS), groups)] = tuple(members)
+    return dict(sorted(groups.items()))
 
 
-def _telling(tools: Sequence[Sized]) -> dict[str, tuple[str, ...]]:
-    """Return the nouns of each tool's name without those that all have, which distinguish nothing."""
-    nouns = {tool.name: nouns_of(tool.name) for tool in tools}
-    counts = Counter(noun for own in nouns.values() for noun in set(own))
-    return {name: tuple(noun for noun in own if counts[noun] < len(tools)) for name, own in nouns.items()}
+def _tag(given: str) -> str:
+    """Return a tag as part of a name: in lower case and the singular, as nouns are."""
+    return "_".join(words_of(given))
+
+
+def _telling(words: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the words of each tool without those that all have, which distinguish nothing."""
+    counts = Counter(word for own in words.values() for word in set(own))
+    return {name: tuple(word for word in own if counts[word] < len(words)) for name, own in words.items()}
+
+
+def _within(
+    path: tuple[str, ...], tools: tuple[Sized, ...], nouns: Mapping[str, Sequence[str]], budget: int
+) -> list[_Class]:
+    """Return tools that go by the words `path`, in one class if that is within the budget."""
+    whole = _Class(nouns=path, tools=tools)
+    return [whole] if whole.tokens <= budget else _divided(path, tools, nouns, budget)
 
 
 def _divided(
@@ -81,13 +115,12 @@ def _divided(
 ) -> list[_Class]:
     """Return classes of tools, all of which have the nouns `path`, that are within the budget where nouns suffice."""
     members, rest = _by_noun(tools, {name: [noun for noun in own if noun not in path] for name, own in nouns.items()})
-    if not members:
-        return _chunks(path, tools, budget)
-    classes: list[_Class] = []
-    for noun, own in members.items():
-        inner = _Class(nouns=(*path, *_common(noun, own, nouns, path)), tools=own)
-        classes += [inner] if inner.tokens <= budget else _divided(inner.nouns, own, nouns, budget)
-    return [*classes, *_chunks(path, rest, budget)]
+    classes = [
+        one
+        for noun, own in members.items()
+        for one in _within((*path, *_common(noun, own, nouns, path)), own, nouns, budget)
+    ]
+    return [*classes, *_runs(path, sorted(rest, key=lambda tool: tuple(nouns[tool.name])), budget)]
 
 
 def _common(
@@ -125,7 +158,7 @@ def _home(tool: Sized, own: Sequence[str], retained: set[str], counts: Mapping[s
     return next((noun for noun in words_of(tool.description) if noun in retained), None)
 
 
-def _chunks(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:
+def _runs(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:
     """Return classes of tools that nouns don't divide, in their order: as few as the budget allows, of like sizes."""
     fewest = len(_cut(tools, budget))
     least = min(sum(tool.tokens for tool in tools) // max(fewest, 1), budget)
@@ -186,23 +219,30 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
     return count
 
 
-def _segment(nouns: Sequence[str]) -> str:
-    """Return the name of a group of these nouns."""
+def _further(words: Sequence[Sequence[str]], named: Set[str], elsewhere: Set[str]) -> list[str]:
+    """Return the words of tools that are not `named`: those first that are not elsewhere, and that most tools have."""
+    counts = Counter(word for own in words for word in own if word not in named)
+    return sorted(counts, key=lambda word: (word in elsewhere, -counts[word]))
+
+
+def _free(words: Sequence[str], count: int, used: Mapping[str, object]) -> str:
+    """Return a name of so many words that is not used, else of more words; of a number if there are no more."""
+    for number, limit in [(count, MAX_NAME), *((more, LONGEST_NAME) for more in range(count, len(words) + 1))]:
+        if (name := _segment(words[:number], limit)) not in used:
+            return name
+    name = _segment(words[:count], MAX_NAME)
+    return next(free for number in range(2, len(used) + 3) if (free := f"{name}_{number}") not in used)
+
+
+def _segment(words: Sequence[str], limit: int) -> str:
+    """Return the name of a group of these words, without the last ones if that is too long."""
     name = OTHER
-    for position, noun in enumerate(nouns):
-        longer = f"{name}_{noun}" if position else noun
-        if position and len(longer) > MAX_NAME:
+    for position, word in enumerate(words):
+        longer = f"{name}_{word}" if position else word
+        if position and len(longer) > limit:
             break
-        name = longer[:MAX_NAME]
+        name = longer[:limit]
     return name
-
-
-def _free(name: str, used: Mapping[str, object]) -> str:
-    number, candidate = 1, name
-    while candidate in used:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
 
 
 def by_pattern(

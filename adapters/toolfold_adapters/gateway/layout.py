@@ -17,6 +17,7 @@ from attrs import evolve, field, frozen
 
 from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, shortened, table
+from toolfold_adapters.mcp.grouping import tags_of
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens
@@ -246,34 +247,42 @@ def _members(
     derived: dict[str, tuple[str, ...]] = {}
     for server in config.upstreams:
         own = [tool for tool in free if tool.server == server]
-        for path, names in _divided(config, server, own, grouped=config.prefixed or server in late).items():
-            derived[path] = names
-    return {**configured, **{path: names for path, names in derived.items() if path not in configured}}
+        derived |= _divided(config, server, own, grouped=config.prefixed or server in late)
+    return {path: (*configured.get(path, ()), *derived.get(path, ())) for path in (*configured, *derived)}
 
 
 def _divided(
     config: GatewayConfig, server: str, tools: Sequence[Placed], *, grouped: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Return the groups of one server: while it is within the budget one, or none if it need not be grouped."""
-    budget = config.budgets.group_tokens
+    """Return the groups of one server: its own if it is `grouped`, with others in it if it is over the budget (GWY-2).
+
+    Without one of its own, a server within the budget has no group, and others are in none.
+    """
+    if not tools:
+        return {}
+    budget, names = config.budgets.group_tokens, tuple(tool.name for tool in tools)
     sized = [
         Sized(
-            name=tool.name[len(server) + len(WIRE_SEPARATOR) :] if config.prefixed else tool.name,
+            name=tool.original,
             description=str(tool.definition.get("description") or ""),
-            tokens=0 if tool.hidden else approximate_tokens(dict(tool.definition)),
+            tags=_tags(tool.definition),
+            tokens=0 if tool.hidden else approximate_tokens({**tool.definition, "name": tool.name}),
         )
         for tool in tools
     ]
-    if not tools:
-        return {}
     if sum(tool.tokens for tool in sized) <= budget:
-        return {server: tuple(tool.name for tool in tools)} if grouped else {}
-    names = {short.name: tool.name for short, tool in zip(sized, tools, strict=True)}
-    prefix = f"{server}{WIRE_SEPARATOR}" if config.prefixed else ""
-    return {
-        f"{prefix}{segment}": tuple(names[short] for short in members)
-        for segment, members in divide(sized, budget).items()
-    }
+        return {server: names} if grouped else {}
+    own = dict(zip((tool.original for tool in tools), names, strict=True))
+    inner = {segment: tuple(own[name] for name in members) for segment, members in divide(sized, budget).items()}
+    if not grouped:
+        return inner
+    return {server: (), **{f"{server}.{segment}": members for segment, members in inner.items()}}
+
+
+def _tags(definition: Table) -> list[str]:
+    """Return what a server says that a tool belongs to: its tags and its category."""
+    meta = table(definition.get("_meta")) or {}
+    return [*tags_of(meta), *(text for text in [meta.get("category")] if isinstance(text, str))]
 
 
 def _groups(
@@ -294,30 +303,32 @@ def _groups(
             pinned=any(path in (one, *ancestors(one)) for one in pinned),
             place=f"[groups.{quoted_key(key)}]",
         )
-    for path, names in named.items():
+    for path in named:
         if path not in groups:
-            groups[path] = _of_one_server(config, servers, path, names)
+            groups[path] = _of_one_server(config, servers, path, named)
     return dict(sorted(groups.items(), key=lambda item: item[0].count(".")))
 
 
 def _of_one_server(
-    config: GatewayConfig, servers: Mapping[str, Usable], path: str, names: Sequence[str]
+    config: GatewayConfig, servers: Mapping[str, Usable], path: str, members: Mapping[str, Sequence[str]]
 ) -> PlacedGroup:
     """Return a derived group: of all that a server has, with what the server says of itself, or of a part of it."""
+    names = members[path]
     if path not in servers:
         return PlacedGroup(path=path, description=description_of(names))
     upstream, said = config.upstreams[path], servers[path].said
     title = upstream.title or said.title
     summary = _summary(upstream.description or said.instructions or "")
     text = f"{title}: {summary}" if title and summary else title or summary
-    listed = description_of(names)
+    inner = [one for other, own in members.items() if path in ancestors(other) for one in own]
+    listed = description_of(names) if not inner else f"{len(inner)} tools"
     return PlacedGroup(path=path, description=f"{text} ({listed})" if text and listed else text or listed, title=title)
 
 
 def _exclusions(
     config: GatewayConfig, groups: Mapping[str, PlacedGroup], unknown: Mapping[str, str], warnings: list[str]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the exclusion sets whose groups are there; a server that is away, or is divided, is no error."""
+    """Return the exclusion sets whose groups are there; a server that is away is no error."""
     exclusions: list[tuple[str, ...]] = []
     for members in config.exclusions:
         if any(path not in groups and _may_come(config, unknown, path) for path in members):
@@ -339,8 +350,8 @@ def _profiles(
     def of(paths: Iterable[str]) -> tuple[str, ...]:
         found: list[str] = []
         for path in paths:
-            if path not in groups and _is_server(config, path):
-                found += (group for group in groups if group.startswith(f"{path}{WIRE_SEPARATOR}"))
+            if _is_server(config, path):
+                found += (group for group in groups if path in (group, *ancestors(group)))
             elif path in groups or not _may_come(config, unknown, path):
                 found.append(path)
         return tuple(dict.fromkeys(found))
@@ -359,8 +370,7 @@ def _profiles(
 
 def _may_come(config: GatewayConfig, unknown: Mapping[str, str], path: str) -> bool:
     """Return whether a group may be there once more is known of a server."""
-    parts = tuple(f"{server}{separator}" for server in unknown for separator in (WIRE_SEPARATOR, "."))
-    return path.startswith(parts) if config.prefixed else bool(unknown)
+    return any(path.startswith(f"{server}.") for server in unknown) if config.prefixed else bool(unknown)
 
 
 def _is_server(config: GatewayConfig, path: str) -> bool:

@@ -10,7 +10,7 @@ import anyio
 from attrs import evolve, field, frozen
 
 from toolfold import Catalog, ToolfoldError, ToolSet
-from toolfold.spi import Kind
+from toolfold.spi import Kind, ancestors
 
 from .approval import Approvals
 from .config import GatewayConfig, quoted_key
@@ -168,9 +168,12 @@ class Registration:
         return found
 
     def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
-        """Return the upstreams that have something in one of the groups."""
+        """Return the upstreams that have something in one of the groups, or in a group in it."""
         paths = set(groups)
-        return tuple(dict.fromkeys(one.server for one in self._layout.components.values() if one.group in paths))
+        placed = ((one.server, one.group) for one in self._layout.components.values() if one.group is not None)
+        return tuple(
+            dict.fromkeys(server for server, group in placed if not paths.isdisjoint((group, *ancestors(group))))
+        )
 
     def _learn(self, server: str, definitions: Definitions) -> None:
         self._servers[server] = usable(definitions)

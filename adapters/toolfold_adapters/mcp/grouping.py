@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
@@ -113,9 +113,10 @@ def marked(definition: Mapping[str, Any]) -> bool:
 
 
 def tags_of(meta: Mapping[str, Any]) -> list[str]:
-    """Return the tags of a tool, as FastMCP puts them into its `_meta`, or as `_meta.tags`."""
-    given: Any = (table(meta.get("fastmcp")) or {}).get("tags", meta.get("tags", ()))
-    return [] if isinstance(given, str) else sorted({tag for tag in given if is_name(tag)})
+    """Return the tags of a tool, as either major version of FastMCP puts them into its `_meta`, or as `_meta.tags`."""
+    own = table(meta.get("fastmcp")) or table(meta.get("_fastmcp")) or {}
+    given: Any = own.get("tags", meta.get("tags"))
+    return sorted({tag for tag in given if is_name(tag)}) if isinstance(given, list | tuple | Set) else []
 
 
 def is_name(value: Any) -> bool:

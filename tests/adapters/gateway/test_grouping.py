@@ -77,10 +77,30 @@ def test_a_name_without_a_noun_goes_by_its_description() -> None:
     assert "search" in divide(tools, budget=600)["issue"]
 
 
-def test_tools_that_no_noun_joins_are_together_within_the_budget() -> None:
+def test_tools_that_no_noun_joins_are_together_within_the_budget_and_named_by_their_words() -> None:
     names = [f"{verb}_{noun}" for verb, noun in zip(VERBS.split(), ["ant", "bee", "cat", "dog", "eel"], strict=True)]
-    assert divide(sized(*names), budget=500) == {"other": tuple(names)}
-    assert [len(group) for group in divide(sized(*names, "run", tokens=100), budget=500).values()] == [3, 3]
+    assert divide(sized(*names), budget=500) == {"ant_bee_cat": tuple(names)}
+    assert {name: len(group) for name, group in divide(sized(*names, "run"), budget=500).items()} == {
+        "run_ant_bee": 3,
+        "cat_dog_eel": 3,
+    }
+
+
+def test_parts_of_a_noun_that_nothing_divides_are_named_by_what_their_tools_do() -> None:
+    names = [f"{verb}_event" for verb in ("create", "delete", "move", "list", "get", "find")]
+    assert divide(sized(*names), budget=300) == {
+        "create_delete_move": tuple(names[:3]),
+        "list_get_find": tuple(names[3:]),
+    }
+    groups = divide(sized(*names, *cross(VERBS, "calendar")), budget=500)
+    assert set(groups) == {"calendar", "event_create_delete_move", "event_list_get_find"}
+
+
+def test_tags_come_before_nouns_and_nouns_divide_a_tag_that_is_over_the_budget() -> None:
+    names = cross(VERBS, "issue branch")
+    tools = [Sized(name=name, tags=["Project Management"], tokens=100) for name in names]
+    tools += [Sized(name=f"{verb}_issue_type", tags=("admin",), tokens=100) for verb in ("get", "set", "list")]
+    assert set(divide(tools, budget=500)) == {"admin", "project_management_branch", "project_management_issue"}
 
 
 def test_a_group_that_is_too_small_in_tokens_joins_another_such_one() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolfold_adapters.gateway import BudgetsConfig, Definitions, GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.definitions import usable
-from toolfold_adapters.gateway.layout import Layout, layout_of
+from toolfold_adapters.gateway.layout import Layout, Placed, layout_of
 from toolfold_adapters.tokens import approximate_tokens
 
 pytestmark = pytest.mark.spec("GWY-2", "GWY-6")
@@ -27,6 +27,10 @@ SERVERS = st.dictionaries(
 
 def tool(name: str) -> dict[str, object]:
     return {"name": name, "description": "x" * 10 * (len(name) % 7), "inputSchema": {"type": "object"}}
+
+
+def listed(one: Placed) -> int:
+    return approximate_tokens({**one.definition, "name": one.name})
 
 
 def layout(servers: dict[str, list[str]]) -> Layout:
@@ -61,8 +65,8 @@ def test_no_group_is_over_the_budget_but_for_a_single_tool(servers: dict[str, li
     made = layout(servers)
     for path in made.groups:
         own = [one for one in made.components.values() if one.group == path]
-        assert own
-        assert len(own) == 1 or sum(approximate_tokens(dict(one.definition)) for one in own) <= BUDGET
+        assert own or any(other.startswith(f"{path}.") for other in made.groups)
+        assert len(own) == 1 or sum(listed(one) for one in own) <= BUDGET
 
 
 @settings(deadline=None)
@@ -78,3 +82,20 @@ def test_another_server_changes_neither_names_nor_groups_of_the_others(
         assert after.components[key] == one
     for path, group in before.groups.items():
         assert after.groups[path] == group
+
+
+@settings(deadline=None)
+@given(SERVERS)
+def test_every_server_is_a_group_of_its_name_and_a_small_group_in_it_is_one_that_no_other_has_room_for(
+    servers: dict[str, list[str]],
+) -> None:
+    made = layout(servers)
+    assert {path for path in made.groups if "." not in path} == {name for name, own in servers.items() if own}
+    sizes: dict[str, list[int]] = {}
+    for one in made.components.values():
+        sizes.setdefault(one.group or "", []).append(listed(one))
+    for path, own in sizes.items():
+        server, _, inner = path.partition(".")
+        if inner and len(own) < 3:
+            beside = [other for name, other in sizes.items() if name != path and name.startswith(f"{server}.")]
+            assert all(sum(own) + sum(other) > BUDGET for other in beside)

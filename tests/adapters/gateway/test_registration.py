@@ -111,12 +111,39 @@ async def test_of_several_servers_each_is_a_group_described_by_its_title_and_ins
 
 
 @pytest.mark.spec("GWY-2")
-async def test_of_several_servers_only_the_one_over_the_budget_is_divided() -> None:
+async def test_a_server_over_the_budget_has_groups_in_its_own_and_the_others_have_none() -> None:
     _, tools, _ = registered(
         {"big": offering(*many("issue"), *many("branch")), "small": offering("ping")}, budgets={"group_tokens": 700}
     )
-    assert [group.path for group in tools.catalog.groups] == ["big__branch", "big__issue", "small"]
-    assert homes(tools)["big__get_issue"] == "big__issue"
+    assert [(group.path, group.description.partition(":")[0]) for group in tools.catalog.groups] == [
+        ("big", "10 tools"),
+        ("big.branch", "5 tools"),
+        ("big.issue", "5 tools"),
+        ("small", "1 tool"),
+    ]
+    assert homes(tools)["big__get_issue"] == "big.issue"
+    async with tools.open_session() as session:
+        assert not (await session.call("open_group", {"group": "big"})).is_error
+        assert listed(session) == []
+        assert not (await session.call("open_group", {"group": "big.issue"})).is_error
+        assert len(listed(session)) == 5
+
+
+@pytest.mark.spec("GWY-2")
+@pytest.mark.parametrize("where", ["fastmcp", "_fastmcp", None])
+def test_tags_and_categories_of_a_server_are_its_groups(where: str | None) -> None:
+    def marked(name: str, *tags: str) -> dict[str, Any]:
+        meta: dict[str, Any] = {where: {"tags": list(tags)}} if where else {"category": tags[-1]}
+        return tool(name, LONG, _meta=meta)
+
+    names = ["get_issue", "run", "stop", "get_job", "list_job", "drop_job", "list_issue"]
+    offered = [marked(name, "all", "Build Jobs" if at % 2 else "People") for at, name in enumerate(names)]
+    odd = [tool("odd", LONG, _meta={"fastmcp": {"tags": 5}, "category": [1]}), tool("odder", _meta={"tags": "x"})]
+    _, tools, _ = registered({"s": offering(*offered, *odd)}, budgets={"group_tokens": 800})
+    found = homes(tools)
+    assert {found[f"s__{name}"] for name in names[::2]} == {"s.people"}
+    assert {found[f"s__{name}"] for name in names[1::2]} == {"s.build_job"}
+    assert None not in found.values()
 
 
 @pytest.mark.spec("GWY-6")
@@ -270,7 +297,7 @@ def test_a_profile_that_names_a_divided_server_has_all_its_groups() -> None:
         budgets={"group_tokens": 700},
         profiles={"p": ProfileConfig(available=("big",))},
     )
-    assert tools.catalog.profiles["p"].available == ("big__branch", "big__issue")
+    assert tools.catalog.profiles["p"].available == ("big", "big.branch", "big.issue")
 
 
 # -- later ------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from .gateways import gateway_to
 from .replay import everything, replayed
 from .task_sets import Group, Task, catalogs, live_mcp_bench
 
-SAYS_NOTHING = re.compile(r"(^|\.|__)other(_\d+)?$|_\d+$")
+SAYS_NOTHING = re.compile(r"(^|\.)other$|_\d+$")
 FEW = 3
 
 
@@ -63,8 +63,10 @@ def _needless(members: Mapping[str, Sequence[int]], servers: Set[str], budget: i
     """Return how many groups of one or two tools inside a server could be one with another of the same server."""
     found = 0
     for path, own in members.items():
-        siblings = [size for other, size in members.items() if other != path and _server(other) == _server(path)]
-        if path not in servers and len(own) < FEW and any(sum(own) + sum(size) <= budget for size in siblings):
+        siblings = [
+            size for other, size in members.items() if size and other != path and _server(other) == _server(path)
+        ]
+        if path not in servers and 0 < len(own) < FEW and any(sum(own) + sum(size) <= budget for size in siblings):
             found += 1
     return found
 
