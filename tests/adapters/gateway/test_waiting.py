@@ -136,7 +136,7 @@ async def test_the_only_server_has_a_group_if_it_comes_later_so_that_clients_tha
 
 
 async def test_groups_of_a_server_that_is_not_known_yet_can_be_in_profiles_and_exclusions() -> None:
-    settings = {"exclusions": [["git__a", "git__b"]], "profiles": {"few": {"active": ["git__a"]}}}
+    settings = {"exclusions": [["git.a", "git.b"]], "profiles": {"few": {"active": ["git.a"]}}}
     config = GatewayConfig.model_validate({**config_of("git", "files").model_dump(), **settings})
     house = House(gates={"git": anyio.Event(), "files": anyio.Event()})
     async with gateway_of(house, config, wait=False) as tools:
