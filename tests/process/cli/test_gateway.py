@@ -107,7 +107,7 @@ async def test_a_command_is_opened_with_the_options_of_the_command_line(shop: Pa
         assert opened.instructions == "Be kind."
         assert opened.tools.catalog.max_active == 1
         assert "load_tool_group" in opened.tools.catalog.tools
-        assert [group.path for group in opened.tools.catalog.groups] == ["issue", "other"]
+        assert [group.path for group in opened.tools.catalog.groups] == ["issue", "search"]
 
 
 @pytest.mark.spec("GWY-2")
