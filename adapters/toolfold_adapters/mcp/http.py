@@ -46,6 +46,7 @@ class HttpApp:
 
     Attributes:
         running: Whether its lifespan runs, so that it answers requests.
+        failure: What has ended its lifespan while it ran, so that it answers none any more (SPEC STO-8).
     """
 
     def __init__(self, app: Starlette, guarded: ASGIApp) -> None:
@@ -53,17 +54,21 @@ class HttpApp:
         self._guarded = guarded
         self._context = app.router.lifespan_context
         self.running = False
+        self.failure: Exception | None = None
         app.router.lifespan_context = cast("Any", self.lifespan)  # also where it runs alone
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncGenerator[Mapping[str, Any]]:
         """Run the server for the duration of the block; it can run once."""
-        async with self._context(self._app) as state:
-            self.running = True
-            try:
+        try:
+            async with self._context(self._app) as state:
+                self.running = True
                 yield state or {}
-            finally:
-                self.running = False
+        except Exception as error:
+            self.failure = error if self.running else None
+            raise
+        finally:
+            self.running = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

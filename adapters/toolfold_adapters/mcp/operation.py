@@ -1,6 +1,6 @@
 """A server in operation: the probes of whoever runs it, and a shutdown that lets calls finish (SPEC DEL-10, SAF-5).
 
-GET /health    200 while the process answers
+GET /health    200 while the process answers; 503 once its background work has died, when the process ends (SPEC STO-8)
 GET /ready     200 while it accepts work; 503 before that, and once it has been asked to end
 """
 
@@ -69,11 +69,18 @@ class Operation:
             await send({"type": "http.response.body", "body": b""})
 
     def _probe(self, path: str) -> JSONResponse:
+        if self.has_failed:
+            return JSONResponse({"status": "failed"}, 503)
         if path == HEALTH:
             return JSONResponse({"status": "ok"})
         if self._ending or not self._app.running:
             return JSONResponse({"status": "ending" if self._ending else "starting"}, 503)
         return JSONResponse({"status": "ready"})
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether what runs beside the requests has died."""
+        return self._app.failure is not None
 
     def end(self) -> None:
         """Answer that the server is ending from now on."""
@@ -126,7 +133,13 @@ class OperatedServer(uvicorn.Server):
             self._on_ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to end: once asked to, when all calls are answered, or time is up, or a second signal came."""
+        """Return whether to end.
+
+        That is once asked to, when all calls are answered, or time is up, or a second signal came; and at once if the
+        background work has died.
+        """
+        if self._operation.has_failed:
+            self.should_exit = True
         if self._asked and not self.should_exit and self._is_drained():
             if self._signal is not None:
                 super().handle_exit(self._signal, None)

@@ -11,7 +11,7 @@ import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
-from toolfold import ConfigError, ToolSet
+from toolfold import ConfigError, ToolfoldError, ToolSet
 from toolfold.spi import Tally
 
 from .application import Era, Existing, as_server, http_app, run_stdio
@@ -79,6 +79,7 @@ async def serve(
 
     Raises:
         ConfigError: A setting is wrong, or the address can't be bound.
+        ToolfoldError: Its background work has failed, so that it has ended (SPEC STO-8).
     """
     if transport not in get_args(Transport):
         raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
@@ -136,6 +137,8 @@ async def _serve_http(
     )
     server = OperatedServer(config, operation, shutdown_timeout, lambda: on_ready(url) if on_ready else None)
     await _run(server, listener)
+    if app.failure is not None:
+        raise ToolfoldError("The server has ended: its background work failed, as the log says.") from app.failure
 
 
 async def _run(server: OperatedServer, listener: socket.socket) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import anyio
 
 from toolfold import ProtocolError, ToolError, ToolResult, ToolSet
 from toolfold_adapters.mcp import serve
+from toolfold_adapters.stores import MemoryStore
 
 ODD = "caf\udce9"
 SECRET = "postgres://admin:hunter2@db.internal/main"
@@ -20,6 +21,19 @@ EXPECTED = "There is no report for that month; ask for another."
 
 class Panic(BaseException):
     """Such as a library raises that is written in another language."""
+
+
+class BreakingStore(MemoryStore):
+    """A store whose changes can't be followed any more once it is broken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = anyio.Event()
+
+    async def changes(self) -> AsyncGenerator[str | None]:
+        await self.broken.wait()
+        raise RuntimeError(SECRET)
+        yield None
 
 
 def refuse() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from starlette.applications import Starlette
@@ -11,15 +13,32 @@ from starlette.routing import Mount
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.existing import shop
+from tests.adapters.mcp.faulty import BreakingStore
 from tests.adapters.mcp.support import RawLegacy, modern_body, modern_headers
 from toolfold import ConfigError, ToolSet
 from toolfold_adapters.mcp import group_server, http_app
+from toolfold_adapters.mcp.operation import Operation
 
 URL = "http://localhost/tools/mcp"
 
 
 def grouped_shop() -> Any:
     return group_server(shop(), {"database": "db_*"})
+
+
+@pytest.mark.spec("STO-8")
+async def test_health_fails_once_the_background_work_has_died() -> None:
+    store = BreakingStore()
+    app = http_app(make_desk(), store=store)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(Operation(app)), base_url="http://localhost") as http:
+        with suppress(ExceptionGroup):
+            async with app.lifespan():
+                assert (await http.get("/health")).status_code == 200
+                store.broken.set()
+                await anyio.sleep_forever()
+        for probe in ("/health", "/ready"):
+            response = await http.get(probe)
+            assert (response.status_code, response.json()) == (503, {"status": "failed"})
 
 
 @pytest.mark.spec("INT-1", "DEL-10")

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.faulty import BreakingStore
 from tests.adapters.mcp.support import (
     CHANGED,
     PATIENCE,
@@ -21,7 +22,7 @@ from tests.adapters.mcp.support import (
     modern_headers,
     over_http,
 )
-from toolfold import ConfigError
+from toolfold import ConfigError, ToolfoldError
 from toolfold_adapters.mcp import serve
 
 pytestmark = pytest.mark.spec("DEL-10")
@@ -200,6 +201,13 @@ async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
         port = holder.getsockname()[1]
         with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port} can't be bound"):
             await serve(make_desk(), transport="http", port=port)
+
+
+@pytest.mark.spec("STO-8")
+async def test_a_server_whose_background_work_has_died_ends() -> None:
+    store = BreakingStore()
+    with anyio.fail_after(PATIENCE), pytest.raises(ToolfoldError, match="its background work failed"):
+        await serve(make_desk(), transport="http", port=0, store=store, on_ready=lambda _: store.broken.set())
 
 
 async def test_a_body_that_is_not_json_is_refused() -> None:
