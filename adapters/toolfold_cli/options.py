@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,6 +52,7 @@ class TargetCommand(click.Command):
             args = args[:separator]
         given = tuple(args)
         args = [self._with_value(arg) for arg in args]
+        self._check_environment(ctx, os.environ)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -65,9 +67,15 @@ class TargetCommand(click.Command):
             option = error.param
             if option is None or ctx.get_parameter_source(option.name or "") is not ParameterSource.ENVIRONMENT:
                 raise
-            variable = option.envvar or f"{ctx.auto_envvar_prefix}_{option.name}".upper()
+            variable = _variable(ctx, option)
             message = f"{error.message.removesuffix('.')}. It was set by {variable}."
             raise click.BadParameter(message, ctx, option) from error
+
+    def _check_environment(self, ctx: click.Context, environ: Mapping[str, str]) -> None:
+        """Refuse an option that the environment sets to nothing: click would pass over it (SPEC SAF-7)."""
+        for option in self.params if ctx.auto_envvar_prefix else ():
+            if isinstance(option, click.Option) and environ.get(name := _variable(ctx, option), "?").strip() == "":
+                raise click.UsageError(f"{name} is empty: give it a value for {option.opts[0]}, or unset it.", ctx)
 
     def _with_value(self, arg: str) -> str:
         """Return an option whose value may be left out with its value: click would take what follows for that."""
@@ -79,6 +87,11 @@ class TargetCommand(click.Command):
         """Write the two forms of the command."""
         formatter.write_usage(ctx.command_path, f"[OPTIONS] {self.positional}")
         formatter.write_usage(ctx.command_path, f"[OPTIONS] {self.before_command} -- COMMAND...".replace("  ", " "))
+
+
+def _variable(ctx: click.Context, option: click.Parameter) -> str:
+    """Return the variable of the environment that sets an option."""
+    return str(option.envvar or f"{ctx.auto_envvar_prefix}_{option.name}".upper())
 
 
 def examples(*lines: str) -> str:

@@ -159,3 +159,14 @@ def test_a_target_that_cannot_be_served_fails_with_the_reason(
     result = invoke("serve", *arguments, "--http")
     assert (result.exit_code, result.stdout) == (1, "")
     assert message in result.stderr
+
+
+@pytest.mark.spec("SAF-7")
+@pytest.mark.parametrize(("name", "option"), [("AUTH", "--auth"), ("PORT", "--port"), ("LIMIT", "--limit")])
+def test_an_option_that_the_environment_sets_to_nothing_is_refused(
+    shop: Path, served: list[Served], monkeypatch: pytest.MonkeyPatch, name: str, option: str
+) -> None:
+    monkeypatch.setenv(f"TOOLFOLD_{name}", " ")
+    result = invoke("serve", "shop:tools")
+    assert (result.exit_code, served) == (2, [])
+    assert f"TOOLFOLD_{name} is empty: give it a value for {option}, or unset it." in result.stderr
