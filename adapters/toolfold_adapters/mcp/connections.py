@@ -102,6 +102,13 @@ class BoundedProtocol(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; if the request has its response already, which uvicorn overlooks, only close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()

@@ -210,6 +210,28 @@ async def test_a_server_whose_background_work_has_died_ends() -> None:
         await serve(make_desk(), transport="http", port=0, store=store, on_ready=lambda _: store.broken.set())
 
 
+@pytest.mark.spec("SAF-3")
+@pytest.mark.parametrize(("host", "answered"), [("evil.example", b"421"), ("localhost", b"")])
+async def test_a_malformed_chunk_closes_its_connection_and_is_one_line_in_the_log(
+    host: str, answered: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        over_http(make_desk()) as url,
+        await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0) as stream,
+    ):
+        await stream.send(f"POST /mcp HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        got = b""
+        while answered and b"\r\n\r\n{" not in got:
+            got += await stream.receive()
+        await stream.send(b"no size\r\n")
+        with suppress(anyio.EndOfStream), anyio.fail_after(PATIENCE):
+            while True:
+                got += await stream.receive()
+        assert (answered or b"400 Bad Request") in got.splitlines()[0]
+    errors = [record for record in caplog.records if record.name in ("uvicorn.error", "asyncio")]
+    assert [record.getMessage() for record in errors] == ["Invalid HTTP request received."]
+
+
 async def test_a_body_that_is_not_json_is_refused() -> None:
     async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
         headers = {**modern_headers("tools/list"), "content-type": "application/json"}
