@@ -103,6 +103,7 @@ def test_every_package_of_an_extra_is_known_with_the_first_extra_that_has_it() -
         "openai_agents": "agents",
         "opentelemetry_api": "opentelemetry",
         "pydantic_ai_slim": "pydantic_ai",
+        "pyjwt": "jwt",
         "python_dotenv": "dotenv",
         "ruamel_yaml": "ruamel",
     }
