@@ -6,6 +6,7 @@ What they ask of their session from there works as it does on the loop (SPEC CAL
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from contextvars import Context as Variables
 from contextvars import ContextVar
 from threading import Event, get_ident
 from typing import Any
@@ -353,3 +354,20 @@ async def test_a_handler_may_run_an_event_loop_of_its_own_with_tools_of_its_own(
     tools.register("work", lambda: anyio.run(work))
     with anyio.fail_after(WAIT):
         assert (await tools.call_tool("work")).text == "[true, true]"
+
+
+@pytest.mark.spec("INT-4")
+async def test_a_change_from_another_event_loop_while_a_hook_runs_is_refused_with_what_to_do_instead() -> None:
+    tools, began, proceed = ToolSet("shared"), anyio.Event(), anyio.Event()
+
+    async def open_slowly() -> None:
+        began.set()
+        await proceed.wait()
+
+    tools.register_group("slow", on_activate=open_slowly)
+    async with tools.open_session() as session, anyio.create_task_group() as tasks:
+        tasks.start_soon(session.activate, "slow")
+        await began.wait()
+        with pytest.raises(ReentrantTransition, match=r"Share one loop among threads: start_blocking_portal\(\)"):
+            await anyio.to_thread.run_sync(Variables().run, anyio.run, session.deactivate, "slow")
+        proceed.set()

@@ -20,8 +20,9 @@ _CROSSED = (
     "Do one of the two after its transition."
 )
 _ELSEWHERE = (
-    "Session {!r} was asked for a change from another event loop while one of its hooks runs, perhaps by that hook. "
-    "Ask in the event loop of the session, after its transition."
+    "Session {!r} was asked for a change from another event loop while one of its hooks runs, which that loop can't wait "
+    "for. Share one loop among threads: start_blocking_portal() of anyio.from_thread, then "
+    "portal.call(session.activate, ...) in each. In a hook of the session itself, ask after its transition."
 )
 
 

@@ -184,7 +184,7 @@ class Page:
 
 def _run(words: list[str]) -> tuple[int, str]:
     match words:
-        case ["toolfold", "serve" | "connect", *_]:
+        case ["toolfold", "serve" | "connect", *_] | ["python", "-m", "pytest", *_]:
             done = subprocess.run(
                 _program(words),
                 env=environment(Path.cwd()),
@@ -225,8 +225,8 @@ def _python(arguments: list[str], start: Any) -> tuple[int, str]:
 
 
 def _program(words: list[str]) -> list[str]:
-    assert words[0] == "toolfold"
-    return [sys.executable, "-m", "toolfold_cli", *words[1:]]
+    assert words[0] in ("toolfold", "python")
+    return [sys.executable, *(("-m", "toolfold_cli") if words[0] == "toolfold" else ()), *words[1:]]
 
 
 def _commands(text: str) -> list[str]:
