@@ -20,8 +20,8 @@ _CROSSED = (
     "Do one of the two after its transition."
 )
 _ELSEWHERE = (
-    "Session {!r} was asked for a change from another event loop while one of its hooks runs, which that loop can't wait "
-    "for. Share one loop among threads: start_blocking_portal() of anyio.from_thread, then "
+    "Session {!r} was asked for a change from another event loop while one of its hooks runs, which can't be waited for "
+    "there. Share one loop among threads: start_blocking_portal() of anyio.from_thread, then "
     "portal.call(session.activate, ...) in each. In a hook of the session itself, ask after its transition."
 )
 
