@@ -20,7 +20,7 @@ _CROSSED = (
     "Do one of the two after its transition."
 )
 _ELSEWHERE = (
-    "Session {!r} was asked for a change from another event loop while one of its hooks runs, which can't be waited for "
+    "Session {!r} was asked for a change from another event loop while one of its hooks runs, which it can't wait for "
     "there. Share one loop among threads: start_blocking_portal() of anyio.from_thread, then "
     "portal.call(session.activate, ...) in each. In a hook of the session itself, ask after its transition."
 )
