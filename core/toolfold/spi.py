@@ -7,7 +7,7 @@ from ._catalog.uri_templates import matching
 from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
 from ._names import ToWire, ancestors, canonical_key, check_segment, split_name
-from ._plain import table
+from ._plain import array, table
 from ._schema.arguments import NO_ARGUMENTS, Arguments, check_text, plain_json
 from ._session import observers
 from ._session.observers import Event, ListsAnnounced
@@ -60,6 +60,7 @@ __all__ = [
     "Tally",
     "ToWire",
     "ancestors",
+    "array",
     "available",
     "background",
     "canonical_key",

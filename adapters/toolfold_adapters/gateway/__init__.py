@@ -16,6 +16,7 @@ waiting.py       calls of servers that are starting          stderr.py      what
 outbox.py        what comes beside answers, in order         reasons.py     why a server did not start
 bridge.py        `toolfold connect`                      private.py     files for their owner only
 watched.py       resources that clients subscribed to    headers.py     headers of the modern era
+repair.py        definitions that clients would refuse
 """
 
 from toolfold.spi import extras_named

@@ -10,7 +10,7 @@ from attrs import frozen
 from toolfold import PromptOptions, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import Kind, table
 
-Table = Mapping[str, Any]
+from .repair import Table, repaired
 
 
 @frozen(kw_only=True)
@@ -78,16 +78,19 @@ def _checked(kind: Kind, definitions: Sequence[Any], warnings: list[str]) -> dic
             warnings.append(f"The {words} number {position} of the server's list has no name, so it is left out.")
         elif name in checked:
             warnings.append(f"The {words} {name!r} is listed more than once; the first is used.")
-        elif problem := _problem(scratch, kind, definition, position):
-            warnings.append(f"The {words} {name!r} is left out: {problem}.")
         else:
+            definition, changed = repaired(definition) if kind == "tool" else (definition, ())
+            if problem := _problem(scratch, kind, definition, position):
+                warnings.append(f"The {words} {name!r} is left out: {problem}.")
+                continue
             checked[name] = definition
+            if changed:
+                text = f"The tool {name!r} is served without what clients would refuse in its {', '.join(changed)}."
+                warnings.append(text)
     return checked
 
 
 def _problem(scratch: ToolSet, kind: Kind, definition: Table, position: int) -> str | None:
-    if kind == "tool" and not isinstance(definition.get("inputSchema"), dict):
-        return "it has no input schema"
     name = definition[_KEYS[kind]] if kind.startswith("resource") else f"{kind}-{position}"
     try:
         register(scratch, kind, name, _never_called, definition)

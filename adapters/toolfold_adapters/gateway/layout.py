@@ -23,9 +23,10 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens
 
 from .config import GatewayConfig, quoted_key
-from .definitions import Table, Usable
+from .definitions import Usable
 from .grouping import Sized, by_pattern, description_of, divide, matches
 from .naming import allowed_names, is_allowed
+from .repair import Table
 
 CHANGED = "dev.toolfold/changed"
 """Marks a definition that changed since it was approved (SPEC GWY-11)."""

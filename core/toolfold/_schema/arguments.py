@@ -99,10 +99,17 @@ class Arguments:
     def from_schema(cls, name: str, schema: Any) -> Arguments:
         """Return the arguments described by a JSON Schema mapping; raises `InvalidDefinition` (SPEC REG-6)."""
         plain = plain_json(name, schema, "input schema")
-        validator = compile_schema(name, plain, "input schema")
-        if plain.get("type") != "object":
+        return cls(plain, compile_schema(name, plain, "input schema"))._rooted(name)
+
+    @classmethod
+    def unchecked(cls, name: str, schema: Any) -> Arguments:
+        """Return arguments that others judge, so that what the schema says beside its root is theirs (SPEC GWY-7)."""
+        return cls(plain_json(name, schema, "input schema"))._rooted(name)
+
+    def _rooted(self, name: str) -> Arguments:
+        if not isinstance(self.schema, dict) or self.schema.get("type") != "object":
             raise InvalidDefinition(name, 'its input schema must have the root type "object"')
-        return cls(plain, validator)
+        return self
 
     @cached_property
     def validator(self) -> Validator:
@@ -171,7 +178,7 @@ class Output:
     """
 
     schema: Mapping[str, Any]
-    validator: Validator = field(repr=False)
+    _compiled: Validator | None = field(default=None, alias="validator", repr=False)
     convert: Conversion | None = field(default=None, repr=False)
 
     @classmethod
@@ -180,9 +187,18 @@ class Output:
         plain = plain_json(name, schema, "output schema")
         return cls(plain, compile_schema(name, plain, "output schema", mask="it"), convert)
 
+    @classmethod
+    def unchecked(cls, name: str, schema: Any) -> Output:
+        """Return results that nobody here checks (SPEC GWY-7)."""
+        plain = plain_json(name, schema, "output schema")
+        if not isinstance(plain, dict):
+            raise InvalidDefinition(name, "its output schema must be a JSON object")
+        return cls(plain)
+
     def faults(self, structured: Any) -> Faults | None:
         """Return where a result does not fit, without what was found there; or `None` if it does."""
-        return self.validator.faults(structured, "result")
+        assert self._compiled is not None, "results that nobody checks have no faults"
+        return self._compiled.faults(structured, "result")
 
 
 def _place(path: Iterable[str | int]) -> str:

@@ -66,13 +66,17 @@ def input_of(name: str, options: Mapping[str, Any]) -> Arguments | None:
     schema, fields = _form(name, options, "input")
     if schema is None:
         return None
+    if not options.get("check_arguments", True):
+        return Arguments.unchecked(name, schema)
     return evolve(Arguments.from_schema(name, schema), fields=fields)
 
 
 def output_of(name: str, options: Mapping[str, Any]) -> Output | None:
     """Return what `output` or `output_schema` of a tool says of its structured results; as `input_of`."""
     schema, _ = _form(name, options, "output")
-    return None if schema is None else Output.from_schema(name, schema)
+    if schema is None:
+        return None
+    return Output.from_schema(name, schema) if options.get("check_output", True) else Output.unchecked(name, schema)
 
 
 def _form(name: str, options: Mapping[str, Any], what: What) -> tuple[Any, Fields | None]:

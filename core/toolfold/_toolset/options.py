@@ -60,7 +60,8 @@ class ToolOptions(ComponentOptions, total=False):
         input_schema: The arguments as JSON Schema, mapping or text; never taken for a field specification.
         output_schema: The structured result as JSON Schema.
         check_arguments: Whether arguments that do not fit the input schema are refused, as they are unless this is
-            `False` (SPEC CALL-2): turn it off for a handler that passes them on to others who judge (SPEC GWY-7).
+            `False` (SPEC CALL-2): turn it off for a handler that passes them on to others who judge (SPEC GWY-7). What
+            a schema says by which nothing is checked is not looked into.
         check_output: Whether a result that does not fit the output schema becomes an error, as it does unless this is
             `False` (SPEC KIT-6): turn it off for a handler that passes on what others answer.
         structured_output: Whether the return annotation of a typed handler describes the structured result where

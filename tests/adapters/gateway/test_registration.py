@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from mcp_types import Tool
 
 from tests.adapters.gateway.registering import answering, configured, homes, listed, offering, registered, tool
 from tests.adapters.gateway.upstreams.raw import BROKEN, FULL, ODD
@@ -28,21 +29,86 @@ async def test_a_definition_is_passed_on_unchanged() -> None:
     assert dict(tools.catalog.tools["full"].definition) == FULL
 
 
-@pytest.mark.spec("REG-6", "GWY-1")
-async def test_a_broken_definition_is_left_out_and_reported_and_the_others_stay() -> None:
+@pytest.mark.spec("REG-6", "GWY-7")
+async def test_a_definition_is_left_out_only_if_it_has_no_name_and_what_clients_refuse_is_reported() -> None:
     _, tools, report = registered({ONE_SERVER: Definitions(tools=BROKEN)})
-    assert list(homes(tools)) == ["good", "old_draft", "only_task"]
+    served = ("array_root", "bad_output", "bad_schema", "bad_title", "good", "no_schema", "old_draft", "only_task")
+    assert tuple(homes(tools)) == (*served, "remote")
     assert tools.catalog.tools["old_draft"].definition["annotations"] == {"readOnlyHint": True}
-    left_out = ["no_schema", "array_root", "bad_schema", "bad_output", "bad_title", "remote"]
-    assert [
-        name for name in left_out if any(w.startswith(f"The tool {name!r} is left out: ") for w in report.warnings)
-    ] == left_out
-    assert "The tool 'no_schema' is left out: it has no input schema." in report.warnings
-    assert "The tool number 8 of the server's list has no name, so it is left out." in report.warnings
-    assert "The tool number 9 of the server's list has no name, so it is left out." in report.warnings
-    assert "The tool 'good' is listed more than once; the first is used." in report.warnings
-    assert any("'only_task' can only be called as a task" in warning for warning in report.warnings)
-    assert len(report.warnings) == len(left_out) + 4
+    assert report.warnings == (
+        "The tool 'no_schema' is served without what clients would refuse in its inputSchema.",
+        "The tool 'array_root' is served without what clients would refuse in its inputSchema.",
+        "The tool 'bad_output' is served without what clients would refuse in its outputSchema.",
+        "The tool 'bad_title' is served without what clients would refuse in its title.",
+        "The tool number 8 of the server's list has no name, so it is left out.",
+        "The tool number 9 of the server's list has no name, so it is left out.",
+        "The tool 'good' is listed more than once; the first is used.",
+        report.warnings[-1],
+    )
+    assert "'only_task' can only be called as a task" in report.warnings[-1]
+
+
+@pytest.mark.spec("GWY-7")
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"inputSchema": {"type": "object", "properties": {"x": {"type": "nonsense"}}}},
+        {"inputSchema": {"type": "object", "$ref": "https://example.org/schema.json"}},
+        {"inputSchema": {"type": "object", "properties": {"x": {"pattern": "("}}}},
+        {"inputSchema": {"type": "object", "properties": {"x": {"minimum": 1, "exclusiveMinimum": True}}}},
+        {"inputSchema": {"type": "object", "$defs": 5, "oneOf": "x", "additionalProperties": "no"}},
+        {"inputSchema": {"type": "object", "$schema": "https://example.org/own"}},
+        {"outputSchema": {"type": "object", "properties": {"x": {"$ref": "#/nowhere"}}}},
+        {"annotations": {"readOnlyHint": True, "example.org/cost": {"tokens": 5}}},
+        {"icons": [{"src": "x:y", "more": 5}]},
+        {"_meta": {"example.org/x": [None, 5]}},
+    ],
+)
+async def test_what_the_gateway_does_not_understand_passes_on_and_is_called(field: dict[str, Any]) -> None:
+    _, tools, report = registered({ONE_SERVER: offering(tool("odd", **field))})
+    assert report.warnings == ()
+    assert tools.catalog.tools["odd"].definition.items() >= field.items()
+    async with tools.open_session() as session:
+        assert (await session.call("odd", {"x": 1})).text == f"{ONE_SERVER} tool odd"
+
+
+@pytest.mark.spec("GWY-7")
+@pytest.mark.parametrize(
+    ("given", "served"),
+    [
+        ({"inputSchema": {"properties": {"a": {}}}}, {"inputSchema": {"type": "object", "properties": {"a": {}}}}),
+        ({"inputSchema": {"type": ["object", "null"]}}, {"inputSchema": {"type": "object"}}),
+        ({"inputSchema": True}, {"inputSchema": {"type": "object"}}),
+        (
+            {"inputSchema": {"type": "object", "properties": {"a": True, "b": False}, "required": ["a", 5]}},
+            {"inputSchema": {"type": "object", "properties": {"a": {}, "b": {"not": {}}}, "required": ["a"]}},
+        ),
+        (
+            {"inputSchema": {"type": "object", "properties": [], "required": "a"}},
+            {"inputSchema": {"type": "object", "properties": {}, "required": []}},
+        ),
+        ({"outputSchema": {"type": "array"}}, {"outputSchema": None}),
+        ({"title": ["a"], "description": 5}, {"title": None, "description": ""}),
+        (
+            {"annotations": {"readOnlyHint": "yes", "destructiveHint": False, "title": 5}},
+            {"annotations": {"destructiveHint": False}},
+        ),
+        ({"annotations": "none"}, {"annotations": None}),
+        (
+            {"icons": [{"src": "a:b", "sizes": "48x48", "theme": "blue", "mimeType": 5}, "x"]},
+            {"icons": [{"src": "a:b"}]},
+        ),
+        ({"_meta": [1]}, {"_meta": None}),
+    ],
+)
+def test_what_a_client_would_refuse_is_repaired_and_reported(given: dict[str, Any], served: dict[str, Any]) -> None:
+    _, tools, report = registered({ONE_SERVER: offering({**tool("odd"), **given})})
+    definition = tools.catalog.tools["odd"].definition
+    assert {key: definition.get(key) for key in served} == served
+    assert report.warnings == (
+        f"The tool 'odd' is served without what clients would refuse in its {', '.join(given)}.",
+    )
+    assert Tool.model_validate(dict(definition)).name == "odd"
 
 
 @pytest.mark.spec("GWY-1", "GWY-6", "NAM-1")
