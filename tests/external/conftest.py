@@ -15,6 +15,8 @@ import pytest
 
 from tests.external.browser import Browser, started
 from tests.external.foreign.servers import Server, fastmcp, load
+from tests.external.hosts.hosts import Host
+from tests.external.hosts.running import OTHERS, command
 from tests.external.servers import python_programs
 from tests.external.support import FOLDER, PATIENCE, installed_browser, missing
 
@@ -77,6 +79,15 @@ def foreign(request: pytest.FixtureRequest) -> Server:
         _skip(server.lacking)
     server.make()
     return server
+
+
+@pytest.fixture(scope="module")
+def host(request: pytest.FixtureRequest, node_packages: None) -> Host:
+    """A host of `hosts`, installed. Without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    host: Host = request.param
+    if command(host) is None:
+        _skip(f"{host.package} is not installed: `python -m tests.external.hosts --install FOLDER`, named by {OTHERS}")
+    return host
 
 
 @pytest.fixture(scope="session")

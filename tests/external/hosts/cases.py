@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from .hosts import BY_NAME, FIRST, LONG
 from .model import Call
 from .running import Run
 from .upstream import LONG_LINES
@@ -72,11 +73,11 @@ def _length(run: Run) -> str:
 
 
 CASES = (
-    Case("first request", _shown),
-    Case("`find_tools`, then `call_tool`", _ran("call found", "acmetracker ran create_issue")),
-    Case("two groups in one turn, then `call_tool`", _ran("call opened", "acmewiki ran update_page")),
-    Case("by its own name", _ran("own name", "acmewiki ran delete_page")),
-    Case("`call_tool` of a closed one", _ran("call closed", "acmeorders ran create_order")),
-    Case("a broken server says why", _ran("broken", "ECONNREFUSED")),
-    Case("result of 10,000 tokens", _length, "all"),
+    Case(FIRST, _shown),
+    Case("found, then `call_tool`", _ran("call found", "acmetracker ran create_issue")),
+    Case("two opened at once, then `call_tool`", _ran("call opened", "acmewiki ran update_page")),
+    Case(BY_NAME, _ran("own name", "acmewiki ran delete_page"), "no"),
+    Case("`call_tool` opens", _ran("call closed", "acmeorders ran create_order")),
+    Case("says why a server fails", _ran("broken", "ECONNREFUSED")),
+    Case(LONG, _length, "all"),
 )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from attrs import frozen
 
 SERVER = "toolfold"
 MODEL = "scripted"
 
-ByName = Literal["yes", "no"]
+# Cases whose outcome is not the same for all hosts.
+FIRST = "first request names all"
+BY_NAME = "by its own name"
+LONG = "10,000 tokens are shown"
 
 
 @frozen
@@ -56,20 +59,23 @@ class Host:
     Attributes:
         name: As people know it.
         package: What it is installed from, with its version.
-        program: What starts it, below `node_modules` if it is from npm.
+        program: What starts it: below `node_modules`, or below the environment's `bin` if it is from PyPI.
         configure: Writes its configuration and returns how to start it.
-        by_name: Whether its model can call a tool by its own name once its group is open.
-        result: How many characters of a long result its model is shown at most; `None` for all of them.
-        names_in_list: Whether its model is shown the descriptions of tools before it searches for them.
+        outcomes: What comes of cases where that is not what is expected of most, by the name of the case.
+        modern: Whether it asks for the era of 2026-07-28 first.
     """
 
     name: str
     package: str
     program: str
     configure: Callable[[Setting], Launch]
-    by_name: bool = False
-    result: int | None = None
-    registry: Literal["npm", "PyPI"] = "npm"
+    outcomes: Mapping[str, str] = {}
+    modern: bool = False
+
+    @property
+    def from_pypi(self) -> bool:
+        """Whether it is installed by pip, and not by npm."""
+        return "==" in self.package
 
     @property
     def version(self) -> str:
@@ -234,13 +240,26 @@ def cline(setting: Setting) -> Launch:
 
 
 HOSTS = (
-    Host("Claude Code", "@anthropic-ai/claude-code@2.1.330", "@anthropic-ai/claude-code/cli-wrapper.cjs", claude_code),
-    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex),
-    Host("Qwen Code", "@qwen-code/qwen-code@0.24.4", "@qwen-code/qwen-code/cli-entry.js", qwen_code),
-    Host("Copilot CLI", "@github/copilot@1.0.102", "@github/copilot/npm-loader.js", copilot),
-    Host("fast-agent", "fast-agent-mcp==0.10.46", "fast-agent", fast_agent, registry="PyPI"),
-    Host("opencode", "opencode-ai@1.18.33", "opencode-linux-x64/bin/opencode", opencode),
-    Host("Gemini CLI", "@google/gemini-cli@0.61.0", "@google/gemini-cli/bundle/gemini.js", gemini),
+    Host(
+        "Claude Code",
+        "@anthropic-ai/claude-code@2.1.330",
+        "@anthropic-ai/claude-code/cli-wrapper.cjs",
+        claude_code,
+        modern=True,
+    ),
+    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {LONG: "97%"}),
+    Host("Qwen Code", "@qwen-code/qwen-code@0.24.4", "@qwen-code/qwen-code/cli-entry.js", qwen_code, {LONG: "5%"}),
+    Host(
+        "Copilot CLI",
+        "@github/copilot@1.0.102",
+        "@github/copilot/npm-loader.js",
+        copilot,
+        {LONG: "1%"},
+        modern=True,
+    ),
+    Host("fast-agent", "fast-agent-mcp==0.10.46", "fast-agent", fast_agent, {LONG: "40%"}, modern=True),
+    Host("opencode", "opencode-ai@1.18.33", "opencode-linux-x64/bin/opencode", opencode, {BY_NAME: "yes"}),
+    Host("Gemini CLI", "@google/gemini-cli@0.61.0", "@google/gemini-cli/bundle/gemini.js", gemini, {BY_NAME: "yes"}),
     Host("Continue", "@continuedev/cli@1.5.47", "@continuedev/cli/dist/cn.js", continue_cli),
-    Host("Cline", "cline@3.0.65", "@cline/cli-linux-x64/bin/cline", cline),
+    Host("Cline", "cline@3.0.65", "@cline/cli-linux-x64/bin/cline", cline, {LONG: "20%"}),
 )

@@ -21,7 +21,8 @@ from .hosts import Host, Setting
 from .model import Call, Request, scripted_model
 
 HERE = Path(__file__).parent
-PATIENCE = 150  # seconds
+MODERN = "2026-07-28"
+PATIENCE = 120  # seconds
 OTHERS = "TOOLFOLD_HOSTS_FOLDER"
 """The variable with the folder that hosts are installed to which the gate does without."""
 
@@ -55,14 +56,9 @@ class Run:
     @property
     def protocol(self) -> str:
         """The version of MCP that the host and the gateway agreed on."""
-        answers = (message.get("result", {}) for sender, message in self.messages if sender == "server")
+        answers = [message.get("result", {}) for sender, message in self.messages if sender == "server"]
         legacy = next((one["protocolVersion"] for one in answers if "protocolVersion" in one), None)
-        return legacy or "2026-07-28"
-
-    @property
-    def lists(self) -> int:
-        """How often the host asked for the tools."""
-        return sum(sender == "host" and message.get("method") == "tools/list" for sender, message in self.messages)
+        return legacy or (MODERN if answers else "none")
 
 
 def _same(before: str, after: str) -> int:
@@ -78,7 +74,7 @@ def folders() -> list[Path]:
 
 def command(host: Host) -> tuple[str, ...] | None:
     """Return what starts a host, or `None` if it is not installed."""
-    if host.registry == "PyPI":
+    if host.from_pypi:
         places = [str(folder / "python" / "bin" / host.program) for folder in folders()]
         return next(((place,) for place in places if Path(place).exists()), None)
     installed = [path for folder in folders() if (path := folder / "node_modules" / host.program).exists()]

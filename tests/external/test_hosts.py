@@ -1,0 +1,50 @@
+"""What hosts show their models of the gateway, and what comes of their calls (SPEC DEL-12, GWY-4, CTL-7).
+
+Those of `package.json` are run, or with TOOLFOLD_HOSTS=all those of `hosts.HOSTS`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.external.hosts.cases import CASES, TURNS, Case
+from tests.external.hosts.hosts import HOSTS, Host
+from tests.external.hosts.running import MODERN, Run, run
+from tests.external.support import FOLDER
+
+INSTALLED = json.loads((FOLDER / "package.json").read_text())["dependencies"]
+IN_GATE = [host for host in HOSTS if host.package.rpartition("@")[0] in INSTALLED]
+SELECTED = HOSTS if os.environ.get("TOOLFOLD_HOSTS") == "all" else IN_GATE
+
+each_host = pytest.mark.parametrize(
+    "host",
+    [pytest.param(host, id=host.name, marks=pytest.mark.xdist_group(host.name)) for host in SELECTED],
+    indirect=True,
+    scope="module",
+)
+
+
+@pytest.fixture(scope="module")
+def ran(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """What was said while a host did all cases."""
+    return run(host, list(TURNS.values()), tmp_path_factory.mktemp("host"))
+
+
+def test_the_versions_in_the_gate_are_those_that_the_table_names() -> None:
+    assert [INSTALLED[host.package.rpartition("@")[0]] for host in IN_GATE] == [host.version for host in IN_GATE]
+
+
+@each_host
+@pytest.mark.spec("DEL-12", "GWY-4", "DEL-8")
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_host_shows_its_model(host: Host, ran: Run, case: Case) -> None:
+    assert case.outcome(ran) == host.outcomes.get(case.name, case.expected), ran.results or ran.output
+
+
+@each_host
+@pytest.mark.spec("DEL-12")
+def test_a_host_gets_the_era_that_it_asks_for(host: Host, ran: Run) -> None:
+    assert (ran.protocol == MODERN) == host.modern
