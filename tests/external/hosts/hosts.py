@@ -16,6 +16,7 @@ MODEL = "scripted"
 FIRST = "first request names all"
 BY_NAME = "by its own name"
 LONG = "10,000 tokens are shown"
+NONE = "not acmetracker, acmewiki, acmeorders, acmebilling"
 
 
 @frozen
@@ -247,8 +248,14 @@ HOSTS = (
         claude_code,
         modern=True,
     ),
-    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {LONG: "97%"}),
-    Host("Qwen Code", "@qwen-code/qwen-code@0.24.4", "@qwen-code/qwen-code/cli-entry.js", qwen_code, {LONG: "5%"}),
+    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {FIRST: NONE, LONG: "97%"}),
+    Host(
+        "Qwen Code",
+        "@qwen-code/qwen-code@0.24.4",
+        "@qwen-code/qwen-code/cli-entry.js",
+        qwen_code,
+        {FIRST: NONE, LONG: "5%"},
+    ),
     Host(
         "Copilot CLI",
         "@github/copilot@1.0.102",
