@@ -268,5 +268,5 @@ HOSTS = (
     Host("opencode", "opencode-ai@1.18.33", "opencode-linux-x64/bin/opencode", opencode, {BY_NAME: "yes"}),
     Host("Gemini CLI", "@google/gemini-cli@0.61.0", "@google/gemini-cli/bundle/gemini.js", gemini, {BY_NAME: "yes"}),
     Host("Continue", "@continuedev/cli@1.5.47", "@continuedev/cli/dist/cn.js", continue_cli),
-    Host("Cline", "cline@3.0.65", "@cline/cli-linux-x64/bin/cline", cline, {LONG: "20%"}),
+    Host("Cline", "cline@3.0.65", "@cline/cli-linux-x64/bin/cline", cline, {LONG: "19%"}),
 )
