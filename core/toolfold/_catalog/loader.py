@@ -10,6 +10,7 @@ from typing import Any
 from attrs import field, frozen
 
 from .._limits import quoted
+from .._names import ancestors
 from .._schema.arguments import Arguments
 from ..errors import ConfigError
 
@@ -77,6 +78,7 @@ class Loader:
             those that have a deactivator where each group has control tools of its own (SPEC CTL-2).
         closer_description: What the model reads about that tool.
         needs_groups: Whether there is no such tool while there is no group that it can open.
+        opens_outer: Whether it opens the groups that a group is in as well, instead of saying that they come first.
         room: How many characters the list of groups has: the descriptions of many groups are cut to fit. Opening a
             group shows its description whole.
     """
@@ -89,7 +91,12 @@ class Loader:
     closer: str | None = None
     closer_description: str = "Close a group and the groups in it."
     needs_groups: bool = False
+    opens_outer: bool = False
     room: int = 4_000
+
+    def opened_with(self, path: str) -> tuple[str, ...]:
+        """Return the groups that it opens for a group, in their order."""
+        return (*ancestors(path), path) if self.opens_outer else (path,)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -116,7 +123,7 @@ class Loader:
 
 
 PRESETS: Mapping[str, Loader] = {
-    "open_group": Loader(name="open_group", closer="close_group", needs_groups=True),
+    "open_group": Loader(name="open_group", closer="close_group", needs_groups=True, opens_outer=True),
     "load_tool_group": Loader(
         name="load_tool_group",
         argument="group_name",

@@ -97,7 +97,7 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Comp
 
     async def open_one(arguments: dict[str, Any], context: CallContext) -> ToolResult:
         refused = refuse_loading(opening, context.to_wire(opening.name), arguments, context.snapshot.catalog)
-        return refused or await open_group(context, arguments[loader.argument], loader.texts)
+        return refused or await open_group(context, arguments[loader.argument], loader)
 
     async def close_one(arguments: dict[str, Any], context: CallContext) -> ToolResult:
         refused = refuse_loading(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
@@ -176,15 +176,19 @@ def request_of(component: Component, arguments: Mapping[str, Any], catalog: Cata
         if refuse_loading(component, component.name, arguments, catalog) is not None:
             return None
         path = arguments[component.loader.argument]
-    return TransitionRequest(deactivate=path) if role == "deactivate" else TransitionRequest(activate=path)
+    if role == "deactivate":
+        return TransitionRequest(deactivate=path)
+    return TransitionRequest(activate=path if component.loader is None else component.loader.opened_with(path))
 
 
-async def open_group(context: CallContext, path: str, texts: LoaderTexts | None = None) -> ToolResult:
-    """Activate a group and return what the model reads about it, in `texts` if given (SPEC CTL-4, CTL-5)."""
+async def open_group(context: CallContext, path: str, loader: Loader | None = None) -> ToolResult:
+    """Activate a group as `loader` does, and return what the model reads about it (SPEC CTL-4, CTL-5)."""
     session = context.session
     before = {component.name for component in listed(context.view.of(session.snapshot), "tool")}
     try:
-        change = await session.transition(activate=[path], view=context.view)
+        change = await session.transition(
+            activate=[path] if loader is None else loader.opened_with(path), view=context.view
+        )
     except REFUSALS as error:
         return refusal(error, context)
     after = listed(context.view.of(session.snapshot), "tool")
@@ -194,8 +198,8 @@ async def open_group(context: CallContext, path: str, texts: LoaderTexts | None 
         new = [component for component in after if component.group == path and not component.control]
     group = context.snapshot.catalog.group(path)
     text: Callable[[str], str] = partial(_opened, path, _omitted(context.snapshot.catalog, group), change)
-    if texts is not None:
-        text = partial(_loaded, texts, group, change, len(new))
+    if loader is not None and loader.texts is not None:
+        text = partial(_loaded, loader.texts, group, change, len(new))
     return _answer(context, path, change, text, new)
 
 
