@@ -168,7 +168,7 @@ class Gateway:
 
     def _register(self) -> None:
         known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
-        unknown = {upstream.key: upstream.summary for upstream in self.unknown}
+        unknown = {upstream.key: upstream.condition for upstream in self.unknown}
         only = next(iter(self.upstreams.values()))
         said = only.known.definitions.name if only.known is not None else ""
         self.tools = self._config.new_tool_set((said or only.name) if len(self.upstreams) == 1 else "toolfold")
@@ -203,13 +203,13 @@ class Gateway:
         if not self._open or self.upstreams.get(upstream.key) is not upstream:
             return
         if upstream.known is None:
-            self._take(await self.registration.describe_unknown(upstream.key, upstream.summary))
+            self._take(await self.registration.describe_unknown(upstream.key, upstream.condition))
             return
         try:
             self._take(await self.registration.replace(upstream.key, upstream.known.definitions))
         except ToolfoldError as error:
             log.error("what the MCP server %s offers can't be served: %s", upstream.name, error)
-            text = f"{upstream.name} failed: what it offers does not fit the gateway's configuration."
+            text = "failed: what it offers does not fit the gateway's configuration."
             self._take(await self.registration.describe_unknown(upstream.key, text))
         for take_note in self.on_learned:
             take_note()
@@ -235,7 +235,7 @@ class Gateway:
             self.remove(name)
         for name in differs.added:
             self.add(name, config.upstreams[name])
-        unknown = {one.key: one.summary for one in self.unknown if one.key in differs.added}
+        unknown = {one.key: one.condition for one in self.unknown if one.key in differs.added}
         self._take(await self.registration.configure(config, renewed=differs.added, unknown=unknown))
 
     def _take(self, report: Report) -> None:

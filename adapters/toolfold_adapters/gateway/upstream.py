@@ -220,11 +220,9 @@ class Upstream:
         return UpstreamError(f"The MCP server {self.target!r} did not start: {self.reason}")
 
     @property
-    def summary(self) -> str:
-        """How a server is doing of which nothing is known, for a model; it reveals nothing of how it is reached."""
-        if not self.reason:
-            return f"{self.name} is starting."
-        return f"{self.name} failed: {without_secrets(self.reason, self.config)}"
+    def condition(self) -> str:
+        """What to say after its name while it is not known what it offers, to a model; nothing of how it is reached."""
+        return f"failed: {without_secrets(self.reason, self.config)}" if self.reason else "is starting."
 
     def failed(self, reason: str) -> None:
         """Take note that a connection failed."""

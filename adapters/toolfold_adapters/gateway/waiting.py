@@ -40,7 +40,7 @@ class Waiting:
             return await self._handlers.call(ctx, params)
         with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
             await _found_out(needed if named else [one for one in needed if not one.reason])
-        missing = " ".join(one.summary for one in needed if one.known is None)
+        missing = " ".join(f"{one.name} {one.condition}" for one in needed if one.known is None)
         if not missing:
             return await self._handlers.call(ctx, params)
         text = f"{missing} Ask again later, or do without."

@@ -114,7 +114,7 @@ async def test_a_server_that_failed_stays_listed_with_the_reason_and_says_it_whe
         answer = await called(wire, "open_group", {"group": "postgres"})
         assert answer["isError"] is True
         assert text_of(answer).startswith("postgres failed: there is no such program; install it")
-        while "postgres failed" not in str((await listed(wire))["open_group"]):
+        while "postgres: failed" not in str((await listed(wire))["open_group"]):
             await anyio.lowlevel.checkpoint()
 
 
