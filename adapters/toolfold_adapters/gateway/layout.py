@@ -97,7 +97,8 @@ def layout_of(
         reserved: Names that no tool may have.
         changed: For each upstream, the names of tools that changed since they were approved.
         unknown: What to say of each upstream of which nothing is known yet: it is a group without tools (SPEC GWY-4).
-        late: Upstreams that were unknown before: their tools are in a group, so that there is one for who saw no more.
+        late: Upstreams that were unknown before: one that has no group after all is left an empty one, so that
+            there is something to call its tools by for clients that list once.
     """
     unknown = unknown or {}
     warnings = [*config.problems]
@@ -108,12 +109,15 @@ def layout_of(
             placed += _placed(config, server, servers[server], (changed or {}).get(server, frozenset()), warnings)
     tools = _renamed(config, _named(config, placed, set(reserved), warnings), warnings)
     tools = [_pinned(config, tool) for tool in tools]
-    members = _members(config, tools, late, warnings if not unknown else [])
+    members = _members(config, tools, warnings if not unknown else [])
     home = {name: path for path, names in members.items() for name in names}
     groups = _groups(config, servers, members, frozenset(tool.name for tool in tools if tool.hidden))
     for server, text in unknown.items():
         title = config.upstreams[server].title
         groups.setdefault(server, PlacedGroup(path=server, description=text, title=title))
+    for server in late if not groups else ():
+        names = description_of([tool.name for tool in tools if not tool.hidden])
+        groups[server] = PlacedGroup(path=server, description=f"its tools are in no group, and can be called: {names}")
     components: dict[tuple[Kind, str], Placed] = {}
     for one in (*(_at_home(tool, home, groups) for tool in tools), *(one for one in placed if one.kind != "tool")):
         if (one.kind, one.name) in components:
@@ -231,9 +235,7 @@ def _aliases(config: GatewayConfig, tool: Placed) -> tuple[str, ...]:
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _members(
-    config: GatewayConfig, tools: Sequence[Placed], late: Set[str], warnings: list[str]
-) -> dict[str, tuple[str, ...]]:
+def _members(config: GatewayConfig, tools: Sequence[Placed], warnings: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the names of the tools of each group by its path."""
     free = [tool for tool in tools if ALWAYS_LOAD_META not in tool.meta]
     configured: dict[str, tuple[str, ...]] = {}
@@ -248,16 +250,14 @@ def _members(
     derived: dict[str, tuple[str, ...]] = {}
     for server in config.upstreams:
         own = [tool for tool in free if tool.server == server]
-        derived |= _divided(config, server, own, grouped=config.prefixed or server in late)
+        derived |= _divided(config, server, own)
     return {path: (*configured.get(path, ()), *derived.get(path, ())) for path in (*configured, *derived)}
 
 
-def _divided(
-    config: GatewayConfig, server: str, tools: Sequence[Placed], *, grouped: bool
-) -> dict[str, tuple[str, ...]]:
-    """Return the groups of one server: its own if it is `grouped`, with others in it if it is over the budget (GWY-2).
+def _divided(config: GatewayConfig, server: str, tools: Sequence[Placed]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of one server: its own, with others in it if it is over the budget (SPEC GWY-2).
 
-    Without one of its own, a server within the budget has no group, and others are in none.
+    A server without a name has no group of its own: within the budget it has none, and others are in none.
     """
     if not tools:
         return {}
@@ -272,10 +272,10 @@ def _divided(
         for tool in tools
     ]
     if sum(tool.tokens for tool in sized) <= budget:
-        return {server: names} if grouped else {}
+        return {server: names} if config.prefixed else {}
     own = dict(zip((tool.original for tool in tools), names, strict=True))
     inner = {segment: tuple(own[name] for name in members) for segment, members in divide(sized, budget).items()}
-    if not grouped:
+    if not config.prefixed:
         return inner
     return {server: (), **{f"{server}.{segment}": members for segment, members in inner.items()}}
 

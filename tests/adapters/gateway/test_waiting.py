@@ -131,8 +131,17 @@ async def test_the_only_server_has_a_group_if_it_comes_later_so_that_clients_tha
     async with served_cold(house, config) as (_, wire):
         assert {"open_group", "call_tool"} <= (await listed(wire)).keys()
         house.gates["shop"].set()
-        assert "cart" in text_of(await called(wire, "open_group", {"group": "upstream"}))
+        await called(wire, "open_group", {"group": "upstream"})
+        assert "cart" in text_of(await called(wire, "find_tools", {"query": "cart"}))
         assert text_of(await called(wire, "call_tool", {"name": "cart"})) == "[]"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_tools_of_the_only_server_are_listed_and_called_as_if_it_had_not_come_later(mode: Mode) -> None:
+    config = GatewayConfig().with_upstream(UpstreamConfig(command=("shop",)))
+    async with served_cold(House(), config, mode) as (_, wire):
+        assert text_of(await called(wire, "cart")) == "[]"
+        assert "cart" in await listed(wire)
 
 
 async def test_groups_of_a_server_that_is_not_known_yet_can_be_in_profiles_and_exclusions() -> None:
