@@ -2,14 +2,17 @@
 
     python -m tests.benchmarks.search.recall FOLDER --fastmcp PYTHON --pydantic-ai PYTHON
 
-One query is asked for each step of a task. A tool counts as found if it is among the first 5, 10 or 20 of any of them,
-so that all show equally many tools. The other libraries run in environments of their own, on the same tools.
+One query is asked for each step of a task. A tool counts as found if it is among the first 1, 5, 10 or 20 of any of
+them, so that all show equally many tools. Where a query needs no tool, the part is that of queries for which so few
+are shown that none is. The other libraries run in environments of their own, on the same tools.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,9 +23,9 @@ import anyio
 from toolfold import Ranker, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
 
-from .task_sets import Task, TaskSet, task_sets
+from .task_sets import Task, TaskSet, as_users_speak, task_sets
 
-SHOWN = (5, 10, 20)
+SHOWN = (1, 5, 10, 20)
 Rankings = Sequence[Sequence[str]]
 Searcher = Callable[[TaskSet, Sequence[str]], Rankings]
 
@@ -65,6 +68,19 @@ async def _ask(tools: ToolSet, queries: Sequence[str]) -> Rankings:
     return rankings
 
 
+def plain_fts5(tasks: TaskSet, queries: Sequence[str]) -> Rankings:
+    """Rank as SQLite's FTS5 does without any settings: by names and descriptions."""
+    table = sqlite3.connect(":memory:")
+    table.execute("CREATE VIRTUAL TABLE tools USING fts5 (full UNINDEXED, name, description)")
+    rows = [(full, tool["name"], tool.get("description", "")) for full, tool in tasks.tools()]
+    table.executemany("INSERT INTO tools VALUES (?, ?, ?)", rows)
+    select = "SELECT full FROM tools WHERE tools MATCH ? ORDER BY rank LIMIT ?"
+    terms = (" OR ".join(f'"{word}"' for word in re.findall(r"\w+", query)) for query in queries)
+    rankings = [[name for (name,) in table.execute(select, (term, max(SHOWN)))] for term in terms]
+    table.close()
+    return rankings
+
+
 def foreign_searcher(python: str, script: str) -> Searcher:
     """Return a searcher that runs a script of this folder in another environment."""
 
@@ -90,12 +106,12 @@ def recall(tasks: Sequence[Task], rankings: Rankings, shown: int) -> float:
     parts: list[float] = []
     for task in tasks:
         seen = {name for _ in task.steps for name in next(remaining)[:shown]}
-        parts.append(sum(bool(names & seen) for names in task.needs) / len(task.needs))
+        parts.append(sum(bool(names & seen) for names in task.needs) / len(task.needs) if task.needs else not seen)
     return sum(parts) / len(parts)
 
 
 def rows(sets: Sequence[TaskSet], searchers: Mapping[str, Searcher]) -> Iterator[tuple[str, str, list[float]]]:
-    """Yield the task set, the searcher, and the recall at 5, 10 and 20 tools."""
+    """Yield the task set, the searcher, and the recall at each number of tools shown."""
     for tasks in sets:
         queries = [step for task in tasks.tasks for step in task.steps]
         for name, searcher in searchers.items():
@@ -110,8 +126,9 @@ def main() -> None:
     parser.add_argument("--fastmcp", metavar="PYTHON", help="the interpreter of an environment with FastMCP")
     parser.add_argument("--pydantic-ai", metavar="PYTHON", help="the interpreter of an environment with pydantic-ai")
     parser.add_argument("--model", help="the folder or the name of an embedding model in ONNX form")
+    parser.add_argument("--tuning", action="store_true", help="ask the users' queries that are there to tune by")
     options = parser.parse_args()
-    searchers: dict[str, Searcher] = {"toolfold, BM25": toolfold_searcher(bm25)}
+    searchers: dict[str, Searcher] = {"plain FTS5": plain_fts5, "toolfold, BM25": toolfold_searcher(bm25)}
     if options.model:
         semantic = embeddings(options.model)
         searchers["toolfold, embeddings"] = toolfold_searcher(semantic)
@@ -120,9 +137,12 @@ def main() -> None:
         searchers["FastMCP, BM25"] = foreign_searcher(options.fastmcp, "with_fastmcp.py")
     if options.pydantic_ai:
         searchers["pydantic-ai"] = foreign_searcher(options.pydantic_ai, "with_pydantic_ai.py")
-    print(f"{'':22}{'':32}" + "".join(f"{f'at {shown}':>8}" for shown in SHOWN))
-    for tasks, name, found in rows(task_sets(options.folder), searchers):
-        print(f"{tasks:22}{name:32}" + "".join(f"{part:8.1%}" for part in found), flush=True)
+    sets = task_sets(options.folder)
+    if options.tuning:
+        sets = as_users_speak(next(tasks.groups for tasks in sets if tasks.name.startswith("users")), held=False)
+    print(f"{'':26}{'':32}" + "".join(f"{f'at {shown}':>8}" for shown in SHOWN))
+    for tasks, name, found in rows(sets, searchers):
+        print(f"{tasks:26}{name:32}" + "".join(f"{part:8.1%}" for part in found), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ LiveMCPBench  github.com/icip-cas/LiveMCPBench: 70 servers with 527 tools, and 9
 MetaTool      github.com/HowieHwong/MetaTool: 199 plugins, 20,614 queries with the one that each needs, and 497 with
               two. The folder needs `dataset/`.
 catalogs      any other servers, a JSON file with `tools` for each.
+queries.toml  what users might say, by us: over the servers of LiveMCPBench and four catalogs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,9 @@ def task_sets(folder: Path) -> list[TaskSet]:
     """Return the task sets that a folder has."""
     found: list[TaskSet] = []
     if (folder / "LiveMCPBench").is_dir():
-        found.append(live_mcp_bench(folder / "LiveMCPBench"))
+        live = live_mcp_bench(folder / "LiveMCPBench")
+        found += [live, whole_questions(folder / "LiveMCPBench", live)]
+        found += as_users_speak([*live.groups, *catalogs(folder / "catalogs")])
     if (folder / "MetaTool").is_dir():
         found += meta_tool(folder / "MetaTool" / "dataset")
     return found
@@ -85,6 +89,29 @@ def live_mcp_bench(folder: Path) -> TaskSet:
         needs = dict.fromkeys(frozenset(homes[name]) for name in _lines(notes["Tools"]) if name in homes)
         tasks.append(Task(tuple(_lines(notes["Steps"])), tuple(needs)))
     return TaskSet("LiveMCPBench", tuple(groups.values()), tuple(task for task in tasks if task.needs))
+
+
+def whole_questions(folder: Path, by_step: TaskSet) -> TaskSet:
+    """Return LiveMCPBench with one query for each task: the question itself."""
+    notes = _json(folder / "annotated_data/all_annotations.json")
+    questions = {tuple(_lines(note["Annotator Metadata"]["Steps"])): note["Question"] for note in notes}
+    tasks = tuple(Task((questions[task.steps],), task.needs) for task in by_step.tasks)
+    return TaskSet("LiveMCPBench, one query", by_step.groups, tasks)
+
+
+def as_users_speak(groups: Iterable[Group], *, held: bool = True) -> list[TaskSet]:
+    """Return the queries of each kind whose tools are all among those of `groups`.
+
+    Every second one is held out: weights and thresholds are chosen by the others alone.
+    """
+    servers = tuple(groups)
+    known = {f"{group.name}__{tool['name']}" for group in servers for tool in group.tools}
+    by_kind: dict[str, list[Task]] = {}
+    for query in tomllib.loads(Path(__file__).with_name("queries.toml").read_text())["query"]:
+        needs = frozenset(query["tools"])
+        if needs <= known:
+            by_kind.setdefault(query["kind"], []).append(Task((query["text"],), (needs,) if needs else ()))
+    return [TaskSet(f"users: {kind}", servers, tuple(tasks[held::2])) for kind, tasks in by_kind.items()]
 
 
 def catalogs(folder: Path) -> list[Group]:
