@@ -43,7 +43,7 @@ def _help() -> str:
         "Draw a TARGET: its groups, its states, or what happens when groups are opened.",
         "On a terminal it prints a tree with the state of each group. The format follows from the suffix of FILE, or "
         f"from --format: {', '.join(FORMATS)}. PNG and PDF are rendered by Graphviz, and so is SVG of all views but "
-        'structure and sequence; without Graphviz, pip install "toolfold[diagrams]" brings what renders SVG.',
+        'structure and sequence; without Graphviz, pip install "toolfold[diagrams]" brings what renders SVG and PNG.',
         "\b\nViews:\n" + "\n".join(views),
         'The view "sequence" opens the groups of --active one after the other, runs their hooks, and draws what '
         "happened; or TARGET is a .json file with a trace recorded by toolfold_diagrams.tracing.",

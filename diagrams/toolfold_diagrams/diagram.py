@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from attrs import field, frozen
 
 from toolfold import Catalog, ConfigError, Session, Snapshot, ToolfoldError, ToolSet
 
-from .rendering import rendered, stamped
+from .rendering import as_png, installed, rendered, stamped
 from .svg import embedded
 from .text import plural, printable
 
@@ -85,9 +87,9 @@ class Diagram:
         return target
 
     def rendered(self, form: str) -> bytes:
-        """Return the picture as `svg`, `png` or `pdf`.
+        """Return the picture as `svg`, `png` or `pdf`; without Graphviz, PNG is drawn from the SVG.
 
-        What Graphviz draws carries a stamp that names the DOT that it was drawn from.
+        What is drawn from DOT carries a stamp that names the DOT that it was drawn from.
 
         Raises:
             ConfigError: Graphviz is missing or fails.
@@ -95,12 +97,21 @@ class Diagram:
         """
         if form == "svg" and self.svg is not None:
             return self.svg.encode()
-        return stamped(rendered(self.dot, form, self.title), form, self.title, self.description, self.stamp)
+        if form == "png" and not installed():
+            picture = as_png(self.rendered("svg").decode(), self.title)
+        else:
+            picture = rendered(self.dot, form, self.title)
+        return stamped(picture, form, self.title, self.description, self.stamp)
 
     def bundle(self) -> dict[str, str]:
-        """Return the forms for notebooks by MIME type: the picture or, where nothing draws it, Mermaid or DOT."""
+        """Return the forms for notebooks by MIME type: the picture or, where nothing draws it, Mermaid or DOT.
+
+        JupyterLab shows an SVG without its texts for screen readers, so the picture is also HTML that has them.
+        """
         if svg := self._repr_svg_():
-            return {"image/svg+xml": svg, "text/plain": f"{self.title}. {self.description}"}
+            text = f"{self.title}. {self.description}"
+            source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+            return {"text/html": f'<img alt="{escape(text)}" src="{source}">', "image/svg+xml": svg, "text/plain": text}
         if self.mermaid is not None:
             return {"text/markdown": f"```mermaid\n{self.mermaid}```\n", "text/plain": self.mermaid}
         return {"text/plain": self.dot}

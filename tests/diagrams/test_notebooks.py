@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -31,7 +32,10 @@ async def test_what_has_groups_is_shown_as_the_structure_in_its_present_state() 
         await session.activate(tools.catalog.groups[0].path)
         for value in (tools, tools.catalog, session, session.snapshot, Snapshot.of(tools.catalog)):
             forms = shown(value)
+            alternative = forms.pop("text/html")
             assert forms == {SVG: embedded(structure(value).svg or ""), "text/plain": tree(value)}
+            assert alternative.startswith(f'<img alt="{structure(value).title}. ')
+            assert b64decode(alternative.partition("base64,")[2].rstrip('">')).decode() == forms[SVG]
             assert value._repr_svg_() == forms[SVG]
         assert shown(session)[SVG] != shown(tools)[SVG]
 
