@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout, suppress
+from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
@@ -40,6 +41,8 @@ class Shutdown:
         return number == _HANGUP and self.signal is not None
 
 
+_current: ContextVar[Shutdown | None] = ContextVar("toolfold_shutdown", default=None)
+"""That of the program, if `cancelled_by_signals` runs it."""
 Released = Callable[[], AbstractContextManager[None]]
 
 
@@ -83,22 +86,34 @@ def cancelled_by_signals() -> Generator[Shutdown]:
             signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)
 
+    token = _current.set(shutdown)
     try:
         with _handled(_termination_signals(), cancel):
             yield shutdown
     except KeyboardInterrupt:
         shutdown.signal = shutdown.signal or signal.SIGINT
+    finally:
+        _current.reset(token)
 
 
 @contextmanager
-def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[Callable[[], None]]:
+def stdin_closed_by_signals() -> Generator[Callable[[], None]]:
     """Close standard input of the block on SIGINT, SIGTERM and SIGHUP, like a client that disconnects.
 
     A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then shuts down
     gracefully. So standard input is replaced by a pipe that a thread fills. A second signal ends the process at once.
+    Only the main thread handles signals; in others nothing is replaced.
 
     Yields a function that closes standard input in the same way.
+
+    Raises:
+        SystemExit: A signal has ended the block, and no `cancelled_by_signals` around it exits with that status.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    program = _current.get()
+    shutdown = program or Shutdown()
     source = os.dup(0)
     reading, writing = os.pipe()
     os.dup2(reading, 0)
@@ -121,6 +136,8 @@ def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[Callable[[], None]]
     with _handled([signal.SIGINT, *_termination_signals()], close_stdin):
         threading.Thread(target=_copy, args=(source, writing, close_pipe), daemon=True, name="toolfold stdin").start()
         yield close_pipe
+    if program is None:
+        shutdown.exit_if_signalled()
 
 
 def _termination_signals() -> list[int]:

@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from toolfold_adapters.signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals
+from toolfold_adapters.signals import cancelled_by_signals, stdin_closed_by_signals
 
 from .failures import request_traceback, run
 from .options import examples
@@ -46,12 +46,12 @@ def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -
     if not all(parsed) or any("=" not in header for header in headers):
         raise click.UsageError("--header takes NAME=VALUE, such as 'Authorization=Bearer abc'.", ctx)
     with cancelled_by_signals() as shutdown:
-        run(partial(_connect, url, parsed, shutdown))
+        run(partial(_connect, url, parsed))
     shutdown.exit_if_signalled()
 
 
-async def _connect(url: str, headers: dict[str, str], shutdown: Shutdown) -> None:
+async def _connect(url: str, headers: dict[str, str]) -> None:
     from toolfold_adapters.gateway.bridge import bridge
 
-    with stdin_closed_by_signals(shutdown) as close_stdin:
+    with stdin_closed_by_signals() as close_stdin:
         await bridge(url, headers, close_stdin)

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from toolfold import Store
 from toolfold_adapters.names import WIRE_SEPARATOR
-from toolfold_adapters.signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals, stdout_reserved
+from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
 from toolfold_adapters.tokens import ANSWER_TOKENS
 
 from .costs import initial_view, wire_costs
@@ -253,7 +253,7 @@ def serve_command(
         if over_http:
             run(partial(_serve_http, opening, server, http))
         else:
-            run(partial(_serve_stdio, opening, server, era, shutdown))
+            run(partial(_serve_stdio, opening, server, era))
     shutdown.exit_if_signalled()
 
 
@@ -308,14 +308,14 @@ def _announce_http(summary: str, http: HttpOptions, url: str) -> None:
     _announce(f"{summary}; {live}serving {url}")
 
 
-async def _serve_stdio(opening: Opening, server: ServerOptions, era: Era, shutdown: Shutdown) -> None:
+async def _serve_stdio(opening: Opening, server: ServerOptions, era: Era) -> None:
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
         async with checked(server.store), opening() as opened:
             arguments = _server_arguments(opened, server)
             summary = summarise(opened, server)
-            with released(), stdin_closed_by_signals(shutdown):
+            with released():
                 served = opened.server or opened.tools
                 await serve(served, era=era, on_ready=lambda _: _announce(summary), **arguments)
 

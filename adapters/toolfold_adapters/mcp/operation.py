@@ -6,6 +6,7 @@ GET /ready     200 while it accepts work; 503 before that, and once it has been 
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -141,7 +142,7 @@ class OperatedServer(uvicorn.Server):
         if self._operation.has_failed:
             self.should_exit = True
         if self._asked and not self.should_exit and self._is_drained():
-            if self._signal is not None:
+            if self._signal not in (None, signal.SIGTERM):  # uvicorn raises it again, which ends the program
                 super().handle_exit(self._signal, None)
             self.should_exit = True
         return await super().on_tick(counter)

@@ -13,7 +13,7 @@ import anyio
 
 from toolfold import ConfigError, ToolSet
 
-from ..signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals
+from ..signals import cancelled_by_signals
 from .options import ServerOptions
 from .serve import Transport, serve
 
@@ -37,16 +37,8 @@ def run(tools: ToolSet, transport: Transport, bound: Mapping[str, Any], **option
     if given and transport == "stdio":
         raise ConfigError(f'{next(iter(given))} is for HTTP: give transport="http" too, or leave it out.')
     with cancelled_by_signals() as shutdown:
-        anyio.run(partial(_serve, tools, transport, shutdown, **given, **options))
+        anyio.run(partial(serve, tools, transport=transport, on_ready=_announce, **given, **options))
     shutdown.exit_if_signalled()
-
-
-async def _serve(tools: ToolSet, transport: Transport, shutdown: Shutdown, **options: Any) -> None:
-    if transport != "stdio":
-        await serve(tools, transport=transport, on_ready=_announce, **options)
-        return
-    with stdin_closed_by_signals(shutdown):
-        await serve(tools, **options)
 
 
 def _check_place() -> None:
@@ -62,4 +54,5 @@ def _check_place() -> None:
 
 
 def _announce(url: str) -> None:
-    print(f"toolfold: serving {url}", file=sys.stderr, flush=True)
+    if url != "stdio":
+        print(f"toolfold: serving {url}", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from toolfold import ConfigError, ToolfoldError, ToolSet
 from toolfold.spi import Tally
 
+from ..signals import stdin_closed_by_signals
 from .application import Era, Existing, as_server, http_app, run_stdio
 from .auth import Authentication
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
@@ -51,9 +52,10 @@ async def serve(
     on_ready: Ready | None = None,
     **options: Unpack[ServerOptions],
 ) -> None:
-    """Serve until the client disconnects (stdio) or the process is asked to end (HTTP).
+    """Serve until the client disconnects (stdio) or a signal asks the process to end.
 
-    Over HTTP, `/health` and `/ready` answer probes, and calls in progress are finished before the server ends.
+    Sessions are closed then, with their hooks; SIGTERM is no failure, and a second signal does not wait. Over HTTP,
+    `/health` and `/ready` answer probes, and calls in progress are finished before the server ends.
 
     Args:
         tools: The tool set to serve, or a server of the SDK or of FastMCP.
@@ -89,9 +91,10 @@ async def serve(
         raise ConfigError("Callers are not authenticated over stdio: delivery='principal' needs transport='http'.")
     server = as_server(tools, {**options, "limits": limits} if isinstance(tools, ToolSet) else options)
     if transport == "stdio":
-        if on_ready is not None:
-            on_ready("stdio")
-        await run_stdio(server, era)
+        with stdin_closed_by_signals():
+            if on_ready is not None:
+                on_ready("stdio")
+            await run_stdio(server, era)
         return
     app = http_app(
         server,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -62,3 +63,47 @@ async def test_a_script_serves_over_http_until_it_is_asked_to_end(script: Path) 
                 assert "files__activate" in {tool.name for tool in (await client.list_tools()).tools}
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
+
+
+AWAITED = """
+import anyio, sys
+from toolfold import ToolSet
+from toolfold_adapters.mcp import serve
+
+tools = ToolSet("desk")
+tools.register_group("mail", on_deactivate=lambda: print("closed"))
+
+def announce(_):
+    print("ready", file=sys.stderr, flush=True)
+
+async def main():
+    async with tools.open_session(active=["mail"]):
+        await serve(tools, transport=sys.argv[1], on_ready=announce, **({"port": 0} if sys.argv[1] == "http" else {}))
+    print("after it")
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.spec("DEL-10", "SAF-5")
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_program_that_awaits_a_server_goes_on_after_a_signal_has_ended_it(tmp_path: Path, transport: str) -> None:
+    (tmp_path / "main.py").write_text(AWAITED)
+    with subprocess.Popen(
+        [sys.executable, "main.py", transport],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        try:
+            assert process.stderr.readline() == "ready\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS) == 0
+            assert process.stdout.read() == "closed\nafter it\n"
+        finally:
+            process.kill()
