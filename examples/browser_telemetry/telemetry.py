@@ -37,7 +37,10 @@ class Counts:
 
 
 class Telemetry:
-    """The buffers of one page. `on_change` is called when a buffer gets its first entry, or loses its last."""
+    """The buffers of one page. `on_change` is called when there is data for a mode for the first time, or none any more.
+
+    Errors and logs can be observed without, so they count only for what sums up all data.
+    """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.on_change: Callable[[], None] = lambda: None
@@ -107,5 +110,6 @@ class Telemetry:
             del held[next(iter(held))]
 
     def _filled(self) -> tuple[bool, ...]:
-        held = (self.console, self.requests, self.frames, self.actions, self.vitals, self.sockets, self.endpoints)
-        return tuple(bool(one) for one in held)
+        counts = self.counts()
+        held = (self.requests, self.frames, self.sockets, self.actions, self.vitals, self.endpoints)
+        return bool(counts.summarised), *map(bool, held)

@@ -12,7 +12,7 @@ from examples.browser_telemetry import OBSERVE, page_tools
 from examples.browser_telemetry.events import visit
 from examples.browser_telemetry.telemetry import Telemetry
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, OverMcp, in_process
-from tests.examples.telemetry import ACTION, BODY, CONNECTION, ENTRY, ERROR, FRAME, SNAPSHOT, observe
+from tests.examples.telemetry import ACTION, BODY, CONNECTION, ENTRY, ERROR, FRAME, SNAPSHOT, counts, observe
 
 # The gate
 
@@ -131,3 +131,17 @@ async def test_a_client_is_notified_when_the_gate_opens_and_when_a_buffer_gets_i
         assert client.notified == [CHANGED] * 2
         await client.call("configure", {"action": "clear"})
         assert client.notified == [CHANGED] * 3
+
+
+@pytest.mark.spec("NTF-1", "MOD-2")
+@pytest.mark.parametrize("way", ["in process", "legacy"])
+async def test_a_client_is_not_notified_when_only_counts_change(page: Telemetry, way: str) -> None:
+    async with WAYS[way](page_tools(page)) as client:
+        await observe(client)
+        page.record(ACTION)
+        await observe(client)
+        assert client.notified == [CHANGED] * 2
+        page.record(ERROR, ACTION)
+        await observe(client)
+        assert (await counts(client))["observe"] == {"errors": 1, "logs": 1, "actions": 2}
+        assert client.notified == [CHANGED] * 2
