@@ -37,9 +37,9 @@ class Counts:
 
 
 class Telemetry:
-    """The buffers of one page. `on_change` is called when there is data for a mode for the first time, or none any more.
+    """The buffers of one page. `on_change` is called when a mode gets its first data, or loses its last.
 
-    Errors and logs can be observed without, so they count only for what sums up all data.
+    Errors and logs can be observed without data, so they count only for the mode that sums up all of it.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
