@@ -34,6 +34,7 @@ from ._toolset.toolset import ToolSet, success_of
 from ._view.listing import GroupInfo, Page
 from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
+from ._warnings import ToolfoldWarning
 from .errors import (
     ConfigError,
     DuplicateName,
@@ -128,6 +129,7 @@ __all__ = [
     "ToolResult",
     "ToolSet",
     "ToolfoldError",
+    "ToolfoldWarning",
     "TransitionRequest",
     "View",
     "Visibility",

@@ -30,7 +30,7 @@ async def test_the_texts_of_a_group_change_and_sessions_have_it_open_as_before()
 
 def test_a_tool_that_replaced_a_control_tool_stays_when_its_group_changes() -> None:
     tools = a_tool_set()
-    tools.register("a.activate", lambda: "mine", description="Mine")
+    tools.register("a.activate", lambda: "mine", description="Mine", replaces_control=True)
     tools.update_group("a", "New")
     assert tools.catalog.tools["a.activate"].description == "Mine"
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from toolfold import Component, Context, ToolSet
+from toolfold import Component, Context, InvalidDefinition, ToolfoldWarning, ToolSet
 
 STYLES = {
     "google": """Search the orders.
@@ -147,3 +147,41 @@ def test_a_docstring_that_can_not_be_read_does_not_prevent_registration(caplog: 
     component, texts = registered(documented("Search.\n\nArgs:\n    words: Fine.\n    a line of prose\n    limit 5\n"))
     assert (component.description, texts["words"]) == ("Search.", "Fine.")
     assert not caplog.records
+
+
+@pytest.mark.spec("KIT-2")
+def test_a_parameter_that_is_described_and_not_taken_is_warned_of_at_the_line_of_the_registration() -> None:
+    tools = ToolSet("t")
+    with pytest.warns(ToolfoldWarning, match="of 'search' describes 'word', .* its parameters are 'words'") as warned:
+
+        @tools.tool
+        def search(words: str, limit: int = 5) -> None:
+            """Search.
+
+            Args:
+                word: What to look for.
+                limit: How many to return.
+            """
+
+    assert [one.filename for one in warned] == [__file__]
+
+
+@pytest.mark.spec("KIT-2", "REG-1")
+def test_self_and_an_unannotated_context_are_refused_as_arguments() -> None:
+    tools = ToolSet("t")
+    before = tools.catalog
+    with pytest.raises(InvalidDefinition, match=r"'self' would be an argument: mark methods with @toolfold\.tool"):
+
+        class Shop:
+            @tools.tool()
+            def find(self, words: str) -> None:
+                """Find."""
+
+    for taken in ("ctx", "context"):
+        function: Any = eval(f"lambda words, {taken}: None")
+        function.__annotations__ = {"words": str}
+        with pytest.raises(InvalidDefinition, match=f"'{taken}' would be an argument: annotate it as toolfold.Context"):
+            tools.register("find", function)
+        function.__annotations__[taken] = str
+        assert taken in tools.register(f"of_{taken}", function, description="Find.").input_schema["properties"]
+    assert before.tools.keys() == tools.catalog.tools.keys() - {"of_ctx", "of_context"}

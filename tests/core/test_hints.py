@@ -86,10 +86,10 @@ async def test_a_hint_names_only_what_the_caller_can_call_and_sees_listed() -> N
     shown_to_nobody: list[dict[str, Any]] = [{"visibility": Visibility.when(lambda view: False)}, {"hidden": True}]
     for options in shown_to_nobody:
         tools = nested()
-        tools.register("activate", answer, group="a", **options)
+        tools.register("activate", answer, group="a", replaces_control=True, **options)
         assert (await refusal(tools, "a.b.c.t"))[1] == closed
     tools.unregister("a.activate")
-    tools.register("activate", answer, group="a")
+    tools.register("activate", answer, group="a", replaces_control=True)
     assert (await refusal(tools, "a.b.c.t"))[1] == f"{closed}: call a.activate first"
 
 

@@ -235,7 +235,7 @@ async def test_groups_are_listed_with_all_their_facts() -> None:
     for name in ("one", "two"):
         tools.register(name, answer, group="a", hidden=name == "two")
     tools.register("deep", answer, group="a.z")
-    tools.register("activate", answer, group="b")
+    tools.register("activate", answer, group="b", replaces_control=True)
     tools.register_prompt("p", answer, group="a")
     await tools.activate_group("a")
     infos = tools.list_groups()

@@ -17,6 +17,7 @@ from toolfold import (
     GroupNotFound,
     InvalidDefinition,
     InvalidName,
+    ToolfoldWarning,
     ToolNotFound,
     ToolSet,
     Visibility,
@@ -164,7 +165,7 @@ def test_a_group_class_is_named_by_its_class_in_snake_case(class_name: str, segm
 @pytest.mark.spec("NAM-4")
 async def test_a_users_activate_replaces_the_generated_one_and_activates_nothing() -> None:
     tools = with_groups("g")
-    tools.register("activate", answer, group="g", description="my own")
+    tools.register("activate", answer, group="g", description="my own", replaces_control=True)
     assert tools.list_tools().names == ("g.activate", "g.deactivate")
     assert tools.catalog.tools["g.activate"].description == "my own"
     assert (await tools.call_tool("g.activate")).text == "done"
@@ -178,17 +179,32 @@ async def test_a_users_activate_may_ask_its_context_to_activate() -> None:
     async def activate(context: Context) -> str:
         return "opened" if await context.activate("g") else "was open"
 
-    tools.register("g.activate", activate)
+    tools.register("g.activate", activate, replaces_control=True)
     assert (await tools.call_tool("g.activate")).text == "opened"
     assert tools.is_group_active("g")
     assert (await tools.call_tool("g.activate")).text == "was open"
 
 
 @pytest.mark.spec("NAM-4")
+@pytest.mark.parametrize(("base", "does"), [("activate", "opens"), ("deactivate", "closes")])
+def test_a_tool_that_replaces_a_control_tool_is_warned_of_unless_that_is_meant(base: str, does: str) -> None:
+    tools = with_groups("g", "h")
+    problem = f"'g.{base}' takes the place of the one that {does} the group 'g'.*another name.*replaces_control=True"
+    with pytest.warns(ToolfoldWarning, match=problem) as warned:
+        component = tools.register(base, answer, group="g")
+    assert [one.filename for one in warned] == [__file__]
+    assert component.replaces_control
+    assert tools.register(base, answer, group="h", replaces_control=True).replaces_control
+    silent = ToolSet("t", control="open_group")
+    silent.register_group("g")
+    assert not silent.register(base, answer, group="g").replaces_control
+
+
+@pytest.mark.spec("NAM-4")
 @pytest.mark.parametrize("base", ["activate", "deactivate"])
 def test_a_control_tool_can_be_replaced_only_once(base: str) -> None:
     tools = with_groups("g")
-    tools.register(base, answer, group="g")
+    tools.register(base, answer, group="g", replaces_control=True)
     with pytest.raises(DuplicateName, match=rf"g\.{base}"):
         tools.register(base, answer, group="g")
 
@@ -197,7 +213,7 @@ def test_a_control_tool_can_be_replaced_only_once(base: str) -> None:
 def test_a_replaced_control_tool_is_restored_when_the_replacement_is_unregistered() -> None:
     tools = with_groups("g")
     generated = tools.catalog.tools["g.activate"]
-    mine = tools.register("activate", answer, group="g")
+    mine = tools.register("activate", answer, group="g", replaces_control=True)
     assert tools.unregister("g.activate") is mine
     assert tools.catalog.tools["g.activate"].description == generated.description
 
@@ -219,7 +235,8 @@ def test_a_replacement_must_not_depend_on_a_group(rule: Visibility) -> None:
 @pytest.mark.spec("NAM-4")
 async def test_a_replacement_may_have_a_predicate() -> None:
     tools = with_groups("g")
-    tools.register("activate", answer, group="g", visibility=Visibility.when(lambda view: "key" in view.facts))
+    rule = Visibility.when(lambda view: "key" in view.facts)
+    tools.register("activate", answer, group="g", visibility=rule, replaces_control=True)
     assert "g.activate" not in tools.list_tools().names
     with pytest.raises(ToolNotFound):
         await tools.call_tool("g.activate")

@@ -17,6 +17,7 @@ from toolfold import (
     HookFailed,
     InvalidName,
     Profile,
+    ToolfoldWarning,
     ToolSet,
     group,
     tool,
@@ -165,7 +166,8 @@ def test_unregister_returns_the_definition_of_that_kind_or_nothing() -> None:
     tools = desk()
     spec = tools.catalog.tools["a.t"]
     assert tools.unregister("a.t") is spec
-    assert tools.unregister("a.t") is None
+    with pytest.warns(ToolfoldWarning, match=r"no tool 'a\.t' was registered, by its full name"):
+        assert tools.unregister("a.t") is None
     assert "a.t" not in tools.catalog.tools
     assert tools.register("t", answer, group="a").name == "a.t"
     prompt = tools.register_prompt("ping", answer)
@@ -176,8 +178,19 @@ def test_unregister_returns_the_definition_of_that_kind_or_nothing() -> None:
 @pytest.mark.spec("REG-5", "CTL-1")
 def test_a_generated_control_tool_can_not_be_unregistered() -> None:
     tools = desk()
-    assert tools.unregister("a.activate") is None
+    with pytest.warns(ToolfoldWarning, match=r"no tool 'a\.activate' was registered"):
+        assert tools.unregister("a.activate") is None
     assert "a.activate" in tools.catalog.tools
+
+
+@pytest.mark.spec("REG-5")
+@pytest.mark.filterwarnings("ignore:coroutine '_just' was never awaited:RuntimeWarning")
+def test_a_group_that_no_session_has_open_is_unregistered_also_without_await() -> None:
+    tools = desk()
+    tools.unregister_group("a")
+    assert "a" not in tools.catalog.index
+    with pytest.raises(GroupNotFound):
+        tools.unregister_group("a")
 
 
 @pytest.mark.spec("REG-5")

@@ -131,7 +131,7 @@ def harbour(*, secret: bool, locked: bool = True) -> ToolSet:
     if secret:
         tools.register_group("vault", "The vault", controls=False)
         tools.register_group("gate", "Behind a gate")
-        tools.register("gate.activate", answer, description="password", hidden=True)
+        tools.register("gate.activate", answer, description="password", hidden=True, replaces_control=True)
         rule = Visibility.when(lambda view: not locked)
         tools.register("steal", answer, description="steal a boat", visibility=rule)
         tools.register("sink", answer, description="sink a boat", group="pier", hidden=True)

@@ -87,7 +87,8 @@ class Component:
     in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself, and
     `loader` for a tool that opens groups by name. `hidden` says whether lists leave it out, or is the rule under which
     they do (SPEC VIS-6); ask `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as
-    offered in one snapshot: what was registered.
+    offered in one snapshot: what was registered. `replaces_control` says whether a user's tool is there in place of one
+    that opens or closes its group (SPEC NAM-4).
     """
 
     kind: Kind
@@ -104,6 +105,7 @@ class Component:
     loader: Loader | None = None
     modes: Modes | None = None
     origin: Component | None = None
+    replaces_control: bool = False
 
     @property
     def description(self) -> str:

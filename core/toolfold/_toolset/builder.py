@@ -238,9 +238,16 @@ class Builder:
     def add_component(self, component: Component) -> Component:
         """Add a checked component; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
         self._check_new(component.kind, [component.name])
+        if component.kind == "tool" and self.is_control(component.name):
+            component = evolve(component, replaces_control=True)
         self._specs[component.kind][component.name] = component
         self.newest = None
         return component
+
+    def is_control(self, name: str) -> bool:
+        """Return whether a tool of that name opens or closes a group, and was generated."""
+        held = self._specs["tool"].get(name)
+        return held is not None and held.control is not None
 
     @on_loop
     def remove_component(self, kind: Kind, name: str) -> Component | None:

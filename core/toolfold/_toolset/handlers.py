@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -11,6 +11,7 @@ from attrs import frozen
 from pydantic import ValidationError
 
 from .._catalog.components import Handler
+from .._limits import enumerated
 from .._schema.annotations import SchemaCache
 from .._schema.arguments import Arguments, Output
 from .._schema.docstrings import split_docstring
@@ -20,7 +21,11 @@ from .._session.contexts import Context
 from .._usercode import caller, is_async_generator
 from .._view.content import is_content_type, is_result_type
 from .._view.results import InputRequired, ToolResult, misfit, result_made, to_result
+from .._warnings import warn
 from ..errors import InvalidDefinition
+
+_OWN = frozenset({"self", "cls"})
+_CONTEXTS = frozenset({"context", "ctx"})
 
 log = logging.getLogger("toolfold")
 
@@ -46,7 +51,12 @@ def typed_handler(name: str, function: Callable[..., Any], schemas: SchemaCache,
     """
     _check_callable(name, function)
     hints, parameters = hints_of(name, function), signature_of(name, function)
-    description, texts = split_docstring(docstring_of(function), [parameter.name for parameter in parameters])
+    named = [parameter.name for parameter in parameters]
+    _check_unannotated(name, [one for one in named if one not in hints])
+    description, texts = split_docstring(docstring_of(function), named)
+    if unknown := texts.keys() - set(named):
+        others = f"its parameters are {enumerated(named)}"
+        warn(f"The docstring of {name!r} describes {enumerated(sorted(unknown))}, which it does not take: {others}.")
     contexts = frozenset(taken for taken, hint in hints.items() if taken != "return" and _means_context(hint))
     arguments = schemas.arguments(name, [one for one in parameters if one.name not in contexts], hints, texts)
     call = caller(function, in_thread=in_thread)
@@ -55,6 +65,21 @@ def typed_handler(name: str, function: Callable[..., Any], schemas: SchemaCache,
         return await call(**values, **dict.fromkeys(contexts, context))
 
     return TypedHandler(handle, arguments, structured_part(hints.get("return")), description)
+
+
+def _check_unannotated(name: str, parameters: Collection[str]) -> None:
+    """Raise `InvalidDefinition` for parameters without annotation that are not meant as arguments (SPEC KIT-2)."""
+    for taken in _OWN.intersection(parameters):
+        raise InvalidDefinition(
+            name,
+            f"its parameter {taken!r} would be an argument: mark methods with @toolfold.tool, and include an instance "
+            "of their class",
+        )
+    for taken in _CONTEXTS.intersection(parameters):
+        raise InvalidDefinition(
+            name,
+            f"its parameter {taken!r} would be an argument: annotate it as toolfold.Context, or with what it takes",
+        )
 
 
 def raw_handler(name: str, function: Callable[..., Any], *, in_thread: bool) -> Handler:

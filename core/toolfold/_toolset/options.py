@@ -71,6 +71,8 @@ class ToolOptions(ComponentOptions, total=False):
         tags: Labels for programs, or one; not shown to clients.
         annotations: Hints such as `{"readOnlyHint": True}`.
         modes: The modes of a composite tool, of which clients are shown the available ones (SPEC MOD-1).
+        replaces_control: Whether a tool that is called `activate` or `deactivate` is meant to take the place of the one
+            that opens or closes its group; there is a warning otherwise (SPEC NAM-4).
     """
 
     flat: bool | None
@@ -85,6 +87,7 @@ class ToolOptions(ComponentOptions, total=False):
     tags: Iterable[str] | None
     annotations: Mapping[str, Any] | None
     modes: Modes | None
+    replaces_control: bool | None
 
 
 class PromptOptions(ComponentOptions, total=False):
@@ -200,6 +203,7 @@ OF_TOOLKITS = ToolkitOptions.__optional_keys__
 
 _FLAGS = (
     *("flat", "check_arguments", "check_output", "structured_output", "always", "run_in_thread"),
+    "replaces_control",
     *("show_deactivator", "controls", "selectable", "pinned", "transient"),
 )
 _SLOTS = (("input", "input_schema"), ("output", "output_schema"))

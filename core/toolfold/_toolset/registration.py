@@ -5,7 +5,7 @@ Each of these methods either does all that it says or raises and leaves the cata
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary, ref
@@ -17,6 +17,7 @@ from .._schema.annotations import SchemaCache
 from .._session.pool import SessionPool
 from .._session.session import Session
 from .._usercode import on_loop
+from .._warnings import warn
 from ..errors import ConfigError, ExclusionConflict, SessionClosed
 from . import decorators
 from .builder import Builder
@@ -126,16 +127,23 @@ class Registration:
         self._builder.add_profile(profile)
         return profile
 
-    async def unregister_group(self, path: str) -> GroupSpec:
-        """Close a group in every session, then remove it with everything below it; return it (SPEC REG-5).
+    def unregister_group(self, path: str) -> Coroutine[Any, Any, GroupSpec]:
+        """Close a group in every session, then remove it with everything below it; await it for the group (SPEC REG-5).
 
-        Sessions of requests under way are among them.
+        Sessions of requests under way are among them. While no session has it open, it is removed at once: then only
+        the group itself is awaited.
 
         Raises:
-            GroupNotFound: There is no such group.
+            GroupNotFound: There is no such group, also where it is not awaited.
             HookFailed: A session could not close the group; nothing was removed.
         """
-        self._builder.known(path)
+        group = self._builder.known(path)
+        if any(session.snapshot.is_active(path) for session in self.pool.live):
+            return self._close_and_remove(path)
+        self._builder.remove_group(path)
+        return _just(group)
+
+    async def _close_and_remove(self, path: str) -> GroupSpec:
         while affected := [session for session in self.pool.live if session.snapshot.is_active(path)]:
             for session in affected:
                 with suppress(SessionClosed):  # it ended meanwhile, hooks included
@@ -156,14 +164,18 @@ class Registration:
                 without, a function whose annotated parameters describe the arguments. Sync or async.
             options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
                 `output`, `input_schema`, `output_schema`, `structured_output`, `check_arguments`, `check_output`,
-                `category`, `tags`, `annotations`, `icons`, `meta`, `modes` and `run_in_thread`; see `ToolOptions`.
+                `category`, `tags`, `annotations`, `icons`, `meta`, `modes`, `replaces_control` and `run_in_thread`; see
+                `ToolOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
         given = self._tool_defaults | decorators.options_of("tool", str(name), handler, options)
         place = place_of("tool", name, given, self._builder.known)
-        return self._builder.add_component(tool_component(place, handler, given, self._schemas))
+        component = tool_component(place, handler, given, self._schemas)
+        if self._builder.is_control(component.name) and not given.get("replaces_control"):
+            warn(_replaces(component))
+        return self._builder.add_component(component)
 
     @overload
     def tool(self, function: F, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> F: ...
@@ -279,8 +291,14 @@ class Registration:
         return self._builder.add_component(resource_component(kind, place, handler, given, self._schemas))
 
     def unregister(self, name: str, kind: Kind = "tool") -> Component | None:
-        """Remove a tool, or something of another kind, and return it; `None` if there was none (SPEC REG-5)."""
-        return self._builder.remove_component(kind, name)
+        """Remove a tool, or something of another kind, and return it (SPEC REG-5).
+
+        Returns `None`, with a warning, if nothing of that name was registered.
+        """
+        found = self._builder.remove_component(kind, name)
+        if found is None:
+            warn(f"Nothing was unregistered: no {decorators.words(kind)} {name!r} was registered, by its full name.")
+        return found
 
     def all_or_nothing(self) -> AbstractContextManager[None]:
         """Return a context manager that undoes what was registered within it if it raises (SPEC REG-1)."""
@@ -339,3 +357,17 @@ class Registration:
         """
         tools = sorted(self.catalog.tools.items())
         return tuple(component for _, component in tools if component.group == path and component.control is None)
+
+
+def _replaces(component: Component) -> str:
+    """Return the warning of a tool that takes the place of a control tool, which was hardly meant (SPEC NAM-4)."""
+    role = component.name.rpartition(".")[2]
+    does = "opens" if role == "activate" else "closes"
+    return (
+        f"The tool {component.name!r} takes the place of the one that {does} the group {component.group!r}. Give it "
+        f"another name; or have its handler await context.{role}({component.group!r}), and say replaces_control=True."
+    )
+
+
+async def _just(group: GroupSpec) -> GroupSpec:
+    return group

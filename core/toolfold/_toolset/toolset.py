@@ -33,6 +33,7 @@ from .._view.opening import needed, topmost_inactive
 from .._view.results import ToolResult
 from .._view.search import Ranker
 from .._view.visibility import RequestView, StateReader
+from ..errors import ConfigError
 from ..machine import paths_of
 from . import settings, toolkits
 from .builder import Builder
@@ -111,6 +112,8 @@ class ToolSet(Registration, Displayed):
         settings.check_functions(state=state, clock=clock)
         settings.check_budget(list_budget=list_budget)
         settings.check_functions("a ranker, such as toolfold_adapters.search.bm25", search=search)
+        if evict is not None and max_active is None and list_budget is None:
+            raise ConfigError(f"evict={evict!r} says what makes room under a limit: set max_active or list_budget too.")
         style = ControlStyle.of(control, control_visibility)
         self.observers = Observers()
         super().__init__(
