@@ -81,7 +81,9 @@ class GroupNotFound(ToolfoldError):
     def __init__(self, group: str, known: Sequence[str] = ()) -> None:
         self.group = group
         self.suggestions = _similar(str(group), known)
-        if self.suggestions:
+        if not isinstance(group, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all code is typed
+            hint = " A group is named by a text; transition(activate=[…]) changes several in one step."
+        elif self.suggestions:
             hint = f" Did you mean {_either(self.suggestions)}?"
         elif known:
             hint = f" The groups are {enumerated(known)}."

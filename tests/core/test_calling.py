@@ -296,3 +296,16 @@ async def test_an_argument_that_has_no_json_form_is_refused_by_its_type(value: A
     result = await tools.call_tool("raw", {"x": value})
     assert result.is_error
     assert f"arguments: it has a {named}, which has no JSON form" in result.text
+
+
+@pytest.mark.spec("CALL-1", "ERR-2")
+async def test_a_base_name_is_answered_with_the_full_names_that_are_listed_and_no_others() -> None:
+    tools = ToolSet("t")
+    for path in ("database", "files", "secret"):
+        tools.register_group(path)
+        tools.register("query", answer, group=path, hidden=path == "secret")
+    await tools.activate_group("database")
+    await tools.activate_group("secret")
+    with pytest.raises(ToolNotFound) as refused:
+        await tools.call_tool("query")
+    assert str(refused.value) == "Unknown tool: query (did you mean 'database.query'?)"

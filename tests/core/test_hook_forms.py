@@ -138,3 +138,12 @@ def test_a_method_that_is_no_hook_is_refused_naming_group_hook_and_function() ->
     with pytest.raises(InvalidDefinition, match=r"'database'.* its on_activate, connect, needs \(host, port\)"):
         tools.include(Database())
     assert not tools.catalog.groups
+
+
+@pytest.mark.spec("HOOK-1", "ERR-2")
+def test_a_hook_that_was_called_instead_of_given_is_refused_with_what_to_write() -> None:
+    async def connect() -> None: ...
+
+    hook: Any = connect()
+    with pytest.raises(InvalidDefinition, match=r"what a call of connect\(\) returned: .* on_activate=connect\."):
+        ToolSet("t").register_group("g", on_activate=hook)

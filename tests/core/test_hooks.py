@@ -326,3 +326,19 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
     assert isinstance(failed, HooksFailed)
     assert [error.__cause__ for error in failed.failures] == [journal.failing["-a.y"], journal.failing["-a"]]
     assert committed.change.failures == failed.failures
+
+
+@pytest.mark.spec("SAF-3", "HOOK-4")
+async def test_a_refusal_that_a_hook_foresees_is_one_line_of_the_log_and_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse() -> None:
+        raise ToolError("the key\nis missing")
+
+    tools = ToolSet("t")
+    tools.register_group("vault", on_activate=refuse)
+    with caplog.at_level("INFO", "toolfold"), pytest.raises(HookFailed):
+        await tools.activate_group("vault")
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("INFO", None)
+    assert record.getMessage().endswith("on_activate of group vault refused: 'the key\\nis missing'")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.core.support import DESK, Journal, desk, opened, snapshot_of
 from toolfold import (
+    DuplicateName,
     ExclusionConflict,
     GroupNotFound,
     IllegalEvent,
+    InvalidName,
     ParentInactive,
     Profile,
     QuotaExceeded,
@@ -80,7 +84,41 @@ def test_a_forest_needs_its_parents_and_refuses_exclusions_that_no_state_could_s
     with pytest.raises(ExclusionConflict):
         Forest.of(["a", "a.b"], [["a", "a.b"]])
     with pytest.raises(GroupNotFound):
-        Forest.of(["a"], [["a", "b"]])
+        Forest.of(["a", "c"], [["a", "b"]])
+    with pytest.raises(ExclusionConflict, match="two or more different groups, and not: 'ab'"):
+        Forest.of(["a", "b"], ["ab"])
+    with pytest.raises(ExclusionConflict, match="two or more different groups, and not: 'a', 'a'"):
+        Forest.of(["a", "b"], [["a", "a"]])
+
+
+@pytest.mark.spec("NAM-1", "REG-4")
+def test_a_forest_has_each_group_once_under_a_valid_name_and_a_text_is_one_group() -> None:
+    assert Forest.of("abc").paths == ("abc",)
+    with pytest.raises(DuplicateName, match="'a'"):
+        Forest.of(["a", "b", "a"])
+    for wrong in ("a b", "a..b", 5):
+        with pytest.raises(InvalidName):
+            Forest.of([wrong])  # type: ignore[list-item]
+
+
+@pytest.mark.spec("ERR-2")
+async def test_what_is_no_group_or_no_request_is_refused_with_what_to_write() -> None:
+    several: Any = ["a", "b"]
+    async with desk().open_session() as session:
+        for change in (session.activate, session.deactivate):
+            with pytest.raises(GroupNotFound, match=r"named by a text; transition\(activate=\[…\]\) changes several"):
+                await change(several)
+        with pytest.raises(GroupNotFound, match="named by a text"):
+            session.is_active(several)
+    with pytest.raises(TypeError, match=r"a TransitionRequest\(activate=\[…\], .*not of \['a', 'b'\]"):
+        plan(Configuration.initial(Forest.of(["a", "b"])), several)
+
+
+def test_a_configuration_is_shown_by_its_active_groups() -> None:
+    flags = Forest.of(["search", "light", "dark"])
+    first = Configuration.initial(flags)
+    assert repr(first) == "<Configuration: no group active of 3>"
+    assert repr(plan(first, TransitionRequest(["dark", "search"])).after) == "<Configuration: dark, search active of 3>"
 
 
 # The rules, by example

@@ -348,3 +348,8 @@ async def test_a_tool_is_read_only_if_it_is_annotated_as_such(read_only: bool | 
                 with pytest.raises(ToolNotFound):
                     await session.call(name)
         assert session.list("resource").names == ("notes:all",)
+
+
+@pytest.mark.spec("PRO-1")
+def test_a_profile_is_named_by_its_first_argument() -> None:
+    assert Profile("reader", active="a") == Profile(name="reader", active=["a"])

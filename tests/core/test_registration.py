@@ -187,10 +187,8 @@ def test_a_generated_control_tool_can_not_be_unregistered() -> None:
 @pytest.mark.filterwarnings("ignore:coroutine '_just' was never awaited:RuntimeWarning")
 def test_a_group_that_no_session_has_open_is_unregistered_also_without_await() -> None:
     tools = desk()
-    tools.unregister_group("a")
+    tools.unregister_group("a")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
     assert "a" not in tools.catalog.index
-    with pytest.raises(GroupNotFound):
-        tools.unregister_group("a")
 
 
 @pytest.mark.spec("REG-5")

@@ -45,6 +45,30 @@ def test_an_invalid_setting_is_refused_by_name_value_and_what_is_expected(
     assert str(refused.value) == f"{setting} must be {expected}, not {value!r}."
 
 
+@pytest.mark.spec("ERR-1", "ERR-2", "SAF-7")
+def test_a_setting_that_there_is_not_is_refused_with_those_like_it() -> None:
+    with pytest.raises(ConfigError, match=r"There is no setting 'max_activ' \(did you mean 'max_active'\?\)"):
+        ToolSet("t", max_activ=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.spec("ERR-1", "ACT-10")
+@pytest.mark.parametrize("evict", ["oldest", "idlest"])
+def test_what_makes_room_needs_a_limit(evict: Any) -> None:
+    with pytest.raises(ConfigError, match=f"evict='{evict}' says what makes room under a limit: set max_active or"):
+        ToolSet("t", evict=evict)
+    assert ToolSet("t", evict=evict, max_active=2).catalog.max_active == 2
+
+
+async def test_tool_sets_and_sessions_are_shown_by_what_they_have() -> None:
+    tools = desk()
+    assert repr(tools) == "<ToolSet 'desk': 7 tools in 6 groups>"
+    session = tools.open_session(identity="s", active="a")
+    assert repr(session) == "<Session 's': new>"
+    async with session:
+        assert repr(session) == "<Session 's': open, a active>"
+    assert repr(session) == "<Session 's': closed>"
+
+
 @pytest.mark.spec("ERR-1", "ERR-2")
 @pytest.mark.parametrize("name", [5, None, b"desk"])
 def test_a_tool_set_is_named_by_a_text(name: Any) -> None:

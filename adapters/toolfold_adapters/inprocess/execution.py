@@ -44,7 +44,7 @@ async def run_turn(
 async def _run_turn(
     session: Session, names: WireNameCodec, written: Sequence[tuple[Any, Any]], after_call: Callable[[], None]
 ) -> list[ToolResult]:
-    calls = [written_call(names, name, arguments) for name, arguments in written]
+    calls = [written_call(names, *_pair(one)) for one in written]
     results = [ToolResult()] * len(calls)
 
     async def run(number: int, *, in_own_task: bool) -> None:
@@ -102,6 +102,14 @@ async def _result(
             raise
         log.exception("the call of %r failed outside its handler", call.name)
     return internal_error(name)
+
+
+def _pair(call: Any) -> tuple[Any, Any]:
+    match call:
+        case (name, arguments):
+            return name, arguments
+        case _:
+            raise TypeError(f"A call is a pair of a name and arguments, such as ('ping', {{}}), not {call!r}.")
 
 
 def written_call(names: WireNameCodec, name: Any, arguments: Any) -> Call:

@@ -11,7 +11,7 @@ from mcp.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from starlette.applications import Starlette
 
-from toolfold import Profile, Store, ToolNotFound, ToolSet, WireNames, __version__
+from toolfold import ConfigError, Profile, Store, ToolNotFound, ToolSet, WireNames, __version__
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS
@@ -125,6 +125,11 @@ def build_server(
         ConfigError: A setting is wrong, or two names would be the same on the wire.
         ToolfoldError: The initial groups can't be active together.
     """
+    if not isinstance(tools, ToolSet):  # pyright: ignore[reportUnnecessaryIsInstance] - not all code is typed
+        raise ConfigError(
+            f"A server is built of a ToolSet, not of a {type(tools).__name__}; "
+            "group_server puts groups in front of an existing server."
+        )
     settings = DeliverySettings(
         delivery=delivery,
         profile=profile,

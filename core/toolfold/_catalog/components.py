@@ -124,7 +124,7 @@ class Component:
         return schema
 
 
-@frozen(kw_only=True)
+@frozen
 class Profile:
     """A named choice of groups (SPEC PRO-1): active from the start, and allowed to be activated.
 
@@ -132,10 +132,10 @@ class Profile:
     """
 
     name: str
-    description: str = ""
-    active: tuple[str, ...] = field(default=(), converter=paths_of)
-    available: tuple[str, ...] = field(default=(), converter=paths_of)
-    read_only: bool | None = None
+    description: str = field(default="", kw_only=True)
+    active: tuple[str, ...] = field(default=(), converter=paths_of, kw_only=True)
+    available: tuple[str, ...] = field(default=(), converter=paths_of, kw_only=True)
+    read_only: bool | None = field(default=None, kw_only=True)
 
     def admits(self, path: str) -> bool:
         """Return whether the group exists under this profile: named, or above a named one."""

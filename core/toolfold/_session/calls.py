@@ -9,12 +9,13 @@ from typing import Any
 
 from .._catalog.components import Component, Kind
 from .._catalog.rules import required_groups
+from .._limits import enumerated
 from .._names import ToWire
 from .._view import calling, results
 from .._view.context import CallContext, Progress, no_progress
 from .._view.modes import restrict
 from .._view.results import ToolResult
-from .._view.visibility import RequestView, available
+from .._view.visibility import RequestView, available, only_listed
 from ..errors import ToolfoldError, ToolNotFound
 from .executor import Executor
 from .host import Host
@@ -142,7 +143,8 @@ class Calls(ABC):
         """Return the component of that name if it is available in the view of the request (SPEC CALL-1, CALL-4)."""
         component = view.snapshot.catalog.components[kind].by_name.get(name)
         if component is None or not available(component, view):
-            raise ToolNotFound(name, self._tools.hint(component, view, to_wire), kind.replace("_", " "))
+            hint = self._tools.hint(component, view, to_wire) or _in_group(kind, name, view, to_wire)
+            raise ToolNotFound(name, hint, kind.replace("_", " "))
         return component
 
     async def _open_on(self, tool: str, context: CallContext) -> None:
@@ -152,3 +154,11 @@ class Calls(ABC):
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
                 self._tools.observers.notify(EventRefused(self.id, tool, error))
+
+
+def _in_group(kind: Kind, name: str, view: RequestView, to_wire: ToWire) -> str | None:
+    """Return the full names of what is listed in groups under this base name, as a hint (SPEC CALL-1)."""
+    known = view.snapshot.catalog.components[kind].by_name.values()
+    alike = (one for one in known if one.name.rpartition(".")[2] == name != one.name)
+    found = [to_wire(one.name) for one in only_listed(alike, view)]
+    return f"did you mean {enumerated(found)}?" if found else None

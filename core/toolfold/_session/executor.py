@@ -17,11 +17,12 @@ from attrs import evolve, frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import GroupSpec, Profile
+from .._limits import quoted
 from .._snapshot import Change, Snapshot
 from .._usercode import InThread, is_failure, on_loop, uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import HookFailed, HookTimeout, LeaseLost, ToolfoldError
+from ..errors import HookFailed, HookTimeout, LeaseLost, ToolError, ToolfoldError
 from ..machine import Configuration, Plan, bits, catch_up, use
 from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 from .host import Host
@@ -247,11 +248,17 @@ class Executor(Queue):
             raise HookFailed(call.group.path, call.phase, ended.error)
 
     async def _attempt(self, call: HookCall, context_of: ContextOf) -> _Ended:
-        """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3)."""
+        """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3).
+
+        A `ToolError` is a refusal that was foreseen, so where it was raised is not logged.
+        """
         try:
             with self.observers.hook(self.id, call.group.path, call.phase, call.undoes):
                 await self._run_hook(call, context_of)
         except BaseException as error:
+            if isinstance(error, ToolError):
+                log.info("session %s: %s refused: %s", self.id, call, quoted(repr(str(error))))
+                return _Ended(error)
             if is_failure(error):
                 log.error("session %s: %s failed", self.id, call, exc_info=error)
                 return _Ended(error)

@@ -54,6 +54,10 @@ class Session(Calls, Displayed):
         self._discarded = start.discarded(self.catalog) if isinstance(start, Saved) else ()
         self._owner: Session | None = None
 
+    def __repr__(self) -> str:
+        opened = self._status if self._status != "open" else f"open, {', '.join(self.active) or 'no group'} active"
+        return f"<{type(self).__name__} {self.id!r}: {opened}>"
+
     # -- life cycle ---------------------------------------------------------------------------------------------------
 
     if not TYPE_CHECKING:  # a type checker refuses `with` because there is no such method

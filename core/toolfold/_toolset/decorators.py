@@ -262,6 +262,10 @@ def _run(function: Hook, hook: Hook, in_thread: bool) -> Hook:
 
 
 def _hook(group: str, which: str, function: Hook) -> Hook:
+    if inspect.iscoroutine(function):
+        function.close()
+        problem = f"its {which} is what a call of {function.__name__}() returned: give the function itself"
+        raise InvalidDefinition(group, f"{problem}, {which}={function.__name__}")
     if not callable(function):
         raise InvalidDefinition(group, f"its {which} is {function!r}, which can't be called")
     if (parameters := _parameters(function)) is None:

@@ -133,23 +133,7 @@ class ToolkitOptions(TypedDict, total=False):
 
 
 class GroupTraits(TypedDict, total=False):
-    """The options of a group beside its name, its description and its hooks.
-
-    Attributes:
-        title: The name that people see; the segment otherwise.
-        show_deactivator: Whether there is a tool that closes the group: there is unless this is `False` (SPEC CTL-1).
-        controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
-        selectable: Whether a request that begins may have it open, by naming it or by fetching it; by default, where
-            clients can open it by control tools (SPEC SES-6). What is in a group that is not selectable is not either.
-        pinned: Whether it is open in every session from the start, closed by no client, and spared by quotas
-            (SPEC FND-4, ACT-10). What contains it must be pinned too; it has no hooks, and is in no exclusion set.
-        opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
-        transient: Whether its state is left out when a session is stored (SPEC PER-4).
-        run_in_thread: Whether hooks that are plain functions run in worker threads; by default as the tool set has it.
-            One that takes longer than `hook_timeout` can't be stopped: it has failed, but goes on in its thread, and
-            what it still does is not undone. A hook that may hang should be async, or have a timeout of its own
-            (SPEC HOOK-6).
-    """
+    """The options of a group beside its name, its description and its hooks; see `GroupOptions`."""
 
     title: str | None
     show_deactivator: bool | None
@@ -170,6 +154,19 @@ class GroupOptions(GroupTraits, total=False):
         on_rollback: Undoes one of the two in place of the other; `False` for nothing to undo (SPEC HOOK-5).
         resume: Makes what tools need in this process, such as a connection, where the group is open in a stored session
             that another process has served before (SPEC STO-4).
+        title: The name that people see; the segment otherwise.
+        show_deactivator: Whether there is a tool that closes the group: there is unless this is `False` (SPEC CTL-1).
+        controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
+        selectable: Whether a request that begins may have it open, by naming it or by fetching it; by default, where
+            clients can open it by control tools (SPEC SES-6). What is in a group that is not selectable is not either.
+        pinned: Whether it is open in every session from the start, closed by no client, and spared by quotas
+            (SPEC FND-4, ACT-10). What contains it must be pinned too; it has no hooks, and is in no exclusion set.
+        opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
+        transient: Whether its state is left out when a session is stored (SPEC PER-4).
+        run_in_thread: Whether hooks that are plain functions run in worker threads; by default as the tool set has it.
+            One that takes longer than `hook_timeout` can't be stopped: it has failed, but goes on in its thread, and
+            what it still does is not undone. A hook that may hang should be async, or have a timeout of its own
+            (SPEC HOOK-6).
     """
 
     on_activate: Hook | None
@@ -225,7 +222,7 @@ def checked_options(name: str, options: Mapping[str, Any], known: Collection[str
     made = {option: value for option, value in options.items() if value is not None}
     for option, value in made.items():
         if option not in known:
-            raise InvalidDefinition(name, f"{where} has the unknown option {option!r} ({_instead(option, known)})")
+            raise InvalidDefinition(name, f"{where} has the unknown option {option!r} ({instead(option, known)})")
         _check_value(name, option, value)
     if (always := made.pop("always", None)) is not None:
         if always and "visibility" in made:
@@ -253,7 +250,7 @@ def _check_value(name: str, option: str, value: Any) -> None:
         check_rule(name, value)
 
 
-def _instead(option: str, known: Collection[str]) -> str:
+def instead(option: str, known: Collection[str]) -> str:
     """Return a suggestion for an unknown option."""
     near = get_close_matches(option, sorted(known), n=3, cutoff=0.6)
     if near:

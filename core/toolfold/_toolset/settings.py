@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from types import UnionType
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from .._view.control import ControlStyle, loader_components
 from .._view.finder import FINDER, finder_component
 from .._view.search import Ranker
 from ..errors import ConfigError
+from .options import instead
 
 Evict = Literal["oldest", "idlest"]
 
@@ -43,6 +44,12 @@ class Settings:
         if loader is not None and not tools:
             return ()  # everything is in view
         return tools if self.ranker is None else (*tools, finder_component(self.ranker))
+
+
+def check_known(unknown: Iterable[str], known: Collection[str]) -> None:
+    """Raise `ConfigError` for settings that there are not."""
+    for setting in unknown:
+        raise ConfigError(f"There is no setting {setting!r} ({instead(setting, known)}).")
 
 
 def check_text(**given: object) -> None:

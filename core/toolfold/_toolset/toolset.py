@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
 from itertools import count
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Never, Unpack
 from weakref import WeakKeyDictionary
 
 from .._catalog.budget import ListBudget
@@ -101,7 +101,9 @@ class ToolSet(Registration, Displayed):
         idle_timeout: float | None = None,
         clock: Callable[[], float] | None = None,
         search: Ranker | None = None,
+        **unknown: Never,
     ) -> None:
+        settings.check_known(unknown, ToolSet.__init__.__kwdefaults__ or ())
         settings.check_text(name=name)
         settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
         settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
@@ -144,6 +146,10 @@ class ToolSet(Registration, Displayed):
         """
         self._builder.adopt_settings(other._builder)
         self.page_size, self._on_hidden = other.page_size, other._on_hidden
+
+    def __repr__(self) -> str:
+        own = sum(tool.control is None for tool in self.catalog.tools.values())
+        return f"<ToolSet {self.name!r}: {own} tools in {len(self.catalog.groups)} groups>"
 
     # -- toolkits -----------------------------------------------------------------------------------------------------
 

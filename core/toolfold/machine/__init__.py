@@ -28,9 +28,9 @@ function of configuration and request only.
 
 from .compiled import Run
 from .configuration import Configuration
-from .forest import Forest, bits
+from .forest import Forest, bits, paths_of
 from .interpreter import Interpreter
-from .planner import Plan, TransitionRequest, catch_up, close, paths_of, plan, restore, use
+from .planner import Plan, TransitionRequest, catch_up, close, plan, restore, use
 from .table import TABLE, Effect, Emission, Guard, RegionEvent, RegionState, Relation, Row, rows
 
 __all__ = [

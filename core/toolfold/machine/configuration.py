@@ -14,7 +14,7 @@ from .forest import Forest
 from .table import RegionState
 
 
-@frozen(eq=False, weakref_slot=True)
+@frozen(eq=False, repr=False, weakref_slot=True)
 class Configuration:
     """The states of a forest's regions; make one with `initial`, others with `planner.plan` and `planner.restore`.
 
@@ -41,6 +41,9 @@ class Configuration:
         """Return the configuration in which no group is active."""
         everything = (1 << len(forest.paths)) - 1
         return cls.of(forest, 0, everything & ~forest.roots)
+
+    def __repr__(self) -> str:
+        return f"<Configuration: {', '.join(self.paths) or 'no group'} active of {len(self.forest.paths)}>"
 
     @cached_property
     def paths(self) -> tuple[str, ...]:

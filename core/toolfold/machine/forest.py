@@ -7,14 +7,15 @@ are the canonical order, and an ancestor's bit is below its descendants'.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
 
 from attrs import evolve, field, frozen
 
-from .._names import ancestors, canonical_key
-from ..errors import ExclusionConflict, GroupNotFound
+from .._names import ancestors, canonical_key, check_name
+from ..errors import DuplicateName, ExclusionConflict, GroupNotFound
 
 
 def bits(mask: int) -> list[int]:
@@ -70,7 +71,7 @@ class Forest:
         """Return the forest of some groups.
 
         Args:
-            paths: The groups; `"a.b"` is in `"a"`, which must be given too.
+            paths: The groups, or one; `"a.b"` is in `"a"`, which must be given too.
             exclusions: Sets of groups of which at most one may be active.
             max_active: The greatest number of active groups; `None` for no limit (SPEC ACT-10).
             evict_oldest: Whether a step that would exceed a limit deactivates the longest-active groups.
@@ -78,11 +79,15 @@ class Forest:
             pinned: Groups that are never evicted.
 
         Raises:
+            InvalidName, DuplicateName: A group has no valid name, or is given twice.
             GroupNotFound: A parent, or a group in an exclusion set, is not among the groups.
-            ExclusionConflict: A group and an ancestor of it can't exclude one another (SPEC REG-3).
+            ExclusionConflict: A group and an ancestor of it can't exclude one another, nor can fewer than two different
+                groups (SPEC REG-3).
         """
-        ordered = tuple(sorted(set(paths), key=canonical_key))
+        ordered = tuple(sorted(map(check_name, paths_of(paths)), key=canonical_key))
         index = {path: number for number, path in enumerate(ordered)}
+        if len(index) < len(ordered):
+            raise DuplicateName("group", next(one for one, other in pairwise(ordered) if one == other))
         above = [_numbers(index, ancestors(path)) for path in ordered]
         children, descendants = [0] * len(ordered), [0] * len(ordered)
         for number, mask in enumerate(above):
@@ -90,7 +95,7 @@ class Forest:
                 descendants[ancestor] |= 1 << number
             if mask:
                 children[mask.bit_length() - 1] |= 1 << number
-        sets = tuple(frozenset(members) for members in exclusions)
+        sets = tuple(map(_members, exclusions))
         alone = [1 << number for number in range(len(ordered))]
         subtree = [own | below for own, below in zip(alone, descendants, strict=True)]
         return cls(
@@ -129,10 +134,10 @@ class Forest:
 
     def number(self, path: str) -> int:
         """Return the number of a group, or raise `GroupNotFound` with near matches (SPEC ACT-1, ERR-2)."""
-        number = self.index.get(path)
-        if number is None:
-            raise GroupNotFound(path, self.paths)
-        return number
+        try:
+            return self.index[path]
+        except (KeyError, TypeError):  # a list can't be looked up
+            raise GroupNotFound(path, self.paths) from None
 
     def mask(self, paths: Iterable[str]) -> int:
         """Return groups as a bit set; raises `GroupNotFound`."""
@@ -141,6 +146,20 @@ class Forest:
     def named(self, mask: int) -> tuple[str, ...]:
         """Return the paths of the groups in a bit set, in canonical order."""
         return tuple(self.paths[number] for number in bits(mask))
+
+
+def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return group paths as a tuple; a single text is one path, not its letters."""
+    return (paths,) if isinstance(paths, str) else tuple(paths)
+
+
+def _members(paths: Iterable[str]) -> frozenset[str]:
+    """Return an exclusion set, which has two or more different groups (SPEC REG-3)."""
+    given = paths_of(paths)
+    if len(members := frozenset(given)) < 2 or len(members) != len(given):
+        named = ", ".join(map(repr, given)) or "none"
+        raise ExclusionConflict(given, f"An exclusion set needs two or more different groups, and not: {named}.")
+    return members
 
 
 def _numbers(index: Mapping[str, int], paths: Iterable[str]) -> int:

@@ -14,13 +14,8 @@ from attrs import field, frozen
 from ..errors import ExclusionConflict, ParentInactive, QuotaExceeded
 from .compiled import Run
 from .configuration import Configuration
-from .forest import Forest, bits
+from .forest import Forest, bits, paths_of
 from .table import RegionEvent
-
-
-def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return group paths as a tuple; a single text is one path, not its letters."""
-    return (paths,) if isinstance(paths, str) else tuple(paths)
 
 
 @frozen
@@ -102,6 +97,8 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
         ExclusionConflict: Two groups to activate exclude one another.
         QuotaExceeded: More or heavier groups would be active than the forest allows, and none may be evicted.
     """
+    if not isinstance(request, TransitionRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - not all is typed
+        raise TypeError(f"A plan is made of a TransitionRequest(activate=[…], deactivate=[…]), not of {request!r}.")
     forest, run, wanted = configuration.forest, run_of(configuration), 0
     for number in _numbers(forest, request.deactivate):
         run.send(RegionEvent.DEACTIVATE, number)
@@ -174,8 +171,7 @@ def _reordered(configuration: Configuration, order: Iterable[int]) -> Configurat
 
 
 def _numbers(forest: Forest, paths: tuple[str, ...]) -> list[int]:
-    index = forest.index
-    return sorted([index[path] if path in index else forest.number(path) for path in paths])
+    return sorted(map(forest.number, paths))
 
 
 def _evict(before: Configuration, run: Running, wanted: int) -> None:

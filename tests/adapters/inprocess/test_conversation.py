@@ -324,3 +324,10 @@ async def test_a_group_that_a_handler_opens_is_noticed() -> None:
     async with Conversation(tools) as conversation:
         await conversation.execute([("open_pdf", {})])
         assert conversation.loaded == ("pdf",)
+
+
+@pytest.mark.spec("ERR-2", "AGT-1")
+async def test_a_call_without_arguments_is_refused_with_what_to_write() -> None:
+    calls: Any = ["ping"]
+    with pytest.raises(TypeError, match=r"a pair of a name and arguments, such as \('ping', \{\}\), not 'ping'"):
+        await Conversation(ToolSet("t")).execute(calls)
