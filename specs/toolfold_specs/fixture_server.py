@@ -237,7 +237,13 @@ def tool_set(setup: Setup, hooks: Hooks) -> ToolSet:
         schema = dict(tool.input_schema or {"type": "object"})
         handler = partial(_handle, tool)
         tools.register(
-            tool.name, handler, input_schema=schema, group=tool.group, visibility=_rule(tool), hidden=tool.hidden
+            tool.name,
+            handler,
+            input_schema=schema,
+            group=tool.group,
+            visibility=_rule(tool),
+            hidden=tool.hidden,
+            replaces_control=True,
         )
     return tools
 

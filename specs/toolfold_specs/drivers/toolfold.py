@@ -91,6 +91,7 @@ class CoreDriver(Driver):
                 input_schema=dict(tool.input_schema or {"type": "object"}),
                 group=tool.group,
                 hidden=tool.hidden,
+                replaces_control=True,
                 **_rule(tool),
             )
 
