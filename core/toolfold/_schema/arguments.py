@@ -17,7 +17,7 @@ from attrs import field, frozen
 from pydantic import BaseModel, ValidationError
 
 from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
-from .._plain import TooLarge, levels
+from .._plain import TooLarge, levels, table
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
 from .defaults import Fields
@@ -190,8 +190,7 @@ class Output:
     @classmethod
     def unchecked(cls, name: str, schema: Any) -> Output:
         """Return results that nobody here checks (SPEC GWY-7)."""
-        plain = plain_json(name, schema, "output schema")
-        if not isinstance(plain, dict):
+        if (plain := table(plain_json(name, schema, "output schema"))) is None:
             raise InvalidDefinition(name, "its output schema must be a JSON object")
         return cls(plain)
 
