@@ -148,6 +148,13 @@ class ServerOptions:
     help="How many connections, sessions, handles, calls or streams there may be at a time, and from one caller, such "
     "as calls=500/50; none for no limit.",
 )
+@click.option(
+    "--share",
+    metavar="SERVERS",
+    multiple=True,
+    callback=parse_groups,
+    help="Servers that keep nothing for a client, so that all share one connection to each; * for all servers.",
+)
 @click.option("--profile", metavar="NAME", help="The profile to serve.")
 @click.option(
     "--active",

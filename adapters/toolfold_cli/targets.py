@@ -75,6 +75,7 @@ class GatewayOptions:
         control_visibility: When control tools are listed.
         max_active: The greatest number of active groups in a session.
         start_timeout: Seconds that an upstream server may take to start.
+        share: The servers that all clients share a connection to; `*` for all of them.
     """
 
     groups: Path | None = None
@@ -82,6 +83,7 @@ class GatewayOptions:
     control_visibility: str | None = None
     max_active: int | None = None
     start_timeout: float | None = None
+    share: tuple[str, ...] = ()
 
 
 def parse_target(
@@ -281,5 +283,17 @@ def configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
         changed = {"start_timeout": options.start_timeout}
         upstreams = {name: given.model_copy(update=changed) for name, given in config.upstreams.items()}
         config = config.model_copy(update={"upstreams": upstreams})
+    config = _shared(config, options.share)
     given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
     return config.model_copy(update={"options": config.options.model_copy(update=given)})
+
+
+def _shared(config: GatewayConfig, names: tuple[str, ...]) -> GatewayConfig:
+    """Return a configuration in which all clients share some of the servers (SPEC GWY-10); raises `ConfigError`."""
+    if unknown := [name for name in names if name != "*" and name not in config.upstreams]:
+        raise ConfigError(f"--share {unknown[0]}: there is no such server; there are {', '.join(config.upstreams)}.")
+    upstreams = {
+        name: given.model_copy(update={"shared": True}) if name in names or "*" in names else given
+        for name, given in config.upstreams.items()
+    }
+    return config.model_copy(update={"upstreams": upstreams})
