@@ -1,12 +1,14 @@
 """A bridge from standard input and output to a server at a URL, for clients that can only start commands (SPEC GWY-10).
 
 Messages pass as they are, in either era. What HTTP asks for beside them, its headers, follows from what passes: the
-version that was agreed on, and in the modern era the method, the name and the marked arguments of each request.
+version that was agreed on, and in the modern era the method, the name and the marked arguments of each request. A
+server that is restarted gets a new session, and the client is asked to list again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -27,17 +29,22 @@ from toolfold import ToolfoldError
 from toolfold.spi import table
 
 from .headers import ModernHeaders
+from .reconnecting import ReconnectingClient
 from .transports import CONNECT_SECONDS, http_transport
 
 
 class ServerAway(ToolfoldError):
-    """Nothing answers at the URL of a bridge."""
+    """Nothing answers at the URL of a bridge, at its start."""
 
 
 class Headers:
-    """What goes with each message over HTTP, learned from the messages themselves."""
+    """What goes with each message over HTTP, learned from the messages themselves.
+
+    `list_changes` is whether the server says in a session when its tools change.
+    """
 
     def __init__(self) -> None:
+        self.list_changes = False
         self._version: str | None = None
         self._asked: dict[RequestId, str] = {}
         self._modern = ModernHeaders()
@@ -62,6 +69,8 @@ class Headers:
         if asked == "initialize":
             version = message.result.get("protocolVersion")
             self._version = version if isinstance(version, str) else None
+            capabilities = table(message.result.get("capabilities")) or {}
+            self.list_changes = bool((table(capabilities.get("tools")) or {}).get("listChanged"))
         elif asked == "tools/list":
             tools: list[Any] = message.result.get("tools") or []
             for tool in map(table, tools):
@@ -77,22 +86,27 @@ async def bridge(url: str, headers: Mapping[str, str], close_stdin: Callable[[],
         close_stdin: Ends the input, for which a thread waits that can't be cancelled.
 
     Raises:
-        ServerAway: Nothing answers there, or no longer.
+        ServerAway: Nothing answers there.
     """
     await _knock(url)
-    try:
-        async with stdio_server() as (incoming, outgoing):
-            try:
-                await carry(incoming, outgoing, http_transport(url, dict(headers), None))
-            finally:
-                close_stdin()
-    except* httpx2.TransportError as group:
-        raise ServerAway(_away(url, group.exceptions[0])) from None
-
-
-async def carry(incoming: Any, outgoing: Any, transport: Any) -> None:
-    """Pass messages between a client's streams and a transport to a server, until either ends."""
     known = Headers()
+    async with stdio_server() as (incoming, outgoing):
+
+        async def renewed() -> None:
+            """Have the client list again what a server that was restarted offers."""
+            if known.list_changes:
+                changed = JSONRPCNotification(jsonrpc="2.0", method="notifications/tools/list_changed")
+                await outgoing.send(SessionMessage(changed))
+
+        try:
+            transport = http_transport(url, dict(headers), None, partial(ReconnectingClient, renewed))
+            await _carry(incoming, outgoing, transport, known)
+        finally:
+            close_stdin()
+
+
+async def _carry(incoming: Any, outgoing: Any, transport: Any, known: Headers) -> None:
+    """Pass messages between a client's streams and a transport to a server, until either ends."""
 
     async def up(write: Any, tasks: TaskGroup) -> None:
         async with incoming:
@@ -102,7 +116,7 @@ async def carry(incoming: Any, outgoing: Any, transport: Any) -> None:
                     await write.send(SessionMessage(item.message, metadata))
         tasks.cancel_scope.cancel()
 
-    async with transport as (read, write), anyio.create_task_group() as tasks:
+    async with outgoing, transport as (read, write), anyio.create_task_group() as tasks:
         tasks.start_soon(up, write, tasks)
         async for item in read:
             if isinstance(item, SessionMessage):

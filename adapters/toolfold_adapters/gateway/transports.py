@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
@@ -67,15 +67,16 @@ def transport_of(config: UpstreamConfig, auth: httpx2.Auth | None = None) -> Tra
 
 @asynccontextmanager
 async def http_transport(
-    url: str, headers: dict[str, str], auth: httpx2.Auth | None
+    url: str,
+    headers: dict[str, str],
+    auth: httpx2.Auth | None,
+    make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """Carry messages over streamable HTTP for the duration of the block."""
+    """Carry messages over streamable HTTP for the duration of the block, by an HTTP client that `make` returns."""
     # A call takes as long as its caller waits, and a result has the size that it has.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
     async with (
-        httpx2.AsyncClient(
-            headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [_by_status]}
-        ) as client,
+        make(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [_by_status]}) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams,
     ):
         yield streams

@@ -6,13 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+import anyio
+import mcp_types as t
 import pytest
+from anyio.abc import Process
 from mcp import Client, StdioServerParameters
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import names_of, over_http
-from tests.cli.support import PROGRAM, SECONDS
+from tests.cli.support import PROGRAM, RAW, SECONDS
 
 pytestmark = pytest.mark.spec("GWY-10")
 
@@ -57,3 +64,86 @@ def test_what_is_no_url_is_a_usage_error() -> None:
     ended = connect("somewhere")
     assert ended.returncode == 2
     assert "'somewhere' is not the URL of an MCP server" in ended.stderr
+
+
+@asynccontextmanager
+async def served(port: int, *options: str, server: tuple[str, ...] = (*RAW, "plain")) -> AsyncGenerator[Process]:
+    """Run the program with a gateway over HTTP, ready for clients."""
+    command = [*PROGRAM, "serve", "--http", "--port", str(port), *options, "--", *server]
+    async with await anyio.open_process(command, stdin=subprocess.DEVNULL) as process:
+        assert process.stderr is not None
+        said = b""
+        while b"serving http" not in said:
+            said += await process.stderr.receive()
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_a_gateway_that_is_restarted_is_used_again_without_an_error(era: str, free_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{free_tcp_port}/mcp"
+    listed_again = anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, t.ToolListChangedNotification):
+            listed_again.set()
+
+    with anyio.fail_after(SECONDS):
+        async with (
+            served(free_tcp_port) as first,
+            Client(bridge_to(url), mode=era, message_handler=on_message) as client,
+        ):
+            before = await names_of(client)
+            first.kill()
+            await first.wait()
+            async with served(free_tcp_port):
+                assert await names_of(client) == before
+                assert not (await client.call_tool("one")).is_error
+                if era == "legacy":
+                    await listed_again.wait()
+
+
+async def test_a_request_that_a_gateway_had_taken_is_an_error_and_not_repeated(free_tcp_port: int) -> None:
+    """The connection is closed once the request was read; the next one is answered."""
+    taken: list[bytes] = []
+
+    async def take(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            with suppress(anyio.EndOfStream):
+                taken.append(await stream.receive())
+
+    listener = await anyio.create_tcp_listener(local_port=free_tcp_port, local_host="127.0.0.1")
+    with anyio.fail_after(SECONDS):
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, take)
+            command = [*PROGRAM, "connect", f"http://127.0.0.1:{free_tcp_port}/mcp"]
+            async with await anyio.open_process(command) as process:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                await process.stdin.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+                answer = json.loads(await process.stdout.receive())
+                await process.stdin.aclose()
+            assert answer["id"] == 1
+            assert "The server ended before it answered." in answer["error"]["message"]
+            assert sum(request.startswith(b"POST") for request in taken) == 1
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("share", "processes"), [((), 6), (("--share", "*"), 1)])
+async def test_clients_share_the_processes_of_the_servers_that_they_may_share(
+    share: tuple[str, ...], processes: int, free_tcp_port: int, tmp_path: Path
+) -> None:
+    """Each process of the server leaves a line; one that is asked what it offers is no client's."""
+    started = tmp_path / "started"
+    server = ("sh", "-c", f'echo >> "{started}"; exec "$@"', "sh", *RAW, "plain")
+    with anyio.fail_after(SECONDS):
+        async with served(free_tcp_port, *share, server=server), AsyncExitStack() as clients:
+            for _ in range(5):
+                client = await clients.enter_async_context(
+                    Client(f"http://127.0.0.1:{free_tcp_port}/mcp", mode="legacy")
+                )
+                assert not (await client.call_tool("one")).is_error
+            assert len(started.read_text().splitlines()) == processes
