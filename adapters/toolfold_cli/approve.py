@@ -26,7 +26,7 @@ from .targets import GatewayOptions, Target, configuration
 @click.option("--dry-run", is_flag=True, help="Show what changed, and approve nothing.")
 @click.pass_context
 def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bool, **given: Any) -> None:
-    """Approve the definitions of a TARGET's servers as they are now.
+    """Approve the definitions of a TARGET's servers as they are now, and show what changed in them.
 
     A definition that changed since it was approved is marked, or withheld, where the configuration says
     on_change = "quarantine". The first definitions of a server are approved when it is first seen. A gateway that runs
@@ -48,9 +48,11 @@ async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> No
         definitions = await known_definitions(config, start=True)
     approvals = Approvals(approvals_folder(), serving=False)
     for server, offered in definitions.items():
-        changed = sorted(approvals.changed(config.upstreams[server], offered))
+        changed = approvals.difference(config.upstreams[server], offered)
         if not dry_run:
             approvals.approve(config.upstreams[server], offered)
         names = f": {', '.join(changed)}" if changed else ""
         what = f"{counted(len(changed), 'tool')} changed{names}."
         show(f"{server}: {what}{'' if dry_run else ' All are approved.'}")
+        for name, lines in changed.items():
+            show("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))

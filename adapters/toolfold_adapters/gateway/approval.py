@@ -1,7 +1,7 @@
 """Which definitions of upstreams were approved: the first ones, and those that a user approved (SPEC GWY-11).
 
-A server can change what its tools say after they were looked at. So a fingerprint of each definition is stored when its
-server is first seen; a definition with another one, or without one, has changed, until `toolfold approve`.
+A server can change what its tools say after they were looked at. So each definition is stored when its server is first
+seen; one that is another now, or that was not there, has changed, until `toolfold approve`, which shows the difference.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ log = logging.getLogger("toolfold.gateway")
 
 
 class Approvals:
-    """The fingerprints of approved definitions, one file for each server.
+    """The approved definitions, one file for each server.
 
     Args:
         folder: Where the files are; see `approvals_folder`.
@@ -41,19 +42,28 @@ class Approvals:
             if self._serving:
                 self.approve(upstream, definitions)
             return frozenset()
-        now = fingerprints(definitions)
-        return frozenset(name for name, fingerprint in now.items() if approved.get(name) != fingerprint)
+        now = _as_stored(definitions)
+        return frozenset(name for name in now if approved.get(name) != now[name])
+
+    def difference(self, upstream: UpstreamConfig, definitions: Definitions) -> dict[str, list[str]]:
+        """Return the lines of each definition that changed since it was approved, by its name.
+
+        Those that it had begin with `-`, those that it has now with `+`, as in a unified diff.
+        """
+        approved, now = self._read(upstream) or {}, _as_stored(definitions)
+        changed = sorted(self.changed(upstream, definitions))
+        return {name: _difference(approved.get(name), now[name]) for name in changed}
 
     def approve(self, upstream: UpstreamConfig, definitions: Definitions) -> None:
         """Approve all definitions of a server as they are now; a file that can't be written is logged."""
-        data = json.dumps(fingerprints(definitions), indent=1, sort_keys=True)
+        data = json.dumps(_as_stored(definitions), indent=1, sort_keys=True)
         try:
             write_private(self._path(upstream), data.encode("utf-8", "replace"))
         except OSError as error:
             log.warning("approved definitions can't be stored in %s: %s", self._folder, error)
 
     def _read(self, upstream: UpstreamConfig) -> Mapping[str, Any] | None:
-        """Return the approved fingerprints, none of them if they can't be read, or `None` if there is no file."""
+        """Return the approved definitions, none of them if they can't be read, or `None` if there is no file."""
         path = self._path(upstream)
         try:
             return table(json.loads(path.read_text(encoding="utf-8"))) or {}
@@ -77,6 +87,25 @@ def fingerprints(definitions: Definitions) -> dict[str, str]:
         for name, tool in zip(named, definitions.tools, strict=True)
         if isinstance(name, str)
     }
+
+
+def _as_stored(definitions: Definitions) -> dict[str, Any]:
+    """Return the definition of each tool, by its name, as it is read from a file."""
+    named = {(table(tool) or {}).get("name"): tool for tool in definitions.tools}
+    tools = {name: tool for name, tool in named.items() if isinstance(name, str)}
+    stored: dict[str, Any] = json.loads(json.dumps(tools, default=_plain))
+    return stored
+
+
+def _difference(before: Any, now: Any) -> list[str]:
+    old, new = ([] if one is None else _visible(one).split("\n") for one in (before, now))
+    return list(unified_diff(old, new, n=1, lineterm=""))[2:]
+
+
+def _visible(definition: Any) -> str:
+    """Return a definition as text, with escapes for characters that a reader would not see."""
+    text = json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def _plain(value: Any) -> Any:
