@@ -158,6 +158,11 @@ def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
     show(_verdict(view, costs, target))
     if without_session not in (None, costs.after):
         show(f"Clients without sessions (MCP 2026-07-28) get {approximate(without_session or 0)} tokens.")
+    for component in view.snapshot.catalog.tools.values():
+        if component.replaces_control:
+            show(
+                f"The tool {component.name} takes the place of the control tool of that name, and opens nothing itself."
+            )
     for members in view.snapshot.catalog.exclusions:
         show(f"Only one at a time: {', '.join(sorted(members))}")
 

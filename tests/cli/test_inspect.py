@@ -205,3 +205,13 @@ def test_a_check_fails_for_what_has_no_description_and_for_groups_that_are_too_l
         r"The tools of quiet cost ~\d+ tokens, more than 10\.\n",
         result.stderr,
     )
+
+
+@pytest.mark.spec("NAM-4")
+def test_a_tool_that_takes_the_place_of_a_control_tool_is_named(shop: Path) -> None:
+    (shop / "replaced.py").write_text(
+        "from toolfold import ToolSet\ntools = ToolSet('replaced')\ntools.register_group('mail')\n"
+        "tools.register('activate', lambda: 1, description='Work.', group='mail', replaces_control=True)\n"
+    )
+    output = invoke("inspect", "replaced:tools").stdout
+    assert "The tool mail.activate takes the place of the control tool of that name" in " ".join(output.split())
