@@ -266,4 +266,4 @@ async def _close(client: DemoClient) -> Step:
 
 
 def _first_line(text: str) -> str:
-    return text.splitlines()[0].removesuffix(" You can now call:")
+    return text.splitlines()[0].removesuffix(" Now available:")

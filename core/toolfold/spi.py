@@ -8,7 +8,7 @@ from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
 from ._names import ToWire, ancestors, canonical_key, check_segment, split_name
 from ._plain import array, table
-from ._schema.arguments import NO_ARGUMENTS, Arguments, check_text, plain_json
+from ._schema.arguments import HANDLE, NO_ARGUMENTS, Arguments, check_text, plain_json
 from ._session import observers
 from ._session.observers import Event, ListsAnnounced
 from ._session.persistence import NAMELESS, Saved, StatePacker, dumped, read
@@ -21,6 +21,7 @@ from ._toolset.prompts import openers
 from ._usercode import is_failure
 from ._view.control import ERROR_META, may_change, refused, request_of
 from ._view.describe import Described, describe, line_of, names_alone, shortened
+from ._view.directory import directory, introduced, one_line
 from ._view.finder import opened_by_search
 from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
@@ -31,6 +32,7 @@ __all__ = [
     "AWAY",
     "ERROR_META",
     "FULL",
+    "HANDLE",
     "KINDS",
     "MAX_URI",
     "NAMELESS",
@@ -67,11 +69,13 @@ __all__ = [
     "check_segment",
     "check_text",
     "describe",
+    "directory",
     "dumped",
     "enumerated",
     "extras_named",
     "group_infos",
     "internal_error",
+    "introduced",
     "is_failure",
     "is_hidden",
     "is_settled",
@@ -84,6 +88,7 @@ __all__ = [
     "names_alone",
     "never_listed",
     "observers",
+    "one_line",
     "opened_by_search",
     "opened_for",
     "openers",

@@ -179,10 +179,9 @@ async def test_other_refusals_say_what_to_do() -> None:
 async def test_expand_tools_answers_with_a_heading_and_the_tools() -> None:
     tools = mail("expand_tools")
     text, structured = await received(tools, group="google_gmail")
-    heading, blank, *lines, gap, last = text.splitlines()
-    assert (heading, blank, gap) == ("## Google Gmail Tools", "", "")
+    heading, blank, *lines = text.splitlines()
+    assert (heading, blank) == ("## Google Gmail Tools", "")
     assert lines == ["- gmail_search: Search messages", "- gmail_send: Send a message"]
-    assert "by name" in last
     assert structured["tools"] == ["gmail_search", "gmail_send"]
     assert "already" in (await received(tools, group="google_gmail"))[0]
     assert (await received(tools, group="hollow"))[0].endswith("adds no tools to the list.")
@@ -204,7 +203,8 @@ async def test_a_custom_loader_answers_in_its_own_words() -> None:
 def test_the_tools_that_open_and_close_groups_are_described_in_the_words_of_the_loader() -> None:
     words = Loader(name="open", description="Take it out.", closer="close", closer_description="Put it back.")
     tools = mail(words).catalog.tools
-    assert tools["open"].description.startswith("Take it out.\nGroups:")
+    first, heading, *_ = tools["open"].description.splitlines()
+    assert (first.endswith(". Take it out."), heading) == (True, "Groups:")
     assert tools["close"].description == "Put it back."
 
 

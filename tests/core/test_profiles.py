@@ -213,7 +213,7 @@ async def test_a_group_outside_of_the_profile_is_never_active_for_rules() -> Non
                 await session.call(name)
 
 
-A_FIRST = "it needs the group a, which is not open: call a.activate first"
+A_FIRST = "it needs the group a: call a.activate first"
 
 
 @pytest.mark.spec("PRO-1", "CALL-1")
@@ -234,7 +234,7 @@ async def test_a_hint_names_no_group_outside_of_the_profile() -> None:
     assert hints == {
         ("with_a", None): A_FIRST,
         ("with_both", None): A_FIRST,
-        ("with_c", None): "it needs the group c, which is not open: call c.activate first",
+        ("with_c", None): "it needs the group c: call c.activate first",
         ("with_a", "p"): A_FIRST,
         ("with_both", "p"): None,
         ("with_c", "p"): None,

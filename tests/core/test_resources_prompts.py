@@ -91,7 +91,7 @@ async def test_a_hint_names_the_group_and_what_opens_it_in_the_names_of_the_call
     name = register(tools, kind, group="g")
     with pytest.raises(ToolNotFound) as caught:
         await use(tools.default_session, kind, name)
-    assert caught.value.hint == "it needs the group g, which is not open: call g.activate first"
+    assert caught.value.hint == "it needs the group g: call g.activate first"
     with pytest.raises(ToolNotFound, match=r"call G\.ACTIVATE first"):
         await use(tools.default_session, kind, name, to_wire=str.upper)
 

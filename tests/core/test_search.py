@@ -94,8 +94,9 @@ async def test_the_best_tool_comes_whole_however_long_and_the_others_as_far_as_t
         lines = (await session.call("find_tools", {"query": "alike", "limit": 3})).text.splitlines()
         assert lines[1] == f"- a_best: alike {'word ' * 100}".rstrip()
         assert lines[2].startswith('  {"type":"object","properties":{"a_best"')
-        assert [line[:21] for line in lines[3:5]] == ["- b_next: alike word ", "- c_last: alike word "]
-        assert all(len(line) <= 120 and line.endswith(" …") for line in lines[3:5])
+        signed = [f"- {name}({name}?: str): alike word " for name in ("b_next", "c_last")]
+        assert [line.startswith(start) for line, start in zip(lines[3:5], signed, strict=True)] == [True, True]
+        assert all(len(line) <= 120 + len("(b_next?: str)") and line.endswith(" [cut]") for line in lines[3:5])
         assert lines[5].endswith("find_tools with the name of a tool and limit 1 gives its schema.")
 
 

@@ -8,6 +8,7 @@ from string import Formatter
 from typing import Any
 
 from attrs import field, frozen
+from attrs.validators import instance_of
 
 from .._limits import quoted
 from .._names import ancestors
@@ -71,7 +72,7 @@ class Loader:
     Args:
         name: The tool's name.
         argument: The name of its only argument, the path of a group.
-        description: What the model reads; the list of groups follows it.
+        description: What the model reads, between the names of groups and their list.
         argument_description: What the model reads about the argument.
         texts: What it answers; the library's own words otherwise.
         closer: The name of a tool that takes the same argument and closes groups; none unless it is given. It closes
@@ -79,20 +80,22 @@ class Loader:
         closer_description: What the model reads about that tool.
         needs_groups: Whether there is no such tool while there is no group that it can open.
         opens_outer: Whether it opens the groups that a group is in as well, instead of saying that they come first.
-        room: How many characters the list of groups has: the descriptions of many groups are cut to fit. Opening a
-            group shows its description whole.
+        room: How many characters the description has at most, with the list of groups: their descriptions are cut to
+            fit, and then their names (SPEC CTL-7). Opening a group shows its description whole.
     """
 
     name: str
     argument: str = "group"
-    description: str = "Open a group of tools, so that its tools can be called."
+    description: str = field(
+        default="Open a group of tools, so that its tools can be called.", validator=instance_of(str)
+    )
     argument_description: str = "The group to open."
     texts: LoaderTexts | None = None
     closer: str | None = None
     closer_description: str = "Close a group and the groups in it."
     needs_groups: bool = False
     opens_outer: bool = False
-    room: int = 4_000
+    room: int = 2_000
 
     def opened_with(self, path: str) -> tuple[str, ...]:
         """Return the groups that it opens for a group, in their order."""
@@ -110,16 +113,20 @@ class Loader:
             filled(one, group=quoted(path), title=title, groups=groups) for one in templates if one is not None
         )
 
-    @cached_property
-    def accepted(self) -> Arguments:
-        """The arguments that it accepts."""
-        schema = {
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema of its arguments."""
+        return {
             "type": "object",
             "properties": {self.argument: {"type": "string", "description": self.argument_description}},
             "required": [self.argument],
             "additionalProperties": False,
         }
-        return Arguments.from_schema(self.name, schema)
+
+    @cached_property
+    def accepted(self) -> Arguments:
+        """The arguments that it accepts."""
+        return Arguments.passing_handle(self.name, self.schema)
 
 
 PRESETS: Mapping[str, Loader] = {
@@ -144,7 +151,7 @@ PRESETS: Mapping[str, Loader] = {
         argument="group",
         argument_description="The group to expand.",
         texts=LoaderTexts(
-            loaded="## {title} Tools\n\n{tools}\n\nThey can be called by name from now on.",
+            loaded="## {title} Tools\n\n{tools}",
             nothing="## {title} Tools\n\nThe group is expanded, and adds no tools to the list.",
             again="The group {title} was expanded already, so nothing changed.\n\n{tools}",
         ),

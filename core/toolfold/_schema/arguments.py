@@ -27,6 +27,9 @@ from .validator import Validator
 
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
+HANDLE = "handle"
+"""The argument by which a protocol without sessions names a state. Control tools accept it everywhere (SPEC CTL-8)."""
+
 _MOST_ERRORS = 1000
 """How many errors of a model are looked at to name a few: each costs some 5 µs."""
 
@@ -110,6 +113,11 @@ class Arguments:
         if not isinstance(self.schema, dict) or self.schema.get("type") != "object":
             raise InvalidDefinition(name, 'its input schema must have the root type "object"')
         return self
+
+    @classmethod
+    def passing_handle(cls, name: str, schema: Mapping[str, Any]) -> Arguments:
+        """Return the arguments described by the schema of a control tool, and the argument `handle`, of no effect."""
+        return cls.from_schema(name, {**schema, "properties": {HANDLE: {}, **schema["properties"]}})
 
     @cached_property
     def validator(self) -> Validator:

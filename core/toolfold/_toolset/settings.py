@@ -39,11 +39,12 @@ class Settings:
 
     def control_tools(self, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
         """Return the control tools that are in no group, in a catalog that has `groups` (SPEC CTL-3, FND-1)."""
-        loader = self.style.loader
-        tools = () if loader is None else loader_components(loader, groups)
+        loader, finder = self.style.loader, FINDER if self.ranker else None
+        tools = () if loader is None else loader_components(loader, groups, finder)
         if loader is not None and not tools:
             return ()  # everything is in view
-        return tools if self.ranker is None else (*tools, finder_component(self.ranker))
+        named = groups if self.style.has_tools else ()
+        return tools if self.ranker is None else (*tools, finder_component(self.ranker, named))
 
 
 def check_known(unknown: Iterable[str], known: Collection[str]) -> None:

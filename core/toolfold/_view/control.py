@@ -17,7 +17,7 @@ from .._catalog.components import Component, GroupSpec, Role
 from .._catalog.loader import PRESETS, Loader, LoaderTexts, filled
 from .._catalog.rules import Always, Group, Not, Visibility, groups_of
 from .._limits import quoted
-from .._names import check_segment, is_text, qualified_name
+from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
 from .._snapshot import Change
 from ..errors import (
@@ -34,7 +34,8 @@ from ..errors import (
 )
 from ..machine import TransitionRequest
 from .context import CallContext
-from .describe import FINDABLE, SHORTENED, describe, line_of, lines_within
+from .describe import FINDABLE, SHORTENED, describe, line_of, shortened
+from .directory import FIRST_LINE, directory, has_whole, introduced, names_within, one_line, openable
 from .listing import listed
 from .opening import opener
 from .results import AboutTools, ToolResult, arguments_refused
@@ -49,7 +50,10 @@ REFUSALS = (
 ERROR_META = "dev.toolfold/error"
 """In the `_meta` of a refusal's result: the name of the error, and what it names."""
 
-_ANNOTATIONS = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_ANNOTATIONS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+
+_INNER = 1_000
+"""How many characters the names of the groups in one have that was opened."""
 
 
 @frozen(kw_only=True)
@@ -92,8 +96,8 @@ class ControlStyle:
         return {component.name: component for component in made}
 
 
-def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
-    """Return the tools of a loader in a catalog that has `groups` (SPEC CTL-3)."""
+def loader_components(loader: Loader, groups: Iterable[GroupSpec], finder: str | None = None) -> tuple[Component, ...]:
+    """Return the tools of a loader in a catalog that has `groups` (SPEC CTL-3); `finder` is the tool that searches."""
 
     async def open_one(arguments: dict[str, Any], context: CallContext) -> ToolResult:
         refused = refuse_loading(opening, context.to_wire(opening.name), arguments, context.snapshot.catalog)
@@ -103,13 +107,10 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Comp
         refused = refuse_loading(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
         return refused or await close_group(context, arguments[loader.argument])
 
-    lines = lines_within(
-        {group.path: group.description for group in groups if group.controls and not group.pinned}, loader.room
-    )
-    if not lines and loader.needs_groups:
+    known = openable(groups)
+    if not known and loader.needs_groups:
         return ()
-    description = "\n".join([loader.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
-    opening = _loader_tool("load", loader.name, description, open_one, loader)
+    opening = _loader_tool("load", loader.name, _directory_of(loader, known, finder), open_one, loader)
     if loader.closer is None:
         return (opening,)
     schema = evolve(loader, argument_description="The group to close.")
@@ -117,8 +118,21 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Comp
     return opening, closing
 
 
+def _directory_of(loader: Loader, groups: Mapping[str, str], finder: str | None) -> str:
+    """Return the description of the tool that opens groups: what every host shows, and the directory (SPEC CTL-7)."""
+    about = loader.description.replace("…", "...")
+    about = about if len(about) <= loader.room // 2 else shortened(about, loader.room // 2)
+    if not groups:
+        return f"{about}\nThere are no groups."
+    first = introduced(groups, about, FIRST_LINE + len(about.partition(". ")[2]))
+    inner = next((path for path in groups if split_name(path)[0] in groups), None)
+    heading = f"Groups, with those in them, which are opened by path, such as {inner}:" if inner else "Groups:"
+    room = loader.room - len(first) - len(heading) - 1
+    return "\n".join([first, heading, *directory(groups, room, finder)])
+
+
 def _loader_tool(role: Role, name: str, description: str, handle: Any, loader: Loader) -> Component:
-    control = control_component((role, ""), name, description, loader.accepted.schema, handle, Always(), None)
+    control = control_component((role, ""), name, description, loader.schema, handle, Always(), None)
     # It checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
     return evolve(control, arguments=None, loader=loader)
 
@@ -204,10 +218,18 @@ async def open_group(context: CallContext, path: str, loader: Loader | None = No
 
 
 def _omitted(catalog: Catalog, group: GroupSpec) -> str:
-    """Return the description of a group if the list of groups has only its beginning, else `""` (SPEC CTL-3)."""
+    """Return what the list of groups may not have: the rest of the description, the groups in it (SPEC CTL-3)."""
     loader = catalog.loader
-    listed = loader is None or line_of(group.path, group.description) in loader.description.splitlines()
-    return "" if listed else " ".join(group.description.split())
+    if loader is None:
+        return ""
+    described = one_line(group.description)
+    inner = [one.path for one in catalog.groups if one.parent == group.path and one.controls and not one.pinned]
+    return " ".join(
+        [
+            *([] if has_whole(loader.description, group.path, described) else [described]),
+            *([f"Groups in it: {names_within(inner, _INNER)}."] if inner else []),
+        ]
+    )
 
 
 def _opened(path: str, description: str, change: Change, tools: str) -> str:
@@ -216,7 +238,7 @@ def _opened(path: str, description: str, change: Change, tools: str) -> str:
         parts.append(description)
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
-    parts.append(f"You can now call:\n{tools}" if tools else "It adds no tools to the list.")
+    parts.append(f"Now available:\n{tools}" if tools else "It adds no tools to the list.")
     return " ".join(parts)
 
 
@@ -330,7 +352,7 @@ def _deactivator(group: GroupSpec, relevant_only: bool) -> Component:
     return control_component(("deactivate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
 
 
-_NO_ARGUMENTS = Arguments.from_schema("control tool", NO_ARGUMENTS)
+_NO_ARGUMENTS = Arguments.passing_handle("control tool", NO_ARGUMENTS)
 
 
 def control_component(
@@ -343,12 +365,12 @@ def control_component(
     title: str | None,
 ) -> Component:
     """Return a control tool: with a closed schema and annotations, and available under `rule` (SPEC CTL-6)."""
-    arguments = _NO_ARGUMENTS if schema is NO_ARGUMENTS else Arguments.from_schema(name, schema)
+    arguments = _NO_ARGUMENTS if schema is NO_ARGUMENTS else Arguments.passing_handle(name, schema)
     definition = {
         "name": name,
         **({"title": title} if title else {}),
         "description": description,
-        "inputSchema": arguments.schema,
+        "inputSchema": schema,
         "annotations": dict(_ANNOTATIONS),
     }
     return Component(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
-from .._catalog.components import Component
+from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import Always
 from .._limits import quoted
 from .._names import ToWire
@@ -15,7 +15,8 @@ from .._snapshot import Change
 from .._usercode import caller
 from .context import CallContext
 from .control import REFUSALS, control_component, refusal
-from .describe import Described, describe_best, lines_within
+from .describe import Described, describe_best
+from .directory import directory, introduced, openable
 from .opening import opener, topmost_inactive
 from .results import AboutTools, ToolResult
 from .search import Found, Ranker, search_of, to_state, unsearched
@@ -42,9 +43,7 @@ _ADVICE = "Try other words for what it should do, in the language of the tools' 
 _OPENED = "Opened: "
 _READY = "Can be called now"
 
-_DESCRIPTION = (
-    "Find tools by what they do, in groups that are open and in those that are not. Says what opens their groups."
-)
+_DESCRIPTION = "Find tools by what they do, in open groups and others, and what opens their groups."
 
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -71,13 +70,14 @@ _SCHEMA: Mapping[str, Any] = {
 }
 
 
-def finder_component(ranker: Ranker) -> Component:
-    """Return the tool that searches with `ranker` (SPEC FND-1)."""
+def finder_component(ranker: Ranker, groups: Iterable[GroupSpec] = ()) -> Component:
+    """Return the tool that searches with `ranker` (SPEC FND-1); its first line names `groups` (SPEC CTL-7)."""
 
     async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
         return await find_tools(context, ranker, arguments)
 
-    return control_component(("find", ""), FINDER, _DESCRIPTION, _SCHEMA, handle, Always(), None)
+    description = introduced(openable(groups), _DESCRIPTION)
+    return control_component(("find", ""), FINDER, description, _SCHEMA, handle, Always(), None)
 
 
 async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[str, Any]) -> ToolResult:
@@ -142,7 +142,7 @@ def _text(query: str, change: Change, places: Sequence[str], missing: Sequence[s
 def _missing(view: RequestView) -> list[str]:
     """Return lines that say of which groups no tools are known, so that they were not searched (SPEC FND-5)."""
     groups = unsearched(view)
-    return ["Not searched, as no tools of theirs are known:", *lines_within(groups, _ROOM_FOR_GROUPS)] if groups else []
+    return ["Not searched, as no tools of theirs are known:", *directory(groups, _ROOM_FOR_GROUPS, None)] if groups else []
 
 
 def opened_by_search(text: str) -> tuple[str, ...]:

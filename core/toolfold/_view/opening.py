@@ -31,7 +31,7 @@ def topmost_inactive(component: Component, view: RequestView) -> str | None:
 def needed(path: str, view: RequestView, to_wire: ToWire) -> str:
     """Return a clause that says that a group is needed, and what opens it, if the caller has anything that does."""
     how = opener(path, view, to_wire)
-    return f"it needs the group {path}, which is not open" + (f": {how}" if how else "")
+    return f"it needs the group {path}: {how}" if how else f"it needs the group {path}, which is not open"
 
 
 def opener(path: str, view: RequestView, to_wire: ToWire) -> str | None:

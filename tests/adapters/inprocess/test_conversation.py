@@ -135,8 +135,7 @@ async def test_the_error_can_name_the_group_to_load() -> None:
         (result,) = await conversation.execute([("gmail__search", {})])
         assert result.is_error
         assert result.text == (
-            "Unknown tool: gmail__search (it needs the group gmail, which is not open: "
-            'call load_tool_group {"group_name": "gmail"} first)'
+            'Unknown tool: gmail__search (it needs the group gmail: call load_tool_group {"group_name": "gmail"} first)'
         )
 
 

@@ -48,7 +48,7 @@ async def answers(tools: ToolSet, begun_with: str, *calls: str) -> tuple[list[st
         return [result.text.partition("\n")[0] for result in results], " ".join(conversation.session.active)
 
 
-OPENED = "Group {} is open. You can now call:"
+OPENED = "Group {} is open. Now available:"
 CLOSED = "Group {} is closed."
 
 
@@ -94,7 +94,7 @@ async def test_a_call_runs_before_another_displaces_its_group() -> None:
     tools = rooms()
     tools.register_exclusion("a", "b")
     texts, open_after = await answers(tools, "a", "use a", "open b", "use b")
-    assert texts == ["used a", "Group b is open. Closed to make room: a. You can now call:", "used b"]
+    assert texts == ["used a", "Group b is open. Closed to make room: a. Now available:", "used b"]
     assert open_after == "b"
 
 

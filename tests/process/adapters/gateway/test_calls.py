@@ -95,7 +95,7 @@ async def test_a_call_of_a_tool_in_a_closed_group_is_told_what_opens_the_group()
     async with open_gateway(config) as tools, tools.open_session() as session:
         with pytest.raises(ToolNotFound) as refused:
             await session.call("one")
-        assert refused.value.hint == 'it needs the group g, which is not open: call open_group {"group": "g"} first'
+        assert refused.value.hint == 'it needs the group g: call open_group {"group": "g"} first'
 
 
 async def test_arguments_arrive_as_they_are() -> None:
