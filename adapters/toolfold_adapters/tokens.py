@@ -17,7 +17,7 @@ from toolfold import Component
 from toolfold.spi import RequestView, ToWire, listed, never_listed
 
 CHARACTERS_PER_TOKEN = 4
-ANSWER_TOKENS = 8_000
+ANSWER_TOKENS = 5_000
 """The default maximum length of the library's own answers (SPEC CTL-4)."""
 LEAST_ANSWER_TOKENS = 1_200
 """The smallest such maximum: it has room for the longest handle that is accepted, and for the sentence about it."""

@@ -15,6 +15,8 @@ from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
 
 CHANGED = "notifications/tools/list_changed"
 UNKNOWN = "unknown tool"
+DELIVERY = ("Handle: ", "Give it as 'handle' to ", "Call the tools below by ")
+"""The beginnings of lines that a delivery adds to what a control tool answers."""
 
 
 class Answer(NamedTuple):
@@ -88,7 +90,8 @@ class OverMcp(Caller):
                 raise
             return Answer(True, UNKNOWN)
         self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
-        text = "\n".join(getattr(block, "text", "") for block in result.content)
+        lines = "\n".join(getattr(block, "text", "") for block in result.content).splitlines()
+        text = "\n".join(line for line in lines if not line.startswith(DELIVERY))
         received = (result.meta or {}).get(ERROR_META if result.is_error else CHANGE_META)
         return Answer(bool(result.is_error), text, received if received is not None else result.structured_content)
 

@@ -31,7 +31,7 @@ description = "For a look around"
 
 [budgets]                               # in approximate tokens
 group_tokens = 2000                     # a server whose tools are more is divided into groups
-answer_tokens = 8000                    # the answer that opens a group is no longer
+answer_tokens = 5000                    # the answer that opens a group is no longer
 list_tokens = 20000                     # opening a group that would make the list longer is refused; see evict
 
 [options]

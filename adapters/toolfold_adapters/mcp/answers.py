@@ -13,10 +13,12 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, frozen
 
 from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
-from toolfold.spi import ERROR_META, NAMELESS, Described, Kind, describe, names_alone
+from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, Kind, describe, names_alone
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
-from .meta import CHANGE_META, DISCARDED_META, HANDLE, HANDLE_META
+from .hosts import room_for
+from .meta import CHANGE_META, DISCARDED_META, HANDLE_META
+from .proxy import CallToolProxy
 from .render import Renderer
 
 AnswerForm = Literal["auto", "definitions", "names"]
@@ -89,13 +91,19 @@ class Answers:
         self._options = options
         self._known: WeakKeyDictionary[Component, Described | None] = WeakKeyDictionary()
 
+    def room(self, ctx: Any) -> int:
+        """Return how many characters an answer to a request may have."""
+        return room_for(ctx, self._options.room)
+
     def for_call(
         self,
         result: ToolResult,
         component: Component | None,
         was_listed: Callable[[Component], bool],
+        room: int,
         *,
         relists: bool = False,
+        way: str = "",
     ) -> ToolResult:
         """Return the answer to a call of `component`.
 
@@ -103,66 +111,72 @@ class Answers:
             result: The answer of the core.
             component: The tool that was called.
             was_listed: Returns whether the caller was sent the definition of a tool.
+            room: How many characters the answer may have.
             relists: Whether the caller lists again automatically when its list has changed.
+            way: A sentence on how tools are called that the caller's list does not have.
         """
         control = component is not None and component.control is not None
         if result.is_error:
-            result = self._with_schema(result, was_listed)
-            return self._refused(result) if control else result
-        return self.for_change(result, relists=relists) if control else result
+            result = self._with_schema(result, was_listed, room)
+            return self._refused(result, room) if control else result
+        return self.for_change(result, room, relists=relists, way=way) if control else result
 
     def for_change(
-        self, result: ToolResult, *, relists: bool = False, handle: str | None = None, guide: str = ""
+        self, result: ToolResult, room: int, *, relists: bool = False, handle: str | None = None, way: str = ""
     ) -> ToolResult:
-        """Return the answer of a control tool that succeeded (SPEC CTL-4).
+        """Return the answer of a control tool that succeeded (SPEC CTL-4, CTL-8).
 
         Args:
             result: The answer of the core.
+            room: How many characters the answer may have.
             relists: Whether the caller lists again automatically when its list has changed.
             handle: The handle of the new state, if there is one.
-            guide: A text that explains how to use the handle.
+            way: How tools are called that the caller's list does not have, beginning with the handle if the caller has
+                to give it: a client that cuts answers shows what comes first.
         """
         if result.about is None:
             return result
         ranked = result.about.ranked
         tools = self._described(result.about.tools, ranked=ranked)
         short = self._form == "names" or (relists and self._form == "auto")
-        text = self._text(
-            result.about.text, tools, guide, names_alone if short and not ranked else result.about.describe
-        )
         shown = [tool.name for tool in tools]
         callable_now = [name for name in result.structured["tools"] if name in shown] if ranked else shown
+        first = f"{way}\n" if way and (handle is not None or callable_now) else ""
+        shorter = names_alone if short and not ranked else result.about.describe
+        text = _text(result.about.text, tools, first, room, shorter)
         change = {**result.structured, "tools": callable_now, **({"found": shown} if ranked else {})}
         if handle is None:
             return _of_text(result, text, {CHANGE_META: change})
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
 
-    def with_new_tools(self, result: ToolResult, new: Iterable[Component], handle: str, guide: str) -> ToolResult:
+    def with_new_tools(
+        self, result: ToolResult, new: Iterable[Component], room: int, handle: str, way: str
+    ) -> ToolResult:
         """Return the answer of any other tool, with a text on the tools it made available (SPEC DEL-2, CALL-5)."""
-        tools = self._described(new)
-        text = self._text(
-            lambda described: f"You can now call:\n{described}" if described else _MORE,
-            tools,
-            guide,
+        text = _text(
+            lambda described: f"Now available:\n{described}" if described else _MORE,
+            self._described(new),
+            f"{way}\n",
+            room,
             names_alone if self._form == "names" else describe,
         )
         content = [*result.content, {"type": "text", "text": text}]
         return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
 
-    def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool]) -> ToolResult:
+    def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool], room: int) -> ToolResult:
         """Return a refusal of arguments, with the schema if the caller may not know it (SPEC CALL-2)."""
         if result.about is None or was_listed(result.about.tools[0]):
             return result
         for tool in self._described(result.about.tools):
             text = result.about.text(tool.schema)
-            return result if len(text) > self._options.room else _of_text(result, text)
+            return result if len(text) > room else _of_text(result, text)
         return result
 
-    def _refused(self, result: ToolResult) -> ToolResult:
+    def _refused(self, result: ToolResult, room: int) -> ToolResult:
         """Return a refusal of a control tool, with its structured content in `_meta` as in all its answers."""
         meta: Mapping[str, Any] = result.meta or {}
         about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
-        return _of_text(result, _cut(result.text, self._options.room), {ERROR_META: about} if about else {})
+        return _of_text(result, _cut(result.text, room), {ERROR_META: about} if about else {})
 
     def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[Described]:
         """Return the tools that can be listed to clients of this delivery, as ranked or in list order."""
@@ -175,25 +189,6 @@ class Answers:
                 found.append(described)
         return found if ranked else sorted(found, key=lambda described: described.name)
 
-    def _text(
-        self,
-        text: Callable[[str], str],
-        tools: Sequence[Described],
-        guide: str,
-        describe_tools: Callable[[Sequence[Described], int], str],
-    ) -> str:
-        """Return a text about tools, within the budget."""
-        end = f"\n{guide}" if guide else ""
-        room = self._options.room - len(end)
-        described = describe_tools(tools, room - len(text("."))) if tools else ""
-        whole = text(described)
-        if described not in whole:  # an author's text may omit the tools, but nothing else names them
-            whole = f"{whole}\n{described}".lstrip("\n")
-        if tools and len(whole) > room:
-            described = describe_tools(tools, 0)
-            whole = f"{_cut(text('…'), room - len(described) - 1)}\n{described}"
-        return _cut(f"{_cut(whole, room)}{end}", self._options.room)
-
 
 class SessionAnswers(Answers):
     """Answers in sessions, whose clients may list again when their list has changed.
@@ -202,11 +197,16 @@ class SessionAnswers(Answers):
         renderer: Renders the definitions for the clients of this delivery.
         options: How tools are described.
         wire: The names that clients see.
+        call_tool: The name of the call-tool proxy, if clients are offered it.
     """
 
-    def __init__(self, renderer: Renderer, options: AnswerOptions, wire: WireNames) -> None:
+    def __init__(
+        self, renderer: Renderer, options: AnswerOptions, wire: WireNames, call_tool: str | None = None
+    ) -> None:
         super().__init__(renderer, options)
         self.wire = wire
+        by = f"Call the tools below by name, or by {call_tool} if they are not in your list."
+        self._way = by if call_tool else ""
         self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
 
     def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Component, ...] = ()) -> Page:
@@ -217,19 +217,31 @@ class SessionAnswers(Answers):
         return page
 
     async def call(
-        self, session: Session, name: str, arguments: Mapping[str, Any] | None, ctx: Any, *, proxied: bool = False
+        self,
+        session: Session,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        ctx: Any,
+        proxy: CallToolProxy | None = None,
     ) -> ToolResult:
         """Return the answer to a call of a tool by its name on the wire; raises as `Session.call` does.
 
-        With `proxied`, the call-tool proxy makes the call, so the caller may not know the schema.
+        If a `proxy` makes the call, the caller may not know the schema.
         """
-        known, history = self.wire.from_wire(name), self._history(session)
+        known, history, view = self.wire.from_wire(name), self._history(session), session.view()
         component, relists = session.catalog.tools.get(known), history.relists
+        if proxy is not None and (refused := proxy.refusal(name, component, view)) is not None:
+            return refused
         result = await session.call(
-            known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self.wire.to_wire
+            known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self.wire.to_wire, view=view
         )
         return self.for_call(
-            result, component, lambda component: not proxied and history.was_listed(component), relists=relists
+            result,
+            component,
+            lambda component: proxy is None and history.was_listed(component),
+            self.room(ctx),
+            relists=relists,
+            way="" if relists or _is_worded(component) else self._way,
         )
 
     def _history(self, session: Session) -> ListingHistory:
@@ -249,12 +261,36 @@ def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
 _MORE = "More may be available now."
 
 
+def _is_worded(component: Component | None) -> bool:
+    """Return whether a tool opens groups with texts of its author's, to which only what must be is added (GRP-3)."""
+    return component is not None and component.loader is not None and component.loader.texts is not None
+
+
 def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = None) -> ToolResult:
     """Return a result with another text and, if `meta` is given, with that in place of structured content."""
     content = [{"type": "text", "text": text}]
     if meta is None:
         return evolve(result, content=content)
     return evolve(result, content=content, structured=None, meta={**(result.meta or {}), **meta} or None)
+
+
+def _text(
+    text: Callable[[str], str],
+    tools: Sequence[Described],
+    first: str,
+    most: int,
+    describe_tools: Callable[[Sequence[Described], int], str],
+) -> str:
+    """Return a text about tools after what comes first, of at most so many characters."""
+    room = most - len(first)
+    described = describe_tools(tools, room - len(text("."))) if tools else ""
+    whole = text(described)
+    if described not in whole:  # an author's text may omit the tools, but nothing else names them
+        whole = f"{whole}\n{described}".lstrip("\n")
+    if tools and len(whole) > room:
+        described = describe_tools(tools, 0)
+        whole = f"{_cut(text('…'), room - len(described) - 1)}\n{described}"
+    return _cut(f"{first}{_cut(whole, room)}", most)
 
 
 def _cut(text: str, room: int) -> str:

@@ -27,7 +27,7 @@ from .legacy import ConnectionSessions
 from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
 from .principal import PrincipalSessions
-from .proxy import CallToolProxy, reserve_names, with_handle
+from .proxy import READ_TOOL, proxies_of, reserve_names, with_handle
 from .render import Adjust, CacheScope, Renderer
 from .selection import DefaultSelection
 from .sessions import SessionDelivery
@@ -72,6 +72,7 @@ class DeliverySettings:
     disclosure: bool = True
     call_tool: str = "call_tool"
     legacy_call_tool: bool = True
+    read_tool: bool = False
     handle_key: str | bytes | Sequence[str | bytes] | None = None
     handle_lifetime: float = 3600
     stale_handles: Stale = "normalise"
@@ -86,6 +87,13 @@ class DeliverySettings:
             raise ConfigError(f'There is no delivery {self.delivery!r}; use "auto" or "principal".')
         if self.handles not in get_args(Handles):
             raise ConfigError(f'handles must be "auto" or "stored", not {self.handles!r}.')
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        """The names of the call-tool proxies that clients of any era are offered."""
+        if self.delivery != "auto" and not self.legacy_call_tool:
+            return ()
+        return (self.call_tool, *((READ_TOOL,) if self.read_tool else ()))
 
     def call_tool_for(self, *, modern: bool) -> str | None:
         """Return the name of the call-tool proxy that clients of an era are offered, if they are."""
@@ -150,8 +158,7 @@ class Service:
             streams=Tally("subscriptions", limits.streams),
         )
         # The last step that can fail: a server that is not built must not reserve names.
-        used = settings.delivery == "auto" or settings.legacy_call_tool
-        reserve_names(tools, wire, settings.call_tool if used else None)
+        reserve_names(tools, wire, settings.proxies)
 
     def _in_store(self, name: str, what: str, limit: Limit, lifetime: float | None = None) -> StoredSessions | None:
         """Return the stored sessions of a kind, if there is a store."""
@@ -173,8 +180,8 @@ class Service:
         return SessionDelivery(
             ConnectionSessions(self._tools, self._default, tally, self._tasks_of, self.connections),
             renderer,
-            SessionAnswers(renderer, self._options, self._wire),
-            None if name is None else CallToolProxy(name, with_handle=False),
+            SessionAnswers(renderer, self._options, self._wire, name),
+            {} if name is None else proxies_of(name, with_handle=False, read_tool=self._settings.read_tool),
         )
 
     def _by_principal(self) -> SessionDelivery:
@@ -195,7 +202,7 @@ class Service:
             settings.handles,
             HandlesInMemory(self._tools, self._stored) if self._handles is None else HandlesInStore(self._handles),
             SharedSessions(self._tools, self._opener(own=False)),
-            CallToolProxy(settings.call_tool, with_handle=True),
+            proxies_of(settings.call_tool, with_handle=True, read_tool=settings.read_tool),
             self._make_renderer(self._wire, modern=True, adjust=with_handle),
             self._options,
             self._tasks_of,

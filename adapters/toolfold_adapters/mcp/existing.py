@@ -36,6 +36,7 @@ class GroupedOptions(TypedDict, total=False):
     selection: bool
     call_tool: str
     legacy_call_tool: bool
+    read_tool: bool
     handle_key: str | bytes | Sequence[str | bytes] | None
     handle_lifetime: float
     stale_handles: Stale

@@ -102,7 +102,7 @@ class GroupedServer:
         self._placed: dict[str, tuple[str, ...]] = {}
         self._reported: set[str] = set()
         self._tasks = RunningTasks()
-        self._call_tool = settings.call_tool
+        self._proxies = settings.proxies
         listed, called = server.get_request_handler("tools/list"), server.get_request_handler("tools/call")
         if listed is None or called is None:
             raise ConfigError(
@@ -167,7 +167,7 @@ class GroupedServer:
 
     def is_control(self, name: str) -> bool:
         """Return whether a name on the wire is that of a tool that the groups brought with them."""
-        return name == self._call_tool or (self._names.knows(name) and name not in self._placed)
+        return name in self._proxies or (self._names.knows(name) and name not in self._placed)
 
     def register(self, definitions: Sequence[Definition]) -> None:
         """Register tools that the server is known to have, before a client asks for them."""
@@ -264,7 +264,7 @@ class GroupedServer:
         if self._is_own(params):
             return await self._answer(ctx, params)
         with await self._offered(ctx):
-            if not self._names.knows(params.name) and params.name != self._call_tool:
+            if not self._names.knows(params.name) and params.name not in self._proxies:
                 return await self._called.handler(ctx, params)
             return await self._answer(ctx, params)
 
@@ -276,7 +276,7 @@ class GroupedServer:
 
     def _is_own(self, params: types.CallToolRequestParams) -> bool:
         """Return whether a call is of a known tool of the server and opens nothing, so that no definition is needed."""
-        named = (params.arguments or {}).get("name") if params.name == self._call_tool else params.name
+        named = (params.arguments or {}).get("name") if params.name in self._proxies else params.name
         return isinstance(named, str) and named in self._placed and not self.tools.catalog.opened_by
 
     async def _offered(self, ctx: RequestContext) -> AbstractContextManager[None]:

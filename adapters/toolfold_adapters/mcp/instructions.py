@@ -1,20 +1,25 @@
-"""The instructions of a server: its groups, and how they are opened in each delivery."""
+"""The instructions of a server: its groups, and how they are opened in each delivery (SPEC CTL-7)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from toolfold import Catalog, WireNames
+from toolfold.spi import directory, introduced, one_line, openers, shortened
 
-from toolfold import Catalog, GroupSpec, WireNames
-from toolfold.spi import openers
+FIRST = 240
+"""How many characters of instructions every host shows that shows any."""
 
-SHOWN = 24
+ROOM = 2_000
+"""How many characters instructions have at most, with those of the author."""
+
+_LEAST = 100
+"""How many of them are left for the list of groups: enough to count them."""
 
 
 def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy: str | None, *, modern: bool) -> str:
-    """Return a server's instructions: those of its author, then the groups and how to open them.
+    """Return a server's instructions: the groups and how to open them, then those of its author.
 
     Args:
-        given: The author's instructions, if any.
+        given: The author's instructions, if any; cut at the end to what room is left.
         catalog: The catalog of the groups.
         wire: The names that clients see.
         proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
@@ -28,24 +33,19 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
     if modern and proxy:
         then = f" and returns a handle, with which {proxy} calls its tools."
     elif proxy:
-        then = f". Its tools are then in your list; if your list does not change, call them by {proxy}."
+        then = f"; its tools are then in your list. If it does not change, {proxy} calls them."
     else:
-        then = ". Its tools are then in your list."
-    find = f" {catalog.finder.name} searches all groups." if catalog.finder else ""
-    text = [f"Most tools are in groups: {how} opens one{then}{find}"]
-    return "\n".join([*([given, ""] if given else []), *text, *_named(catalog, by_group)])
+        then = "; its tools are then in your list."
+    find = f" {catalog.finder.name} searches all." if catalog.finder else ""
+    first = introduced(by_group, f"{how} opens one{then}{find}", FIRST)
+    author = _fitting(given or "", ROOM - len(first) - _LEAST)
+    if catalog.loader is None:  # whose description names them all otherwise
+        described = {path: one_line(catalog.group(path).description) for path in by_group}
+        room = ROOM - len(first) - len(author) - len("\nGroups:\n\n")
+        finder = catalog.finder.name if catalog.finder else None
+        first = "\n".join([first, "Groups:", *directory(described, room, finder)])
+    return f"{first}\n\n{author}" if author else first
 
 
-def _named(catalog: Catalog, paths: Iterable[str]) -> list[str]:
-    """Return lines that name the groups, unless the description of a tool that opens them all does."""
-    if catalog.loader is not None:
-        return []
-    groups = [catalog.group(path) for path in paths]
-    more = [f"- and {len(groups) - SHOWN} more"] if len(groups) > SHOWN else []
-    return ["Groups:", *map(_line, groups[:SHOWN]), *more]
-
-
-def _line(group: GroupSpec) -> str:
-    """Return a group and its description on one line."""
-    described = " ".join(group.description.split())
-    return f"- {group.path}: {described}" if described else f"- {group.path}"
+def _fitting(text: str, room: int) -> str:
+    return text if len(text) <= room else shortened(text, room)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-HANDLE = "handle"
-"""The argument of tools that takes a handle."""
 HANDLE_META = "dev.toolfold/handle"
 HANDLE_HEADER = "toolfold-handle"
 NO_HANDLE = ""

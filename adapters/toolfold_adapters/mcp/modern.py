@@ -9,7 +9,7 @@ session for all calls of it, whether they give a handle or not (SPEC DEL-12); it
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -31,12 +31,12 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.spi import Kind, is_hidden, listed, may_change, page_of
+from toolfold.spi import HANDLE, Kind, is_hidden, listed, may_change, page_of
 
 from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, one_client, principal_of
 from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
-from .meta import DISCARDED_META, HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE
+from .meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE
 from .proxy import CallToolProxy, ToolCall, open_for, take_handle, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
@@ -74,7 +74,7 @@ class HandleDelivery:
         handles: `"stored"` to make no signed ones.
         stored: Makes the others.
         shared: The sessions that run the hooks of groups that requests select.
-        proxy: The call-tool proxy.
+        proxies: The call-tool proxies by name; the first calls any tool.
         renderer: Puts results on the wire; control tools take a handle there.
         options: How tools are described in answers (SPEC CTL-4).
         tasks_of: Returns the task group of the running server, given the context of a request.
@@ -89,7 +89,7 @@ class HandleDelivery:
         handles: Handles,
         stored: StoredHandles,
         shared: SharedSessions,
-        proxy: CallToolProxy,
+        proxies: Mapping[str, CallToolProxy],
         renderer: Renderer,
         options: AnswerOptions,
         tasks_of: Callable[[Any], TaskGroup],
@@ -103,7 +103,8 @@ class HandleDelivery:
         self._short = handles == "stored"
         self._own = secrets.token_urlsafe(16)
         """The handle of the session of a process that has one client."""
-        self._proxy = proxy
+        self._proxies = proxies
+        self._call_tool = next(iter(proxies))
         self._renderer = renderer
         self._answers = Answers(renderer, options)
         self._tasks_of = tasks_of
@@ -123,7 +124,8 @@ class HandleDelivery:
         except HANDLE_ERRORS as error:
             raise _refused_handle(error) from error
         snapshot = reading.snapshot
-        extra = (self._proxy.component,) if kind == "tool" and snapshot.catalog.groups else ()
+        offered = self._proxies.values() if kind == "tool" and snapshot.catalog.groups else ()
+        extra = tuple(proxy.component for proxy in offered)
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
         self._tools.observers.listed("", kind, page.items)
         shown = self._renderer.page(page, kind)
@@ -140,25 +142,25 @@ class HandleDelivery:
         """Return the result of a tool, with the handle of the new state if it changed the state."""
         selection, own = selection_of(self._tools, self._default, ctx.request), None
         catalog = self._tools.catalog_under(selection.profile)
-        proxied = name == self._proxy.name and bool(catalog.groups)
+        proxy = self._proxies.get(name) if catalog.groups else None
         call = ToolCall(name, dict(arguments or {}), None)
         state: RequestState | None = None
         try:
             own = _handle_of(ctx)
-            call = self._proxy.unpack(arguments) if proxied else call
+            call = call if proxy is None else proxy.unpack(arguments)
             call = take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
             call = evolve(call, handle=(own or self._own) if one_client.get() else (call.handle or own))
             async with self._state(ctx, selection, call.handle) as state:
-                result = await self._answer(ctx, call, state, proxied)
+                result = await self._answer(ctx, call, state, proxy)
         except HANDLE_ERRORS as error:
             result = ToolResult.of_text(str(error), is_error=True)
             result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if call.handle == own else result
         except (*SELECTION_FAILURES, InvalidArguments, StoreError) as error:
             result = ToolResult.of_text(refusal_text(error), is_error=True)
         except ToolNotFound as error:
-            if not proxied:
+            if proxy is None:
                 raise
-            result = ToolResult.of_text(unknown_text(error, call.name), is_error=True)
+            result = ToolResult.of_text(unknown_text(self._unknown(error, call), call.name), is_error=True)
         if state is not None:
             result = with_discarded(result, state.discarded)
         return self._renderer.result(result)
@@ -237,12 +239,15 @@ class HandleDelivery:
 
     # -- the answer ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, ctx: Any, call: ToolCall, state: RequestState, proxied: bool) -> ToolResult:
+    async def _answer(self, ctx: Any, call: ToolCall, state: RequestState, proxy: CallToolProxy | None) -> ToolResult:
         name = self._wire.from_wire(call.name)
         session = state.session
-        opened = await open_for(session, name) if proxied and call.handle == self._own else ()
+        opens = proxy is not None and call.handle == self._own and proxy.calls(session.catalog.tools.get(name))
+        opened = await open_for(session, name) if opens else ()
         state.before = session.snapshot if opened else state.before
         view, component = session.view(), session.catalog.tools.get(name)
+        if proxy is not None and (refused := proxy.refusal(call.name, component, view)) is not None:
+            return refused
         control = component is not None and component.control is not None
         opening = may_change(component, call.arguments)
         if opening and state.stored is None and self._stores_sessions(session.catalog):
@@ -255,21 +260,40 @@ class HandleDelivery:
             to_wire=self._wire.to_wire,
             view=view,
         )
+        room = self._answers.room(ctx)
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not opening or result.is_error):
             # Without a handle, every client has the same list (SPEC DEL-7).
-            own = not proxied and call.handle is None
-            answer = self._answers.for_call(result, component, lambda one: own and not is_hidden(one, view))
+            own = proxy is None and call.handle is None
+            under = "." if call.handle == self._own else ", with the handle that you gave."
+            way = "" if call.handle is None else f"Call the tools below by {self._call_tool}{under}"
+            answer = self._answers.for_call(
+                result, component, lambda one: own and not is_hidden(one, view), room, way=way
+            )
             return with_opened(answer, opened)
         handle = await self._handle(ctx, state)
-        guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._proxy.name}, and when you open or close groups."
+        way = (
+            f"Handle: {handle}\nGive it as {HANDLE!r} to {self._call_tool}, which calls these tools, "
+            "and to open or close more groups."
+        )
         if handle == self._own:
-            guide = f"Call them with {self._proxy.name}."
+            way = f"Call the tools below by {self._call_tool}."
         if control:
-            return self._answers.for_change(result, handle=handle, guide=guide)
+            return self._answers.for_change(result, room, handle=handle, way=way)
         before = {component.name for component in listed(view.of(state.before), "tool")}
         new = [component for component in listed(session.view(view), "tool") if component.name not in before]
-        return self._answers.with_new_tools(result, new, handle, guide)
+        return self._answers.with_new_tools(result, new, room, handle, way)
+
+    def _unknown(self, error: ToolNotFound, call: ToolCall) -> ToolNotFound:
+        """Return the refusal of a name that is unknown in the state of a call: its handle may be the reason (CTL-8)."""
+        if call.handle == self._own:
+            return error
+        give = f"give {self._call_tool} the last one that you were given"
+        why, under = "the handle is missing", "without one"
+        if call.handle is not None:
+            why, under = "the handle was made before you opened its group", "under this one"
+        hint = f"{why}: {give}; {under} {error.hint}" if error.hint else f"if you opened its group, {why}: {give}"
+        return ToolNotFound(error.name, hint, error.kind)
 
     async def _handle(self, ctx: Any, state: RequestState) -> str:
         """Return a handle of the current state; the session is stored unless the handle is the state itself."""

@@ -27,6 +27,7 @@ class ServerOptions(TypedDict, total=False):
     version: str
     call_tool: str
     legacy_call_tool: bool
+    read_tool: bool
     handle_key: str | bytes | Sequence[str | bytes] | None
     handle_lifetime: float
     stale_handles: Stale

@@ -1,4 +1,4 @@
-"""The call-tool proxy, and the handle argument: for clients that never list again (SPEC DEL-2, DEL-8, DEL-12)."""
+"""The call-tool proxies, and the handle argument: for clients that never list again (SPEC DEL-2, DEL-8, CTL-9)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from toolfold import (
     Visibility,
     WireNames,
 )
-from toolfold.spi import Arguments, check_segment, opened_for
+from toolfold.spi import HANDLE, Arguments, RequestView, available, check_segment, opened_for, quoted
 
-from .meta import ALWAYS_LOAD_META, HANDLE
+from .meta import ALWAYS_LOAD_META
 
 _HANDLE_SCHEMA = {
     "type": "string",
@@ -39,29 +39,43 @@ class ToolCall:
     handle: str | None
 
 
+READ_TOOL = "read_tool"
+"""The name of the proxy that calls only tools which say that they read."""
+
+
 class CallToolProxy:
-    """`call_tool`: a tool that calls other tools by name.
+    """`call_tool`: a tool that calls other tools by name; or its sister, which calls only those that read.
 
     Args:
         name: The name of the tool.
-        with_handle: Whether its definition has a handle, as it must without sessions; it accepts one anyway.
+        with_handle: Whether its definition has a handle, as it must without sessions; it takes one anyway (SPEC CTL-8).
+        instead: The proxy for tools that do not say that they only read, if this one refuses them (SPEC CTL-9).
     """
 
-    def __init__(self, name: str, *, with_handle: bool) -> None:
+    def __init__(self, name: str, *, with_handle: bool, instead: str | None = None) -> None:
         self.name = name
-        properties = {
-            "name": {"type": "string"},
-            "arguments": {"type": "object", "description": "As the tool's own schema says."},
+        self._instead = instead
+        handle = {HANDLE: _HANDLE_SCHEMA} if with_handle else {}
+        schema = {
+            "type": "object",
+            "properties": {
+                **handle,
+                "name": {"type": "string"},
+                "arguments": {"type": "object", "description": "As the tool's own schema says."},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
         }
-        schema: dict[str, Any] = {"type": "object", "required": ["name"], "additionalProperties": False}
-        accepted = {**schema, "properties": {HANDLE: _HANDLE_SCHEMA, **properties}}
-        self._arguments = Arguments.from_schema(name, accepted)
+        self._arguments = Arguments.passing_handle(name, schema)
+        which = "a tool that only reads and" if instead else "a tool that"
+        reads = {"annotations": {"readOnlyHint": True}} if instead else {}
         definition = {
             "name": name,
-            "title": "Call a tool of an open group",
-            "description": "Call a tool that is not in your list, once its group is open.",
-            "inputSchema": self._arguments.schema if with_handle else {**schema, "properties": properties},
+            "title": "Read by a tool of an open group" if instead else "Call a tool of an open group",
+            "description": f"Call {which} is not in your list, once its group is open.",
+            "inputSchema": schema,
             "_meta": {ALWAYS_LOAD_META: True},
+            **reads,
         }
         self.component = Component(
             kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_never_run
@@ -71,6 +85,21 @@ class CallToolProxy:
         """Return the call that the arguments describe, or raise `InvalidArguments`."""
         given = self._arguments.check(self.name, dict(arguments or {}))
         return ToolCall(given["name"], given.get("arguments", {}), given.get(HANDLE))
+
+    def calls(self, component: Component | None) -> bool:
+        """Return whether this proxy makes calls of a tool, if it is available."""
+        annotations: Any = component.definition.get("annotations") if component is not None else None
+        return self._instead is None or (annotations or {}).get("readOnlyHint") is True
+
+    def refusal(self, asked: str, component: Component | None, view: RequestView) -> ToolResult | None:
+        """Return the answer to a call of a tool by the name `asked` that this proxy does not make, or `None`.
+
+        What is not available is not refused here: nothing is said of it, not even whether it reads (SPEC CALL-1).
+        """
+        if self.calls(component) or component is None or not available(component, view):
+            return None
+        text = f"{quoted(asked)} does not say that it only reads: call it by {self._instead}."
+        return ToolResult.of_text(text, is_error=True)
 
 
 async def _never_run(arguments: dict[str, Any], context: Context) -> None:
@@ -115,24 +144,33 @@ def with_opened(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     return evolve(result, content=[{"type": "text", "text": text}, *result.content])
 
 
-def reserve_names(tools: ToolSet, wire: WireNames, name: str | None) -> None:
-    """Register the present and future names of `tools` with `wire`, and reserve `name` for the call-tool proxy, if any.
+def proxies_of(call_tool: str, *, with_handle: bool, read_tool: bool) -> dict[str, CallToolProxy]:
+    """Return the proxies that are offered, by name."""
+    proxies = [CallToolProxy(call_tool, with_handle=with_handle)]
+    if read_tool:
+        proxies.append(CallToolProxy(READ_TOOL, with_handle=with_handle, instead=call_tool))
+    return {proxy.name: proxy for proxy in proxies}
+
+
+def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None:
+    """Register the present and future names of `tools` with `wire`, and reserve `names` for the call-tool proxies.
 
     Raises:
-        ConfigError: Two names would be the same on the wire, or a tool has `name` (SPEC NAM-6, DEL-2). Nothing stays
-            reserved then, so that the names are free for another server.
+        ConfigError: Two names would be the same on the wire, or a tool has one of `names` (SPEC NAM-6, DEL-2). Nothing
+            stays reserved then, so that the names are free for another server.
     """
-    if name is not None:
+    if len({*names}) < len(names):
+        raise ConfigError(f"The call-tool proxy can't be called {names[0]!r}: that is the name of the one that reads.")
+    for name in names:
         try:
             check_segment(name)
         except InvalidName as error:
             raise ConfigError(f"The call-tool proxy can't be called {name!r}: {error.problem}.") from error
 
     def admit(registered: str) -> None:
-        if wire.to_wire(registered) == name:
-            raise ConfigError(
-                f"A tool has the name of the call-tool proxy, {name!r}: rename the tool, or the proxy with call_tool="
-            )
+        if (name := wire.to_wire(registered)) in names:
+            proxy = "the proxy with call_tool=" if name == names[0] else "leave out read_tool="
+            raise ConfigError(f"A tool has the name of the call-tool proxy, {name!r}: rename the tool, or {proxy}")
         wire.admit(registered)
 
     tools.guard_names(admit, wire.release)

@@ -69,6 +69,7 @@ def build_server(
     version: str = __version__,
     call_tool: str = "call_tool",
     legacy_call_tool: bool = True,
+    read_tool: bool = False,
     handle_key: str | bytes | Sequence[str | bytes] | None = None,
     handle_lifetime: float = 3600,
     stale_handles: Stale = "normalise",
@@ -102,6 +103,8 @@ def build_server(
         version: The server's version; Toolfold's own by default.
         call_tool: The name of the tool that calls other tools.
         legacy_call_tool: Whether legacy clients are offered it too (SPEC DEL-8).
+        read_tool: Whether to offer `read_tool` beside `call_tool`: it calls only tools whose `readOnlyHint` is true, so
+            that a client's approval can tell them apart (SPEC CTL-9).
         handle_key: The secret that signs handles, or several of which the last one signs; by default that in the
             environment variable `TOOLFOLD_HANDLE_KEY`, or a random one of this process (SPEC DEL-3).
         handle_lifetime: Seconds for which a handle is accepted; if groups have hooks, after its last use.
@@ -113,9 +116,9 @@ def build_server(
             `"definitions"` with name, description and input schema, for clients that never list again; `"names"` by
             name only; `"auto"` with definitions, except in a session whose client has listed again after an earlier
             change of its list.
-        answer_tokens: The maximum length of the library's own answers, in approximate tokens. Beyond it, tools are
-            described without schemas, then without descriptions, and finally only their number is given. A function
-            that returns it is called for each answer.
+        answer_tokens: The maximum length of the library's own answers, in approximate tokens; less for clients that are
+            known to cut. Beyond it, tools are described by signatures in place of schemas, then without, then without
+            descriptions, and finally only their number is given. A function that returns it is called for each answer.
         extend: Called with the server and its request handlers, to add more for anything but tools, prompts and
             resources.
         store: Where sessions are that outlive a request, such as `SQLiteStore("state.db")`; every server that shares it
@@ -138,6 +141,7 @@ def build_server(
         disclosure=disclosure,
         call_tool=call_tool,
         legacy_call_tool=legacy_call_tool,
+        read_tool=read_tool,
         handle_key=handle_key,
         handle_lifetime=handle_lifetime,
         stale_handles=stale_handles,

@@ -5,7 +5,9 @@ A group that a request opens stays open in its session, and the client's list ch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from toolfold import InvalidArguments, Session, StoreError, ToolNotFound, ToolResult
@@ -13,7 +15,7 @@ from toolfold.spi import Kind
 
 from .answers import SessionAnswers
 from .callers import one_client
-from .proxy import CallToolProxy, ToolCall, open_for, take_handle, with_opened
+from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, refusal_text
 
@@ -33,16 +35,20 @@ class SessionDelivery:
         source: Finds the session of a request.
         renderer: Renders results.
         answers: Makes the library's own answers.
-        proxy: The call-tool proxy, for clients that never list again; `None` to do without (SPEC DEL-8).
+        proxies: The call-tool proxies by name, for clients that never list again, if there are any (SPEC DEL-8).
     """
 
     def __init__(
-        self, source: SessionSource, renderer: Renderer, answers: SessionAnswers, proxy: CallToolProxy | None = None
+        self,
+        source: SessionSource,
+        renderer: Renderer,
+        answers: SessionAnswers,
+        proxies: Mapping[str, CallToolProxy] = MappingProxyType({}),
     ) -> None:
         self._source = source
         self._renderer = renderer
         self._answers = answers
-        self._proxy = proxy
+        self._proxies = proxies
 
     def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
@@ -51,7 +57,8 @@ class SessionDelivery:
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
         async with self._source.session(server, ctx) as session:
-            extra = (self._proxy.component,) if self._proxy and kind == "tool" and session.catalog.groups else ()
+            offered = self._proxies.values() if kind == "tool" and session.catalog.groups else ()
+            extra = tuple(proxy.component for proxy in offered)
             return self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
@@ -74,18 +81,17 @@ class SessionDelivery:
             return self._renderer.contents(await session.read(uri, ctx, self._renderer.to_wire))
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
-        call = ToolCall(name, dict(arguments or {}), None)
-        proxied = self._proxy is not None and name == self._proxy.name and bool(session.catalog.groups)
+        proxy = self._proxies.get(name) if session.catalog.groups else None
         try:
-            call = self._proxy.unpack(arguments) if self._proxy is not None and proxied else call
+            call = ToolCall(name, dict(arguments or {}), None) if proxy is None else proxy.unpack(arguments)
             known = self._answers.wire.from_wire(call.name)
-            call = take_handle(session.catalog.tools.get(known), call)  # which there is no use for
-            opened = await open_for(session, known) if proxied and one_client.get() else ()
-            answer = await self._answers.call(session, call.name, call.arguments, ctx, proxied=proxied)
+            opens = proxy is not None and one_client.get() and proxy.calls(session.catalog.tools.get(known))
+            opened = await open_for(session, known) if opens else ()
+            answer = await self._answers.call(session, call.name, call.arguments, ctx, proxy)
         except InvalidArguments as error:
             return ToolResult.of_text(str(error), is_error=True)
         except ToolNotFound as error:
-            if not proxied:
+            if proxy is None:
                 raise
             return ToolResult.of_text(unknown_text(error, call.name), is_error=True)
         return with_opened(answer, opened)

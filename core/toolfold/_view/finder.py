@@ -142,7 +142,9 @@ def _text(query: str, change: Change, places: Sequence[str], missing: Sequence[s
 def _missing(view: RequestView) -> list[str]:
     """Return lines that say of which groups no tools are known, so that they were not searched (SPEC FND-5)."""
     groups = unsearched(view)
-    return ["Not searched, as no tools of theirs are known:", *directory(groups, _ROOM_FOR_GROUPS, None)] if groups else []
+    return (
+        ["Not searched, as no tools of theirs are known:", *directory(groups, _ROOM_FOR_GROUPS, None)] if groups else []
+    )
 
 
 def opened_by_search(text: str) -> tuple[str, ...]:

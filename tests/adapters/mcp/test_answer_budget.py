@@ -23,7 +23,7 @@ from toolfold_adapters.tokens import approximate_tokens
 pytestmark = pytest.mark.spec("CTL-4")
 
 BUDGET = 1_200
-GUIDE = "Give it as 'handle' to call_tool, and when you open or close groups."
+GUIDE = "Give it as 'handle' to call_tool, which calls these tools, and to open or close more groups."
 
 TEXTS = st.tuples(st.text(max_size=20), st.integers(0, 400)).map(lambda drawn: drawn[0] * drawn[1])
 """Short texts, long ones, and among them ones that are longer than any answer may be."""
@@ -70,13 +70,14 @@ class Made:
 
     def judge(self, text: str) -> None:
         """Check that each tool is named or counted once, and no definition occurs twice."""
-        received = {name for name in self.names if re.search(rf"^- {name}(:|$)", text, re.MULTILINE)}
+        received = {name for name in self.names if re.search(rf"^- {name}(:|\(|$)", text, re.MULTILINE)}
         counted = [int(number) for number in re.findall(r"^- (?:and )?(\d+) (?:more|tools)$", text, re.MULTILINE)]
         assert len(received) + sum(counted) == len(self.names)
         for number, name in enumerate(self.names):
             assert text.count(f"- {name}") == (name in received)
             whole = json.dumps(self.schema(number), ensure_ascii=False, separators=(",", ":"))
-            assert text.count(f'"argument-{number:04}"') == text.count(whole) <= 1
+            signed = text.count(f'- {name}("argument-{number:04}"?: str)')
+            assert text.count(f'"argument-{number:04}"') == text.count(whole) + signed <= 1
 
 
 CATALOGS = st.builds(
@@ -117,7 +118,7 @@ def test_an_answer_is_never_longer_than_its_budget_and_covers_every_tool(made: M
         made.judge(text)
         assert change_of(result)["tools"] == made.names
         if era == MODERN:
-            assert text.endswith(f"Handle: {change_of(result)['handle']}\n{GUIDE}")
+            assert text.startswith(f"Handle: {change_of(result)['handle']}\n{GUIDE}\n")
 
 
 @pytest.mark.parametrize("era", ["legacy", MODERN])
@@ -125,9 +126,11 @@ async def test_beyond_the_budget_every_tool_has_its_line_and_only_the_first_ones
     made = Made([("words " * 10, "words " * 20)] * 40)
     first, _ = await answers(made, era)
     text = text_of(first)
-    received = [f'"argument-{number:04}"' in text for number in range(40)]
+    received = [f'"argument-{number:04}":' in text for number in range(40)]
+    signed = [f'("argument-{number:04}"?: str): words' in text for number in range(40)]
+    assert signed == [not whole for whole in received]
     assert received == sorted(received, reverse=True)
-    assert 5 < sum(received) < 35
+    assert 2 < sum(received) < 35
     assert text.count(": " + " ".join(["words"] * 10)) == 40
     assert SHORTENED in text
     assert approximate_tokens(text) > 0.9 * BUDGET
@@ -152,12 +155,13 @@ def test_a_description_uses_all_available_room_and_covers_every_tool(made: Made,
 
 
 def of_length(name: str, description: int, schema: int) -> Described:
-    return Described(name, f"- {name}: {'d' * description}", "s" * schema)
+    return Described(name, f"- {name}: {'d' * description}", "s" * schema, f"{name}(x: str)")
 
 
-def test_schemas_are_dropped_first_then_descriptions_then_names_from_the_last_tool_on() -> None:
+def test_schemas_are_dropped_first_then_signatures_then_descriptions_then_names_from_the_last_tool_on() -> None:
     tools = [of_length(name, 20, 100) for name in ("a", "b", "c", "d")]
     named, lined, full = ["- a", "- b", "- c", "- d"], [tool.line for tool in tools], [tool.full for tool in tools]
+    signed = [f"- {name}(x: str): {'d' * 20}" for name in "abcd"]
 
     def exactly(*pieces: str) -> str:
         """Return the text for the room that `pieces` need, and check that less room gives less."""
@@ -167,8 +171,10 @@ def test_schemas_are_dropped_first_then_descriptions_then_names_from_the_last_to
         return expected
 
     exactly(*full)
-    exactly(*full[:3], lined[3], SHORTENED)
-    exactly(full[0], *lined[1:], SHORTENED)
+    exactly(*full[:3], signed[3], SHORTENED)
+    exactly(full[0], *signed[1:], SHORTENED)
+    exactly(*signed, SHORTENED)
+    exactly(*signed[:2], *lined[2:], SHORTENED)
     exactly(*lined, SHORTENED)
     exactly(*lined[:2], *named[2:], SHORTENED)
     exactly(*named, SHORTENED)
@@ -180,7 +186,8 @@ def test_schemas_are_dropped_first_then_descriptions_then_names_from_the_last_to
 
 def test_a_tool_that_is_too_long_does_not_shorten_the_others() -> None:
     tools = [of_length("a", 5_000, 0), of_length("b", 20, 5_000), of_length("c", 20, 100)]
-    assert describe(tools, 500) == "\n".join(["- a", tools[1].line, tools[2].full, SHORTENED])
+    signed = tools[1].line.replace("- b", "- b(x: str)")
+    assert describe(tools, 500) == "\n".join(["- a", signed, tools[2].full, SHORTENED])
 
 
 def test_a_described_schema_has_no_dialect_and_no_titles_that_repeat_names() -> None:

@@ -30,13 +30,20 @@ def shop_server(**options: Any) -> Any:
 # -- what can be called now -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("CTL-4")
+@pytest.mark.spec("CTL-4", "CTL-8")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_that_lists_once_reads_every_definition_once_in_the_text(era: str) -> None:
     async with client_of(shop_server(), era) as (client, _):
         result = await client.call_tool("stock.activate", {})
-        assert without_schemas(text_of(result))[:4] == [
-            "Group stock is open. You can now call:",
+        *first, heading, one, two, three = without_schemas(text_of(result))[: 6 if era == MODERN else 5]
+        if era == MODERN:
+            handle, how = first
+            assert handle == f"Handle: {change_of(result)['handle']}"
+            assert how == "Give it as 'handle' to call_tool, which calls these tools, and to open or close more groups."
+        else:
+            assert first == ["Call the tools below by name, or by call_tool if they are not in your list."]
+        assert [heading, one, two, three] == [
+            "Group stock is open. Now available:",
             "- stock.count: Count an item.",
             "- stock.fail: Fail.",
             "- stock.reject: Answer with an error of the protocol.",
@@ -86,7 +93,7 @@ async def test_tools_that_an_author_s_text_leaves_out_come_at_the_end(era: str) 
         for words in ("Here you are.", "Again."):
             result = await client.call_tool("open", {"group": "stock", **handle})
             handle = {name: received for name, received in change_of(result).items() if name == "handle"}
-            lines = without_schemas(text_of(result))
+            lines = without_schemas(text_of(result))[2 * (era == MODERN) :]
             assert lines[:2] == [words, "- stock.count: Count an item."]
             assert len(schemas_in(text_of(result))) == 3
 
@@ -97,8 +104,8 @@ async def test_a_tool_that_opens_a_group_itself_is_followed_by_the_definitions_a
         result = await client.call_tool("open_stock", {})
         own, *lines = without_schemas(text_of(result))
         assert own == "opened"
-        assert lines[:2] == ["You can now call:", "- stock.count: Count an item."]
-        assert lines[-2] == f"Handle: {(result.meta or {})[HANDLE_META]}"
+        assert lines[0] == f"Handle: {(result.meta or {})[HANDLE_META]}"
+        assert lines[2:4] == ["Now available:", "- stock.count: Count an item."]
         assert "- stock.count: Count an item." in schemas_in(text_of(result))
 
 
@@ -203,15 +210,15 @@ def library(**settings: Any) -> ToolSet:
     [
         ("per_group", ": call a__activate first"),
         ("load_tool_group", ': call load_tool_group {"group_name": "a"} first'),
-        ("none", ""),
+        ("none", ", which is not open"),
     ],
 )
 async def test_a_hint_names_what_opens_the_outermost_closed_group_as_clients_know_it(
     era: str, control: str, how: str
 ) -> None:
     async with client_of(build_server(library(control=control), separator="__"), era) as (client, _):
-        hint = f" (it needs the group a, which is not open{how})"
-        assert text_of(await through(client, "a__b__t")) == f"Unknown tool: a__b__t{hint}"
+        hint = f" (it needs the group a{how})"
+        assert text_of(await through(client, "a__b__t")).endswith(f"it needs the group a{how})")
         for request, what in (
             (client.call_tool("a__b__t", {}), "tool: a__b__t"),
             (client.get_prompt("a.b.p"), "prompt: a.b.p"),

@@ -58,7 +58,7 @@ async def test_it_is_listed_in_its_place_and_shows_a_handle_in_the_modern_era_on
             assert ("handle" in shown[name]["properties"]) == (era == MODERN)
         assert "handle" not in shown["hello"].get("properties", {})
         if era == "legacy":
-            for name, given in (("call_tool", {"name": "hello"}), ("stock.activate", {})):
+            for name, given in (("call_tool", {"name": "hello"}), ("cash.activate", {})):
                 assert not (await client.call_tool(name, {**given, "handle": "x"})).is_error
 
 

@@ -70,9 +70,10 @@ async def test_opening_returns_a_handle_and_the_definitions_that_a_list_under_it
         assert schemas_in(text_of(result)) == {
             f"- {name}: {under[name].description}": under[name].input_schema for name in answer["tools"]
         }
-        assert text_of(result).splitlines()[-2:] == [
+        assert text_of(result).splitlines()[:3] == [
             f"Handle: {answer['handle']}",
-            "Give it as 'handle' to call_tool, and when you open or close groups.",
+            "Give it as 'handle' to call_tool, which calls these tools, and to open or close more groups.",
+            "Group stock is open. Now available:",
         ]
         assert len(result.content) == 1
         assert (await client.list_tools(cache_mode="bypass")).tools == before.tools
@@ -181,7 +182,29 @@ async def test_unavailable_tools_are_refused_with_the_text_of_a_direct_call(sepa
             if name != "call_tool":
                 with pytest.raises(MCPError) as direct:
                     await client.call_tool(name, {})
-                assert text_of(refused) == direct.value.message == f"Unknown tool: {name}"
+                assert direct.value.message == f"Unknown tool: {name}"
+                assert text_of(refused) == (
+                    f"Unknown tool: {name} (if you opened its group, the handle is missing: give call_tool the last "
+                    "one that you were given)"
+                )
+
+
+@pytest.mark.spec("CTL-8")
+async def test_a_call_by_an_older_handle_or_none_says_so() -> None:
+    async with client_of(build_server(make_shop(on_hidden="hint")), MODERN) as (client, _):
+        cash = await opened(client, "cash")
+        both = await opened(client, "stock", cash)
+        item = {"item": "nails"}
+        give = "give call_tool the last one that you were given"
+        opens = "it needs the group stock: call stock.activate first"
+        assert text_of(await through(client, "stock.count", item)) == (
+            f"Unknown tool: stock.count (the handle is missing: {give}; without one {opens})"
+        )
+        assert text_of(await through(client, "stock.count", item, cash)) == (
+            f"Unknown tool: stock.count (the handle was made before you opened its group: {give}; "
+            f"under this one {opens})"
+        )
+        assert received(await through(client, "stock.count", item, both))["item"] == "nails"
 
 
 @pytest.mark.spec("DEL-3", "DEL-11")

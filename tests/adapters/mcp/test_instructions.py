@@ -1,4 +1,4 @@
-"""Instructions on the groups and how to open them, in each delivery (SPEC DEL-2, DEL-6, DEL-8)."""
+"""Instructions on the groups and how to open them, in each delivery (SPEC CTL-7, DEL-2, DEL-6, DEL-8)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import pytest
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of
 from toolfold import Loader, ToolSet
-from toolfold_adapters.mcp.instructions import SHOWN
 
 GROUPS = """Groups:
 - cash: Paying in coins
 - credit: Paying by card
-- stock: What there is
-- stock.orders: What is to come"""
-WHERE = "Most tools are in groups: "
+- stock (orders): What there is"""
+NAMED = "Groups of tools: cash, credit, stock. "
 
-LISTED = ". Its tools are then in your list."
-STUCK = ". Its tools are then in your list; if your list does not change, call them by {}."
+LISTED = "; its tools are then in your list."
+STUCK = "; its tools are then in your list. If it does not change, {} calls them."
 HANDLES = " and returns a handle, with which {} calls its tools."
 
 
@@ -29,7 +27,7 @@ async def instructions_of(tools: ToolSet, era: str, **options: Any) -> str | Non
         return client.instructions
 
 
-@pytest.mark.spec("DEL-1", "DEL-2", "DEL-6", "DEL-8")
+@pytest.mark.spec("CTL-7", "DEL-1", "DEL-2", "DEL-6", "DEL-8")
 @pytest.mark.parametrize(
     ("era", "options", "then"),
     [
@@ -46,13 +44,13 @@ async def test_each_delivery_says_how_groups_are_opened_and_their_tools_are_call
     era: str, options: dict[str, Any], then: str
 ) -> None:
     instructions = await instructions_of(make_shop(), era, **options)
-    assert instructions == f"{WHERE}cash.activate (and so on) opens one{then}\n{GROUPS}"
+    assert instructions == f"{NAMED}cash.activate (and so on) opens one{then}\n{GROUPS}"
 
 
 @pytest.mark.spec("NAM-6")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_activators_have_their_names_on_the_wire(era: str) -> None:
-    assert f"{WHERE}cash__activate (and so on) opens " in (
+    assert f"{NAMED}cash__activate (and so on) opens " in (
         await instructions_of(make_shop(), era, separator="__") or ""
     )
 
@@ -64,16 +62,32 @@ async def test_a_loader_is_named_instead_of_activators(era: str, control: Any) -
     name = control if isinstance(control, str) else control.name
     instructions = await instructions_of(make_shop(control=control), era)
     assert instructions is not None
-    assert instructions.startswith(f"{WHERE}{name} opens one")
+    assert instructions.startswith(f"{NAMED}{name} opens one")
     assert "Groups:" not in instructions, "its description names them"
     assert "activate" not in instructions
 
 
+@pytest.mark.spec("CTL-7")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_the_author_s_instructions_come_first(era: str) -> None:
-    instructions = await instructions_of(make_shop(), era, instructions="Be kind.")
+@pytest.mark.parametrize("length", [0, 300, 5_000])
+@pytest.mark.parametrize("control", ["per_group", "open_group"])
+async def test_the_author_s_instructions_come_last_within_the_room(era: str, length: int, control: Any) -> None:
+    tools = make_shop(control=control, search=lambda documents: lambda query: [])
+    for number in range(200):
+        tools.register_group(f"group_{number:03}", "Words about it. " * 20)
+    given = f"Be kind. {'Yes. ' * (length // 5)}".strip()
+    instructions = await instructions_of(tools, era, instructions=given)
     assert instructions is not None
-    assert instructions.startswith(f"Be kind.\n\n{WHERE}")
+    assert len(instructions) <= 2_000
+    assert "\n\nBe kind." in instructions
+    assert instructions.endswith(given) == (length < 5_000)
+    shown = instructions[:240]
+    assert "Groups of tools: cash, credit, group_000, " in shown
+    assert "more. " in shown
+    for name in ("open_group" if control == "open_group" else "cash.activate", "call_tool", "find_tools"):
+        assert name in shown
+    if control == "per_group" and length < 5_000:
+        assert "find_tools finds their tools" in instructions
 
 
 @pytest.mark.spec("CTL-3", "SES-6")
@@ -86,22 +100,3 @@ async def test_nothing_is_added_if_clients_have_no_groups_to_open(era: str, why:
         tools.register_group("after", opens_on="hello")
     assert await instructions_of(tools, era, instructions="Be kind.") == "Be kind."
     assert not await instructions_of(tools, era)
-
-
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_many_groups_are_shortened_to_the_first_ones_with_one_line_each(era: str) -> None:
-    tools = ToolSet("many")
-    for number in range(SHOWN + 3):
-        tools.register_group(f"g{number:03}", "Line one\n- line two:" if number == 1 else "")
-    tools.register_group("unlisted", controls=False)
-    lines = (await instructions_of(tools, era) or "").splitlines()
-    assert lines[1:5] == ["Groups:", "- g000", "- g001: Line one - line two:", "- g002"]
-    assert lines[-2:] == [f"- g{SHOWN - 1:03}", "- and 3 more"]
-    assert len(lines) == SHOWN + 3
-
-
-async def test_nothing_follows_a_complete_list_of_groups() -> None:
-    tools = ToolSet("enough")
-    for number in range(SHOWN):
-        tools.register_group(f"g{number:03}")
-    assert (await instructions_of(tools, "auto") or "").endswith(f"- g{SHOWN - 1:03}")
