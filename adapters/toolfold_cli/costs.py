@@ -43,21 +43,24 @@ def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[st
     return tools.view_of(snapshot.after(TransitionRequest(activate=groups)))
 
 
-def wire_costs(view: RequestView) -> tuple[Costs, int | None]:
+def wire_costs(view: RequestView, *, read_tool: bool) -> tuple[Costs, int | None]:
     """Return the costs for a client with a session, and the approximate tokens for one without.
+
+    With `read_tool` it is offered beside `call_tool`.
 
     The list without a session, of MCP 2026-07-28, has the same tools, but its control tools take a handle. If the
     package `mcp` is not installed, return the costs for a conversation in process, and `None`.
     """
     try:
-        from toolfold_adapters.mcp.proxy import CallToolProxy, with_handle
+        from toolfold_adapters.mcp.proxy import proxies_of, with_handle
     except ModuleNotFoundError:
         return measure(view), None
     if not view.snapshot.catalog.groups:
         costs = measure(view)
         return costs, costs.after
     to_wire = WireNames(WIRE_SEPARATOR).to_wire
-    costs = measure(view, [CallToolProxy(CALL_TOOL, with_handle=False).component], to_wire)
+    plain, modern = (proxies_of(CALL_TOOL, with_handle=one, read_tool=read_tool).values() for one in (False, True))
+    costs = measure(view, [proxy.component for proxy in plain], to_wire)
     definitions = [
         {
             **(with_handle(component.definition) if component.control else component.definition),
@@ -65,7 +68,7 @@ def wire_costs(view: RequestView) -> tuple[Costs, int | None]:
         }
         for component in listed(view, "tool")
     ]
-    definitions.append(dict(CallToolProxy(CALL_TOOL, with_handle=True).component.definition))
+    definitions += [dict(proxy.component.definition) for proxy in modern]
     return costs, sum(map(approximate_tokens, definitions))
 
 
@@ -131,7 +134,7 @@ def costs_of_servers(
     registration = Registration(tools, config, _never_called, [CALL_TOOL])
     report = registration.register_tools(definitions)
     view = initial_view(tools)
-    return costs_by_server(view, report.servers), wire_costs(view)[0].after
+    return costs_by_server(view, report.servers), wire_costs(view, read_tool=True)[0].after
 
 
 def _never_called(server: str, kind: Kind, original: str) -> Callable[..., None]:

@@ -81,7 +81,7 @@ def inspect_command(
     target, options = chosen_target(ctx, targets, **given)
     view, servers, status = run(partial(_inspected, target, options, profile, active))
     if as_json:
-        show_json(_report(view, servers, status))
+        show_json(_report(view, target, servers, status))
     else:
         _show_table(view, with_tools, target)
         _show_servers(view, servers)
@@ -136,7 +136,7 @@ def _show_servers(view: RequestView, servers: Mapping[str, str]) -> None:
 
 
 def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
-    costs, without_session = wire_costs(view)
+    costs, without_session = wire_costs(view, read_tool=target.is_gateway)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     listed_names = {component.name for component in listed(view, "tool")}
     numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
@@ -218,9 +218,11 @@ def _tools_of(view: RequestView, path: str | None) -> list[Component]:
     return sorted(own, key=lambda component: component.name)
 
 
-def _report(view: RequestView, servers: Mapping[str, str], status: Iterable[UpstreamStatus]) -> dict[str, Any]:
+def _report(
+    view: RequestView, target: Target, servers: Mapping[str, str], status: Iterable[UpstreamStatus]
+) -> dict[str, Any]:
     """Return the output of `inspect --json`; keys may be added to it, and none removed."""
-    costs, without_session = wire_costs(view)
+    costs, without_session = wire_costs(view, read_tool=target.is_gateway)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     listed_names = {component.name for component in listed(view, "tool")}
     by_server = {cost.server: cost for cost in costs_by_server(view, servers)}

@@ -69,6 +69,7 @@ class ServerOptions:
     separator: str = WIRE_SEPARATOR
     answers: str = "auto"
     answer_tokens: int | None = None
+    read_tool: bool | None = None
     selection: bool = True
     disclosure: bool = True
     delivery: str = "auto"
@@ -196,6 +197,12 @@ class ServerOptions:
     show_default=f"{ANSWER_TOKENS}, or as the configuration says",
     metavar="N",
     help="The greatest length of such an answer, in approximate tokens.",
+)
+@click.option(
+    "--read-tool/--no-read-tool",
+    default=None,
+    help="Offer read_tool beside call_tool, which calls only tools that say that they read, so that the approval of a "
+    "client can tell them apart; on in front of other servers.",
 )
 @click.option(
     "--selection/--no-selection",
@@ -351,6 +358,7 @@ def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, An
         "answer_tokens": next(
             tokens for tokens in (server.answer_tokens, opened.answer_tokens, ANSWER_TOKENS) if tokens is not None
         ),
+        "read_tool": opened.read_tool if server.read_tool is None else server.read_tool,
         "handles": opened.handles,
         "extend": opened.extend,
         "instructions": opened.instructions,
@@ -364,7 +372,9 @@ def summarise(opened: OpenTarget, server: ServerOptions) -> str:
     """Return a line on what is served, how much of it is listed at first, and about how many tokens that saves."""
     if opened.unknown:
         return f"{counted(opened.unknown, 'server')} will be asked for tools, which come as they start"
-    costs, _ = wire_costs(initial_view(opened.tools, server.profile, opened.groups_of(server.active)))
+    reads = opened.read_tool if server.read_tool is None else server.read_tool
+    view = initial_view(opened.tools, server.profile, opened.groups_of(server.active))
+    costs, _ = wire_costs(view, read_tool=reads)
     groups = len(costs.groups) - 1
     return (
         f"{counted(costs.tools, 'tool')} in {counted(groups, 'group')}; {costs.listed:,} listed at first "

@@ -149,7 +149,8 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
 class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
-    `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
+    `handles`, `read_tool` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), offers
+    `read_tool` (CTL-9), and has more to answer (GWY-1).
     `answer_tokens` returns the present setting of a gateway. `servers` maps the name of each of its tools to the server
     that has it, `status` is how each of its servers was doing when it was opened, and `unknown` counts those of which
     nothing was known.
@@ -160,6 +161,7 @@ class OpenTarget:
     instructions: str | None = None
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
+    read_tool: bool = False
     extend: Extend | None = None
     answer_tokens: Callable[[], int] | None = None
     servers: Mapping[str, str] = field(factory=dict[str, str])
@@ -232,6 +234,7 @@ async def open_target(
             instructions=report.instructions,
             version=report.version,
             handles="stored",
+            read_tool=True,
             extend=gateway.extend,
             answer_tokens=lambda: gateway.config.budgets.answer_tokens,
             servers=report.servers,

@@ -289,7 +289,7 @@ class Gateway:
 def open_gateway(
     config: GatewayConfig,
     *,
-    reserved: Iterable[str] = ("call_tool",),
+    reserved: Iterable[str] = ("call_tool", "read_tool"),
     runtime: Runtime | None = None,
     wait: bool = True,
 ) -> Gateway:
