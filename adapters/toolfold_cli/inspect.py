@@ -102,7 +102,7 @@ def _problems(view: RequestView, max_group_tokens: int | None) -> Iterator[str]:
     for info in infos:
         if not info.description.strip():
             yield f"The group {info.name} has no description."
-    for cost in wire_costs(view)[0].groups:
+    for cost in wire_costs(view, read_tool=False)[0].groups:
         if max_group_tokens is not None and cost.path is not None and cost.before > max_group_tokens:
             yield f"The tools of {cost.path} cost {approximate(cost.before)} tokens, more than {max_group_tokens:,}."
 

@@ -434,9 +434,9 @@ async def test_a_wrong_configuration_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("instructions", "beginning"),
     [
-        ("Reads files. " * 30, "Reads files. " * 11 + "Reads files (1 tool"),
-        ("Word " * 100, "Word " * 31 + "… (1 tool"),
-        ("X" * 300, "X" * 158 + " … (1 tool"),
+        ("Reads files. " * 30, "Reads files. " * 10 + "Reads files (1 tool"),
+        ("Word " * 100, "Word " * 30 + "[cut] (1 tool"),
+        ("X" * 300, "X" * 154 + " [cut] (1 tool"),
         ("One\n\tline.", "One line (1 tool"),
         ("A Model Context Protocol (MCP) server that provides weather data.", "Weather data (1 tool"),
         ("This is a TypeScript-based MCP server for the\nwhois database.", "The whois database (1 tool"),

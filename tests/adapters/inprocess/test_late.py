@@ -130,7 +130,9 @@ async def test_the_answer_to_a_load_has_the_new_tools_once(native: Native) -> No
     if native == "anthropic":
         (result,) = messages[-1]["content"]
         TypeAdapter(ToolResultBlockParam).validate_python(result)
-        assert result["content"][0]["text"] == "Group stock is open. Now available:\n- stock__look"
+        assert result["content"][0]["text"] == (
+            "Group stock is open. Groups in it: stock.orders. Now available:\n- stock__look"
+        )
     else:
         TypeAdapter(ResponseToolSearchOutputItemParamParam).validate_python(messages[-1])
 
