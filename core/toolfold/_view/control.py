@@ -226,7 +226,7 @@ def _omitted(catalog: Catalog, group: GroupSpec) -> str:
     inner = [one.path for one in catalog.groups if one.parent == group.path and one.controls and not one.pinned]
     return " ".join(
         [
-            *([] if has_whole(loader.description, group.path, described) else [described]),
+            *([] if has_whole(loader.description, group.path, described) else [f"{described.rstrip('.')}."]),
             *([f"Groups in it: {names_within(inner, _INNER)}."] if inner else []),
         ]
     )
