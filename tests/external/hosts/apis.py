@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import frozen
 
 Body = Mapping[str, Any]
-Event = Mapping[str, Any]
+Event = Mapping[str, Any] | str
 NUMBERS = count(1)
 
 
@@ -40,68 +40,55 @@ class Called:
 Answer = str | Sequence[Called]
 
 
-class API(Protocol):
-    """How a host and a model speak."""
+class API:
+    """How a host and a model speak.
 
-    def serves(self, path: str) -> bool:
-        """Return whether requests for a turn come to this path."""
-        ...
+    `path` is what the paths end in that requests for a turn come to.
+    """
+
+    path: str
 
     def tools(self, body: Body) -> list[Offered]:
         """Return the tools that a request offers."""
-        ...
+        raise NotImplementedError
 
     def made(self, body: Body) -> int:
         """Return how many calls the conversation has."""
-        ...
+        raise NotImplementedError
 
     def results(self, body: Body) -> list[str]:
         """Return what they returned, as the model is shown it."""
-        ...
+        raise NotImplementedError
+
+    def whole(self, body: Body, answer: Answer) -> dict[str, Any]:
+        """Return an answer in one piece."""
+        raise NotImplementedError
+
+    def events(self, body: Body, answer: Answer) -> list[Event]:
+        """Return an answer as events."""
+        raise NotImplementedError
 
     def call(self, body: Body, name: str, arguments: Mapping[str, Any]) -> Called:
         """Return a call of a tool by the host's name for it."""
-        ...
-
-    def whole(self, body: Body, answer: Answer) -> str:
-        """Return an answer in one piece."""
-        ...
-
-    def stream(self, body: Body, answer: Answer) -> str:
-        """Return an answer as events."""
-        ...
+        return Called(name, arguments)
 
 
-class Anthropic:
+class Anthropic(API):
     """Anthropic Messages."""
 
-    def serves(self, path: str) -> bool:
-        """Return whether it is for messages."""
-        return path.endswith("/messages")
+    path = "/messages"
 
     def tools(self, body: Body) -> list[Offered]:
-        """Return the declared tools."""
         return [Offered(tool["name"]) for tool in body.get("tools") or ()]
 
     def made(self, body: Body) -> int:
-        """Return the number of `tool_use` blocks."""
         return sum(block["type"] == "tool_use" for block in self._blocks(body))
 
     def results(self, body: Body) -> list[str]:
-        """Return the texts of `tool_result` blocks."""
         return [text_of(block.get("content")) for block in self._blocks(body) if block["type"] == "tool_result"]
 
-    def call(self, body: Body, name: str, arguments: Mapping[str, Any]) -> Called:
-        """Return a call."""
-        return Called(name, arguments)
-
-    def whole(self, body: Body, answer: Answer) -> str:
-        """Return a message."""
-        return json.dumps(self._message(body, answer))
-
-    def stream(self, body: Body, answer: Answer) -> str:
-        """Return the events of a message."""
-        message = self._message(body, answer)
+    def events(self, body: Body, answer: Answer) -> list[Event]:
+        message = self.whole(body, answer)
         events: list[Event] = [{"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}]
         for index, block in enumerate(message["content"]):
             if block["type"] == "text":
@@ -119,14 +106,14 @@ class Anthropic:
             {"type": "message_delta", "delta": end, "usage": {"output_tokens": 10}},
             {"type": "message_stop"},
         ]
-        return _events(events)
+        return events
 
     def _blocks(self, body: Body) -> Iterator[Any]:
         for message in body.get("messages", ()):
             if isinstance(message.get("content"), list):
                 yield from message["content"]
 
-    def _message(self, body: Body, answer: Answer) -> dict[str, Any]:
+    def whole(self, body: Body, answer: Answer) -> dict[str, Any]:
         content: list[dict[str, Any]] = (
             [{"type": "text", "text": answer}]
             if isinstance(answer, str)
@@ -144,29 +131,23 @@ class Anthropic:
         }
 
 
-class Responses:
+class Responses(API):
     """OpenAI Responses, also where tools are called by programs (Codex's code mode)."""
 
-    def serves(self, path: str) -> bool:
-        """Return whether it is for responses."""
-        return path.endswith("/responses")
+    path = "/responses"
 
     def tools(self, body: Body) -> list[Offered]:
-        """Return the declared tools, also those in namespaces and those that a search has loaded."""
         loaded = (tool for item in self._items(body) for tool in item.get("tools") or ())
         return [one for tool in (*(body.get("tools") or ()), *loaded) for one in self._offered(tool)]
 
     def made(self, body: Body) -> int:
-        """Return the number of items that are calls."""
         return sum(item.get("type") in ("function_call", "custom_tool_call") for item in self._items(body))
 
     def results(self, body: Body) -> list[str]:
-        """Return the outputs of calls."""
         kinds = ("function_call_output", "custom_tool_call_output")
         return [text_of(item.get("output")) for item in self._items(body) if item.get("type") in kinds]
 
     def call(self, body: Body, name: str, arguments: Mapping[str, Any]) -> Called:
-        """Return a call, or a program that makes it where only programs can."""
         offered = self.tools(body)
         namespace = next((tool.namespace for tool in offered if tool.name == name), None)
         runner = next((tool for tool in offered if tool.name == "exec"), None)
@@ -175,13 +156,8 @@ class Responses:
         program = _PROGRAM % (json.dumps(name), json.dumps(arguments))
         return Called(runner.name, {}, runner.namespace, program)
 
-    def whole(self, body: Body, answer: Answer) -> str:
-        """Return a response."""
-        return json.dumps(self._response(body, answer))
-
-    def stream(self, body: Body, answer: Answer) -> str:
-        """Return the events of a response."""
-        response = self._response(body, answer)
+    def events(self, body: Body, answer: Answer) -> list[Event]:
+        response = self.whole(body, answer)
         begun = {**response, "status": "in_progress", "output": [], "usage": None}
         events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
         for index, item in enumerate(response["output"]):
@@ -190,7 +166,7 @@ class Responses:
                 for state in ("added", "done")
             ]
         events.append({"type": "response.completed", "response": response})
-        return _events([{**event, "sequence_number": number} for number, event in enumerate(events)])
+        return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
     def _items(self, body: Body) -> list[Any]:
         return body["input"] if isinstance(body.get("input"), list) else []
@@ -201,7 +177,7 @@ class Responses:
         elif tool.get("name"):
             yield Offered(tool["name"])
 
-    def _response(self, body: Body, answer: Answer) -> dict[str, Any]:
+    def whole(self, body: Body, answer: Answer) -> dict[str, Any]:
         return {
             "id": f"resp_{next(NUMBERS)}",
             "object": "response",
@@ -219,45 +195,34 @@ class Responses:
         }
 
 
-class Chat:
+class Chat(API):
     """OpenAI Chat Completions."""
 
-    def serves(self, path: str) -> bool:
-        """Return whether it is for completions."""
-        return path.endswith("/chat/completions")
+    path = "/chat/completions"
 
     def tools(self, body: Body) -> list[Offered]:
-        """Return the declared tools."""
         return [Offered(tool["function"]["name"]) for tool in body.get("tools") or ()]
 
     def made(self, body: Body) -> int:
-        """Return the number of calls in messages."""
         return sum(len(message.get("tool_calls") or ()) for message in body.get("messages", ()))
 
     def results(self, body: Body) -> list[str]:
-        """Return the texts of messages from tools."""
         return [text_of(one.get("content")) for one in body.get("messages", ()) if one.get("role") == "tool"]
 
-    def call(self, body: Body, name: str, arguments: Mapping[str, Any]) -> Called:
-        """Return a call."""
-        return Called(name, arguments)
-
-    def whole(self, body: Body, answer: Answer) -> str:
-        """Return a completion."""
+    def whole(self, body: Body, answer: Answer) -> dict[str, Any]:
         choice = {"index": 0, "message": self._message(answer), "finish_reason": self._reason(answer)}
-        return json.dumps({**self._base(body), "object": "chat.completion", "choices": [choice], "usage": _USAGE})
+        return {**self._base(body), "object": "chat.completion", "choices": [choice], "usage": _USAGE}
 
-    def stream(self, body: Body, answer: Answer) -> str:
-        """Return the chunks of a completion."""
+    def events(self, body: Body, answer: Answer) -> list[Event]:
         base = {**self._base(body), "object": "chat.completion.chunk"}
-        delta = self._message(answer)
+        turn = {"index": 0, "delta": self._message(answer), "finish_reason": None}
         end = {"index": 0, "delta": {}, "finish_reason": self._reason(answer)}
-        chunks = [
-            {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        return [
+            {**base, "choices": [turn]},
             {**base, "choices": [end]},
             {**base, "choices": [], "usage": _USAGE},
+            "[DONE]",
         ]
-        return f"{_events(chunks)}data: [DONE]\n\n"
 
     def _base(self, body: Body) -> dict[str, Any]:
         return {"id": f"chatcmpl-{next(NUMBERS)}", "created": 0, "model": body.get("model")}
@@ -280,15 +245,12 @@ class Chat:
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
-class Gemini:
+class Gemini(API):
     """Gemini's generateContent."""
 
-    def serves(self, path: str) -> bool:
-        """Return whether it is for content."""
-        return "enerateContent" in path
+    path = "enerateContent"
 
     def tools(self, body: Body) -> list[Offered]:
-        """Return the declared functions."""
         return [
             Offered(function["name"])
             for tool in body.get("tools") or ()
@@ -296,30 +258,19 @@ class Gemini:
         ]
 
     def made(self, body: Body) -> int:
-        """Return the number of calls in the contents."""
         return sum("functionCall" in part for part in self._parts(body))
 
     def results(self, body: Body) -> list[str]:
-        """Return what functions responded."""
         responses = (part["functionResponse"] for part in self._parts(body) if "functionResponse" in part)
         return [text_of(one.get("response")) for one in responses]
 
-    def call(self, body: Body, name: str, arguments: Mapping[str, Any]) -> Called:
-        """Return a call."""
-        return Called(name, arguments)
-
-    def whole(self, body: Body, answer: Answer) -> str:
-        """Return a response."""
-        return json.dumps(self._response(answer))
-
-    def stream(self, body: Body, answer: Answer) -> str:
-        """Return a response as the only event."""
-        return _events([self._response(answer)])
+    def events(self, body: Body, answer: Answer) -> list[Event]:
+        return [self.whole(body, answer)]
 
     def _parts(self, body: Body) -> Iterator[Any]:
         return (part for content in body.get("contents", ()) for part in content.get("parts", ()))
 
-    def _response(self, answer: Answer) -> dict[str, Any]:
+    def whole(self, body: Body, answer: Answer) -> dict[str, Any]:
         parts = (
             [{"text": answer}]
             if isinstance(answer, str)
@@ -364,8 +315,13 @@ def _item(call: Called) -> dict[str, Any]:
     return {"type": "function_call", "arguments": json.dumps(call.arguments), **about, **namespace}
 
 
-def _events(events: Iterable[Event]) -> str:
+def stream(events: Iterable[Event]) -> str:
     """Return server-sent events; those with a type are named by it."""
-    return "".join(
-        (f"event: {event['type']}\n" if "type" in event else "") + f"data: {json.dumps(event)}\n\n" for event in events
-    )
+    return "".join(map(_sent, events))
+
+
+def _sent(event: Event) -> str:
+    if isinstance(event, str):
+        return f"data: {event}\n\n"
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n"

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from .apis import API, APIS, Called
+from .apis import API, APIS, Called, stream
 
 THINKING_SECONDS = 0.3
 """How long the model takes for a turn; real ones take longer, and hosts list again meanwhile."""
@@ -90,8 +90,8 @@ def scripted_model(
 
         def do_GET(self) -> None:
             """List the models, for hosts that ask."""
-            names = [{"id": name, "object": "model", "type": "model", "display_name": name} for name in ("scripted",)]
-            self._send("application/json", json.dumps({"object": "list", "data": names, "models": []}))
+            only = {"id": "scripted", "object": "model", "type": "model", "display_name": "scripted"}
+            self._send("application/json", json.dumps({"object": "list", "data": [only], "models": []}))
 
         do_HEAD = do_GET
 
@@ -99,14 +99,15 @@ def scripted_model(
             """Answer a turn."""
             body = json.loads(self._body() or b"{}")
             path = self.path.partition("?")[0]
-            api = next((api for api in APIS if api.serves(path)), None)
+            api = next((api for api in APIS if path.endswith(api.path)), None)
             if api is None:
                 self._send("application/json", json.dumps({"input_tokens": 100, "totalTokens": 100}))
                 return
             answer = _turn(model, api, body, turns, asked)
-            stream = body.get("stream") or "stream" in path
-            kind = "text/event-stream" if stream else "application/json"
-            self._send(kind, api.stream(body, answer) if stream else api.whole(body, answer))
+            if body.get("stream") or "stream" in path:
+                self._send("text/event-stream", stream(api.events(body, answer)))
+            else:
+                self._send("application/json", json.dumps(api.whole(body, answer)))
 
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing."""
