@@ -149,7 +149,7 @@ class HandleDelivery:
             own = _handle_of(ctx)
             call = call if proxy is None else proxy.unpack(arguments)
             call = take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
-            call = evolve(call, handle=(own or self._own) if one_client.get() else (call.handle or own))
+            call = evolve(call, handle=self._own_or(own) if one_client.get() else call.handle or own)
             async with self._state(ctx, selection, call.handle) as state:
                 result = await self._answer(ctx, call, state, proxy)
         except HANDLE_ERRORS as error:
@@ -232,10 +232,14 @@ class HandleDelivery:
     async def _readable(self, ctx: Any) -> AsyncGenerator[Session]:
         selection = selection_of(self._tools, self._default, ctx.request)
         try:
-            async with self._state(ctx, selection, _handle_of(ctx)) as state:
+            async with self._state(ctx, selection, self._own_or(_handle_of(ctx))) as state:
                 yield state.session
         except HANDLE_ERRORS as error:
             raise _refused_handle(error) from error
+
+    def _own_or(self, given: str | None) -> str | None:
+        """Return the handle that a request itself carries, else that of the process if it has one client."""
+        return given or (self._own if one_client.get() else None)
 
     # -- the answer ---------------------------------------------------------------------------------------------------
 

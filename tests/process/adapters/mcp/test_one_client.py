@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import CHANGED, client_of, names_of, stdio_desk
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
@@ -26,6 +27,8 @@ tools = ToolSet("store", control="load_tool_group")
 tools.register_group("fruit", "Fruit")
 tools.register_group("peeled", "Fruit without peel", parent="fruit")
 tools.register("eat", lambda: "eaten", description="Eat it.", input_schema={"type": "object"}, group="fruit.peeled")
+tools.register_group("advice", "What to do")
+tools.register_prompt("eat_more", lambda: "Eat more of it.", description="Advise.", group="advice")
 tools.register_group("shy", "Only its author opens it", controls=False)
 tools.register("hide", lambda: "hidden", description="Hide.", input_schema={"type": "object"}, group="shy")
 """
@@ -71,6 +74,15 @@ async def test_a_call_opens_the_groups_that_it_needs_and_says_so(era: str, store
         assert text_of(await through(client, "fruit__peeled__eat")) == "eaten"
         assert (await through(client, "shy__hide")).is_error
         assert ("fruit__peeled__eat" in await names_of(client)) == (era == "legacy")
+
+
+@ERAS
+async def test_a_prompt_of_a_group_that_was_opened_can_be_got(era: str, store: Path) -> None:
+    async with client_of(server("serve", "store.py", cwd=store), era) as (client, _):
+        with pytest.raises(MCPError):
+            await client.get_prompt("advice.eat_more")
+        await client.call_tool("load_tool_group", {"group_name": "advice"})
+        assert "Eat more" in str(await client.get_prompt("advice.eat_more"))
 
 
 @ERAS
