@@ -105,6 +105,11 @@ class ServerOptions:
     help="Over stdio, the era that the client asks for; or that up to 2025-11-25 alone, in which what is opened enters "
     "the client's list.",
 )
+@click.option(
+    "--many-clients",
+    is_flag=True,
+    help="Over stdio, what starts this passes on requests of several clients, so each of their states has a handle.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind.")
 @click.option(
     "--port", type=Integer(0, 65535), metavar="PORT", default=8000, show_default=True, help="The port; 0 for any."
@@ -231,6 +236,7 @@ def serve_command(
     targets: tuple[str, ...],
     over_http: bool,
     era: Era,
+    many_clients: bool,
     list_profiles: bool,
     log_level: str,
     log_format: LogFormat,
@@ -267,7 +273,7 @@ def serve_command(
         if over_http:
             run(partial(_serve_http, opening, server, http))
         else:
-            run(partial(_serve_stdio, opening, server, era))
+            run(partial(_serve_stdio, opening, server, era=era, many_clients=many_clients))
     shutdown.exit_if_signalled()
 
 
@@ -322,7 +328,7 @@ def _announce_http(summary: str, http: HttpOptions, url: str) -> None:
     _announce(f"{summary}; {live}serving {url}")
 
 
-async def _serve_stdio(opening: Opening, server: ServerOptions, era: Era) -> None:
+async def _serve_stdio(opening: Opening, server: ServerOptions, **over_stdio: Any) -> None:
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
@@ -331,7 +337,7 @@ async def _serve_stdio(opening: Opening, server: ServerOptions, era: Era) -> Non
             summary = summarise(opened, server)
             with released():
                 served = opened.server or opened.tools
-                await serve(served, era=era, on_ready=lambda _: _announce(summary), **arguments)
+                await serve(served, on_ready=lambda _: _announce(summary), **over_stdio, **arguments)
 
 
 @asynccontextmanager

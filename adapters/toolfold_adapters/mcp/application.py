@@ -97,20 +97,22 @@ def is_fastmcp(served: object) -> bool:
     return any(kind.__module__.partition(".")[0] == "fastmcp" for kind in type(served).__mro__)
 
 
-async def run_stdio(server: Any, era: Era = "auto") -> None:
-    """Serve one client over standard input and output, until it leaves (SPEC DEL-12).
+async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = False) -> None:
+    """Serve over standard input and output, until the client leaves (SPEC DEL-12).
 
     Args:
         server: The server.
         era: `"auto"`: that of the client's first request. `"legacy"`: up to 2025-11-25 alone, so that a client that
             asks for the modern one falls back.
+        many_clients: Whether who starts the process passes on requests of several clients, so that only a handle tells
+            a modern one from the others.
 
     Raises:
         ConfigError: There is no such era, or the server has no say in it.
     """
     if era not in get_args(Era):
         raise ConfigError(f'era must be "auto" or "legacy", not {era!r}.')
-    one_client.set(True)
+    one_client.set(not many_clients)
     if is_fastmcp(server):
         if era != "auto":
             raise ConfigError("A server of FastMCP decides itself which eras it serves: leave out era.")

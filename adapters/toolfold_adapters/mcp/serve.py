@@ -49,6 +49,7 @@ async def serve(
     live: ASGIApp | None = None,
     limits: Limits = DEFAULTS,
     era: Era = "auto",
+    many_clients: bool = False,
     on_ready: Ready | None = None,
     **options: Unpack[ServerOptions],
 ) -> None:
@@ -76,6 +77,8 @@ async def serve(
         limits: The limits in all and per caller (SPEC SAF-4).
         era: Over stdio, `"auto"`: the era that the client asks for; `"legacy"`: up to 2025-11-25 alone, so that a
             client that asks for the modern one falls back, and what it opens enters its list (SPEC DEL-12).
+        many_clients: Over stdio, whether who starts the process passes on requests of several clients, as a proxy or a
+            test kit does: then each state has a handle, and a call opens nothing.
         on_ready: Called with the URL once the server accepts requests; over stdio with `"stdio"`.
         options: The other options of `build_server`.
 
@@ -94,7 +97,7 @@ async def serve(
         with stdin_closed_by_signals():
             if on_ready is not None:
                 on_ready("stdio")
-            await run_stdio(server, era)
+            await run_stdio(server, era, many_clients=many_clients)
         return
     app = http_app(
         server,

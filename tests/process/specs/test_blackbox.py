@@ -26,7 +26,7 @@ from toolfold_specs.runs import TestRun
 
 PLAIN = Path(__file__).with_name("targets") / "plain.py"
 RAW = PLAIN.with_name("raw.py")
-DESK = Command([sys.executable, "-m", "toolfold_cli", "serve", "examples.desk:tools"], environment())
+DESK = Command([sys.executable, "-m", "toolfold_cli", "serve", "--many-clients", "examples.desk:tools"], environment())
 
 GROUP = """
 [[group]]

@@ -93,6 +93,17 @@ async def test_a_call_opens_no_group_with_hooks_or_exclusions(era: str, tool: st
         assert (await through(client, tool, {"sql": "x"})).is_error
 
 
+@pytest.mark.spec("DEL-2", "DEL-3")
+async def test_where_there_are_many_clients_a_state_is_known_by_its_handle(store: Path) -> None:
+    async with client_of(server("serve", "store.py", "--many-clients", cwd=store), MODERN) as (client, _):
+        answers = [received(await client.call_tool("load_tool_group", {"group_name": "fruit"})) for _ in range(2)]
+        again = {"group_name": "fruit.peeled", "handle": answers[0]["handle"]}
+        peeled = received(await client.call_tool("load_tool_group", again))["handle"]
+        assert (await through(client, "fruit__peeled__eat")).is_error
+        assert (await through(client, "fruit__peeled__eat", handle=answers[1]["handle"])).is_error
+        assert text_of(await through(client, "fruit__peeled__eat", handle=peeled)) == "eaten"
+
+
 @ERAS
 async def test_elsewhere_a_call_opens_nothing(era: str) -> None:
     tools = ToolSet("store")
