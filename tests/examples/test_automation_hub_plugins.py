@@ -128,6 +128,7 @@ async def test_a_plugin_that_becomes_broken_stays_loaded_unchanged(hub: Hub, con
 
 
 @pytest.mark.spec("REG-5", "NAM-4")
+@pytest.mark.filterwarnings("ignore:The tool 'plugins.deactivate' takes the place")
 async def test_unreadable_plugins_are_reported_and_a_replaced_control_tool_comes_back(hub: Hub) -> None:
     (hub.plugins / "folder.py").mkdir()
     (hub.plugins / "nowhere.py").symlink_to(hub.plugins / "missing.py")

@@ -47,7 +47,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolfold import ConfigError, DuplicateName, ListBudget, Ranker, ToolfoldError, ToolSet
+from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
 from toolfold_adapters.bert import packaged_model
 from toolfold_adapters.search import bm25, by_meaning
 from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
@@ -55,6 +55,8 @@ from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approxi
 from .naming import ONE_SERVER
 
 Texts = tuple[str, ...]
+OPENER = Loader(name="open_group", closer="close_group", needs_groups=True, opens_outer=True)
+"""A model that knows the name of a group inside a server's opens both at once (SPEC GWY-2)."""
 
 
 class _Table(BaseModel):
@@ -239,7 +241,8 @@ class GatewayConfig(_Table):
         with self.at("[options]"):
             return ToolSet(
                 name,
-                **self.options.model_dump(exclude={"search"}),
+                **self.options.model_dump(exclude={"search", "control"}),
+                control=OPENER if self.options.control == OPENER.name else self.options.control,
                 search=self.options.ranker(),
                 list_budget=None if tokens is None else ListBudget(tokens, approximate_tokens),
             )

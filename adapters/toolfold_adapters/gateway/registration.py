@@ -218,7 +218,8 @@ class Registration:
             for profile in before.profiles:
                 tools.unregister_profile(profile.name)
             for kind, name in _differing(before, after, renewed):
-                tools.unregister(name, kind)
+                if name in tools.catalog.components[kind].by_name:  # it may have gone with its group
+                    tools.unregister(name, kind)
             if settings is not None:
                 tools.adopt_settings(settings)
             _declare(tools, self._config, after)

@@ -130,7 +130,7 @@ class Loader:
 
 
 PRESETS: Mapping[str, Loader] = {
-    "open_group": Loader(name="open_group", closer="close_group", needs_groups=True, opens_outer=True),
+    "open_group": Loader(name="open_group", closer="close_group", needs_groups=True),
     "load_tool_group": Loader(
         name="load_tool_group",
         argument="group_name",

@@ -80,7 +80,7 @@ async def test_the_gateway_lists_what_its_configuration_pins_and_tells_clients_t
     offered = Definitions(tools=[{"name": name, "inputSchema": {"type": "object"}} for name in names])
     Registration(tools, config, lambda server, kind, original: lambda: original).register_tools({"s": offered})
     async with client_of(build_server(tools), era) as (client, _):
-        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        listed = {tool.name.removeprefix("s__"): tool for tool in (await client.list_tools()).tools}
         assert set(listed) & set(names) == {"issue_get", "open_one", "help"}, "what contains a pinned group is pinned"
         for name in ("issue_get", "open_one", "help"):
             assert (listed[name].meta or {})[ALWAYS_LOAD_META] is True
