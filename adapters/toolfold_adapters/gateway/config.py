@@ -238,11 +238,12 @@ class GatewayConfig(_Table):
     def new_tool_set(self, name: str) -> ToolSet:
         """Return an empty tool set with the options; raises `ConfigError`."""
         tokens = self.budgets.list_tokens
+        control: Any = OPENER if self.options.control == OPENER.name else self.options.control
         with self.at("[options]"):
             return ToolSet(
                 name,
                 **self.options.model_dump(exclude={"search", "control"}),
-                control=OPENER if self.options.control == OPENER.name else self.options.control,
+                control=control,
                 search=self.options.ranker(),
                 list_budget=None if tokens is None else ListBudget(tokens, approximate_tokens),
             )

@@ -71,9 +71,9 @@ async def test_a_conversation_has_them_in_every_turn_and_after_a_restoration() -
 @pytest.mark.spec("GWY-2", "GWY-6")
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_gateway_lists_what_its_configuration_pins_and_tells_clients_to_load_it(era: str) -> None:
-    groups = {"issues": {"tools": ["issue_*"]}, "issues.open": {"tools": ["open_*"], "pinned": True}}
+    groups = {"issues": {"tools": ["s__issue_*"]}, "issues.open": {"tools": ["s__open_*"], "pinned": True}}
     config = GatewayConfig.model_validate(
-        {"upstreams": {"s": {"command": ["s"]}}, "groups": {**groups, "rest": {"tools": ["*"]}}, "pins": ["help"]}
+        {"upstreams": {"s": {"command": ["s"]}}, "groups": {**groups, "rest": {"tools": ["*"]}}, "pins": ["s__help"]}
     )
     tools = config.new_tool_set("gateway")
     names = ("issue_get", "open_one", "help", "other")
