@@ -5,7 +5,7 @@
     python -m tests.benchmarks.comparison --write               measure nothing; write the tables from the figures
     python -m tests.benchmarks.comparison --check               the status is 1 unless the page has the tables
 
-FOLDER has LiveMCPBench, see search/task_sets.py. `TOOLFOLD_FASTMCP` and `TOOLFOLD_AGENTSCOPE` name the interpreters of
+FOLDER has LiveMCPBench, see search/task_sets.py. `TESTS_FASTMCP` and `TESTS_AGENTSCOPE` name the interpreters of
 environments that have `fastmcp` with `py-key-value-aio[redis]`, and `agentscope`; redis-server is on the path.
 """
 

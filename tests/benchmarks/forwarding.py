@@ -1,6 +1,6 @@
 """What a forwarded call costs in processor time beyond a direct one, side by side with FastMCP's proxy.
 
-`TOOLFOLD_FASTMCP` names the Python of an environment that has fastmcp; without it there is no comparison. FastMCP is
+`TESTS_FASTMCP` names the Python of an environment that has fastmcp; without it there is no comparison. FastMCP is
 run as its users run it: `fastmcp run CONFIG`. The cost of a path is that of the client and of the proxy together, since
 a proxy takes over work that a direct client has to do itself; upstreams are not counted. The paths take turns in one
 run.
@@ -144,7 +144,7 @@ async def _compared(
 ) -> dict[str, float]:
     file = folder / f"{upstream.transport}.json"
     file.write_text(json.dumps({"mcpServers": {"u": dict(upstream.settings)}}))
-    fastmcp = os.environ.get("TOOLFOLD_FASTMCP")
+    fastmcp = os.environ.get("TESTS_FASTMCP")
     async with AsyncExitStack() as stack:
         routes = {"direct": Route(await stack.enter_async_context(_client(upstream.config())), None)}
         routes["toolfold"] = await _through(stack, [*gateway, str(file)], environment)

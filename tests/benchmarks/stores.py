@@ -1,6 +1,6 @@
 """Sessions in a store: a step with a hook on each engine, many sessions on three replicas, and the round trips.
 
-It needs a redis-server. FastMCP is measured beside with the interpreter that `TOOLFOLD_FASTMCP` names, if that has
+It needs a redis-server. FastMCP is measured beside with the interpreter that `TESTS_FASTMCP` names, if that has
 `py-key-value-aio[redis]`; else it is left out. Its sessions are what a tool reads and writes: they run no hooks, take
 no lease, and the last writer wins.
 """

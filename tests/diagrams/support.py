@@ -147,10 +147,10 @@ def example(module: str) -> Catalog:
 
 @cache
 def needs_dot() -> None:
-    """Skip a test if Graphviz is missing; with TOOLFOLD_EXTERNAL=required, fail it."""
+    """Skip a test if Graphviz is missing; with TESTS_EXTERNAL=required, fail it."""
     if shutil.which("dot") is None:
         reason = 'Graphviz is not installed: there is no program "dot"'
-        if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
+        if os.environ.get("TESTS_EXTERNAL") == "required":
             pytest.fail(reason)
         pytest.skip(reason)
 

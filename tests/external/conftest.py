@@ -35,15 +35,15 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def node_packages() -> None:
-    """Skip a test if there is no Node, or a package is missing; with TOOLFOLD_EXTERNAL=required, fail it."""
+    """Skip a test if there is no Node, or a package is missing; with TESTS_EXTERNAL=required, fail it."""
     if lacking := missing():
         _skip(lacking)
 
 
 @pytest.fixture(scope="session")
 def chromium(node_packages: None) -> str:
-    """The path of a browser; without one a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
-    return installed_browser() or _skip("no Chromium is installed: apt-get install chromium, or set TOOLFOLD_CHROMIUM")
+    """The path of a browser; without one a test is skipped, or fails with TESTS_EXTERNAL=required."""
+    return installed_browser() or _skip("no Chromium is installed: apt-get install chromium, or set TESTS_CHROMIUM")
 
 
 @pytest.fixture(scope="session")
@@ -55,25 +55,25 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def bat() -> str:
-    """The path of the program bat; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    """The path of the program bat; without it a test is skipped, or fails with TESTS_EXTERNAL=required."""
     return shutil.which("bat") or shutil.which("batcat") or _skip("bat is not installed: apt-get install bat")
 
 
 @pytest.fixture(scope="session")
 def go() -> str:
-    """The path of Go; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    """The path of Go; without it a test is skipped, or fails with TESTS_EXTERNAL=required."""
     return shutil.which("go") or _skip("go is not installed: apt-get install golang-go")
 
 
 @pytest.fixture(scope="session")
 def uv() -> str:
-    """The path of uv; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    """The path of uv; without it a test is skipped, or fails with TESTS_EXTERNAL=required."""
     return shutil.which("uv") or _skip("uv is not installed: pip install uv")
 
 
 @pytest.fixture
 def foreign(request: pytest.FixtureRequest) -> Server:
-    """A server of `foreign`, built. Without what it needs a test is skipped; with TOOLFOLD_EXTERNAL=required, fails."""
+    """A server of `foreign`, built. Without what it needs a test is skipped; with TESTS_EXTERNAL=required, fails."""
     server = load(request.param)
     if server.lacking:
         _skip(server.lacking)
@@ -83,7 +83,7 @@ def foreign(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture(scope="module")
 def host(request: pytest.FixtureRequest, node_packages: None) -> Host:
-    """A host of `hosts`, installed. Without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    """A host of `hosts`, installed. Without it a test is skipped, or fails with TESTS_EXTERNAL=required."""
     host: Host = request.param
     if command(host) is None:
         _skip(f"{host.package} is not installed: `python -m tests.external.hosts --install FOLDER`, named by {OTHERS}")
@@ -93,32 +93,32 @@ def host(request: pytest.FixtureRequest, node_packages: None) -> Host:
 @pytest.fixture(scope="session")
 def fastmcp_python() -> str:
     """The Python of an environment with FastMCP and what Toolfold needs; without it a test is skipped, or fails."""
-    return fastmcp() or _skip("TOOLFOLD_FASTMCP does not name a Python with fastmcp")
+    return fastmcp() or _skip("TESTS_FASTMCP does not name a Python with fastmcp")
 
 
 @pytest.fixture(scope="session")
 def python_servers() -> None:
-    """Skip a test if there is no environment with the Python servers; with TOOLFOLD_EXTERNAL=required, fail it."""
+    """Skip a test if there is no environment with the Python servers; with TESTS_EXTERNAL=required, fail it."""
     if not python_programs():
-        _skip("TOOLFOLD_SERVERS does not name the folder of the programs of mcp-server-git, -time and -fetch")
+        _skip("TESTS_SERVERS does not name the folder of the programs of mcp-server-git, -time and -fetch")
 
 
 @pytest.fixture(scope="session")
 def fastmcp_source() -> Path:
     """The folder of FastMCP's source distribution, for its tests and examples; without it a test is skipped."""
-    source = os.environ.get("TOOLFOLD_FASTMCP_SOURCE", "")
-    return Path(source) if source else _skip("TOOLFOLD_FASTMCP_SOURCE does not name FastMCP's source distribution")
+    source = os.environ.get("TESTS_FASTMCP_SOURCE", "")
+    return Path(source) if source else _skip("TESTS_FASTMCP_SOURCE does not name FastMCP's source distribution")
 
 
 @pytest.fixture(scope="session")
 def sdk_source() -> Path:
     """The folder of the MCP SDK's source distribution, for its examples; without it a test is skipped, or fails."""
-    source = os.environ.get("TOOLFOLD_SDK_SOURCE", "")
-    return Path(source) if source else _skip("TOOLFOLD_SDK_SOURCE does not name the source distribution of mcp")
+    source = os.environ.get("TESTS_SDK_SOURCE", "")
+    return Path(source) if source else _skip("TESTS_SDK_SOURCE does not name the source distribution of mcp")
 
 
 def _skip(lacking: str) -> NoReturn:
-    if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
+    if os.environ.get("TESTS_EXTERNAL") == "required":
         pytest.fail(lacking)
     pytest.skip(lacking)
 

@@ -222,7 +222,7 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
 
 def python_programs() -> str:
     """Return the folder of the Python servers' programs, which have an environment of their own; or nothing."""
-    return os.environ.get("TOOLFOLD_SERVERS", "")
+    return os.environ.get("TESTS_SERVERS", "")
 
 
 def _make(site: Path) -> None:

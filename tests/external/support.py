@@ -184,8 +184,8 @@ async def definitions(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def installed_browser() -> str | None:
-    """Return the path of a browser of Chromium's kind: what `TOOLFOLD_CHROMIUM` names, or else one on the PATH."""
-    names = (os.environ.get("TOOLFOLD_CHROMIUM"), *BROWSERS)
+    """Return the path of a browser of Chromium's kind: what `TESTS_CHROMIUM` names, or else one on the PATH."""
+    names = (os.environ.get("TESTS_CHROMIUM"), *BROWSERS)
     return next((path for name in names if name and (path := shutil.which(name))), None)
 
 

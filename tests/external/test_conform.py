@@ -39,9 +39,7 @@ def test_findings_are_what_is_found_and_confirmed(foreign: Server) -> None:
 
 
 @pytest.mark.spec("CNF-1", "CNF-3")
-@pytest.mark.skipif(
-    os.environ.get("TOOLFOLD_FOREIGN") != "all", reason="it is compiled first: set TOOLFOLD_FOREIGN=all"
-)
+@pytest.mark.skipif(os.environ.get("TESTS_FOREIGN") != "all", reason="it is compiled first: set TESTS_FOREIGN=all")
 @pytest.mark.parametrize("foreign", COMPILED, indirect=True)
 def test_findings_are_what_is_found_and_confirmed_in_a_compiled_server(foreign: Server) -> None:
     found_and_confirmed(foreign)

@@ -41,7 +41,7 @@ def node(node_packages: None) -> str:
     version = subprocess.run([installed, "--version"], check=True, capture_output=True, text=True).stdout.strip()
     if int(version.removeprefix("v").partition(".")[0]) < OLDEST_NODE:
         lacking = f"the conformance suite needs node {OLDEST_NODE} or later, and {version} is installed"
-        if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
+        if os.environ.get("TESTS_EXTERNAL") == "required":
             pytest.fail(lacking)
         pytest.skip(lacking)
     return installed

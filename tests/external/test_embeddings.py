@@ -38,7 +38,7 @@ QUERIES = {
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         text = f"not installed: {', '.join(missing)}"
-        pytest.fail(text) if os.environ.get("TOOLFOLD_EXTERNAL") == "required" else pytest.skip(text)
+        pytest.fail(text) if os.environ.get("TESTS_EXTERNAL") == "required" else pytest.skip(text)
     return make_model(tmp_path_factory.mktemp("models") / "all-MiniLM-L6-v2")
 
 

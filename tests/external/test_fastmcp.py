@@ -1,7 +1,7 @@
 """FastMCP 4 with groups: its own tests and examples, both eras, both transports, and bad input (SPEC INT-1).
 
-FastMCP is in an environment of its own, together with Toolfold; TOOLFOLD_FASTMCP names its Python. Its tests and
-examples are those of its source distribution, unpacked in the folder that TOOLFOLD_FASTMCP_SOURCE names.
+FastMCP is in an environment of its own, together with Toolfold; TESTS_FASTMCP names its Python. Its tests and
+examples are those of its source distribution, unpacked in the folder that TESTS_FASTMCP_SOURCE names.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def test_each_of_the_main_tests_of_fastmcp_passes_with_groups_in_front(
 
 
 @pytest.mark.skipif(
-    os.environ.get("TOOLFOLD_FOREIGN") != "all", reason="it runs 600 more tests of others: set TOOLFOLD_FOREIGN=all"
+    os.environ.get("TESTS_FOREIGN") != "all", reason="it runs 600 more tests of others: set TESTS_FOREIGN=all"
 )
 def test_the_other_tests_of_fastmcp_pass_with_groups_in_front(fastmcp_python: str, fastmcp_source: Path) -> None:
     assert outcomes_in_front(fastmcp_python, fastmcp_source, OTHER_TESTS)["passed"] > 500

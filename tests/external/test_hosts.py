@@ -1,6 +1,6 @@
 """What hosts show their models of the gateway, and what comes of their calls (SPEC DEL-12, GWY-4, CTL-7).
 
-Those of `package.json` are run, or with TOOLFOLD_HOSTS=all those of `hosts.HOSTS`.
+Those of `package.json` are run, or with TESTS_HOSTS=all those of `hosts.HOSTS`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.external.support import FOLDER
 
 INSTALLED = json.loads((FOLDER / "package.json").read_text())["dependencies"]
 IN_GATE = [host for host in HOSTS if host.package.rpartition("@")[0] in INSTALLED]
-SELECTED = HOSTS if os.environ.get("TOOLFOLD_HOSTS") == "all" else IN_GATE
+SELECTED = HOSTS if os.environ.get("TESTS_HOSTS") == "all" else IN_GATE
 
 each_host = pytest.mark.parametrize(
     "host",

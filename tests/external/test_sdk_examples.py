@@ -1,7 +1,7 @@
 """The examples of the MCP SDK, which verify themselves, with groups in front of their servers (SPEC INT-1).
 
 They are those of the SDK's source distribution, of the version that is installed, unpacked in the folder that
-TOOLFOLD_SDK_SOURCE names. Each is run in both eras, in memory and over HTTP.
+TESTS_SDK_SOURCE names. Each is run in both eras, in memory and over HTTP.
 """
 
 from __future__ import annotations

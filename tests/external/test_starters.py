@@ -26,12 +26,12 @@ Toolchain = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def toolchain() -> Toolchain:
-    """Return the path of a program; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    """Return the path of a program; without it a test is skipped, or fails with TESTS_EXTERNAL=required."""
     return lambda program: shutil.which(program) or _skip(f"{program} is not installed")
 
 
 def _skip(lacking: str) -> str:
-    if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
+    if os.environ.get("TESTS_EXTERNAL") == "required":
         pytest.fail(lacking)
     pytest.skip(lacking)
 

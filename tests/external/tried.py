@@ -3,7 +3,7 @@
     python -m tests.external.tried            start each server, and write the file
     python -m tests.external.tried --check    start each server; the status is 1 if servers or versions differ
 
-It needs the packages of `npm ci --prefix tests/external --ignore-scripts`, and in TOOLFOLD_SERVERS the folder of the
+It needs the packages of `npm ci --prefix tests/external --ignore-scripts`, and in TESTS_SERVERS the folder of the
 programs of an environment with mcp-server-git, mcp-server-time and mcp-server-fetch.
 """
 

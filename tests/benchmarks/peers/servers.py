@@ -1,7 +1,7 @@
 """Servers of `http_server.py` in processes of their own, and a small client, so that requests cost all the same.
 
-Frameworks that don't fit into one environment run in others: `TOOLFOLD_FASTMCP`, `TOOLFOLD_PYDANTIC_AI` and
-`TOOLFOLD_AGENTSCOPE` name their interpreters.
+Frameworks that don't fit into one environment run in others: `TESTS_FASTMCP`, `TESTS_PYDANTIC_AI` and
+`TESTS_AGENTSCOPE` name their interpreters.
 """
 
 from __future__ import annotations

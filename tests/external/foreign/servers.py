@@ -46,7 +46,7 @@ class Server:
     def lacking(self) -> str | None:
         """Which requirement for building and starting it is missing; None if none is."""
         if any("{fastmcp}" in part for part in self.command):
-            return None if fastmcp() else "TOOLFOLD_FASTMCP does not name a Python with fastmcp"
+            return None if fastmcp() else "TESTS_FASTMCP does not name a Python with fastmcp"
         for program in {command[0] for command in (*self.build, self.command) if "/" not in command[0]} - {"{python}"}:
             if shutil.which(program) is None:
                 return f"{program} is not installed"
@@ -81,7 +81,7 @@ class Server:
 
 def fastmcp() -> str:
     """Return the Python that has FastMCP, which needs an environment of its own; empty if none is named."""
-    return os.environ.get("TOOLFOLD_FASTMCP", "")
+    return os.environ.get("TESTS_FASTMCP", "")
 
 
 def _filled(part: str, known: Mapping[str, str]) -> str:

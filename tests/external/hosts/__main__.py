@@ -1,6 +1,6 @@
 """Runs hosts and writes what they did into the how-to: `python -m tests.external.hosts [--install FOLDER | HOST…]`.
 
-With `--install`, those that the gate does without are installed into a folder, which TOOLFOLD_HOSTS_FOLDER then names.
+With `--install`, those that the gate does without are installed into a folder, which TESTS_HOSTS_FOLDER then names.
 """
 
 from __future__ import annotations

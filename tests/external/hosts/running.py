@@ -23,7 +23,7 @@ from .model import Call, Request, scripted_model
 HERE = Path(__file__).parent
 MODERN = "2026-07-28"
 PATIENCE = 120  # seconds
-OTHERS = "TOOLFOLD_HOSTS_FOLDER"
+OTHERS = "TESTS_HOSTS_FOLDER"
 """The variable with the folder that hosts are installed to which the gate does without."""
 
 

@@ -33,10 +33,10 @@ Results = Mapping[Variant, Mapping[Property, Outcome]]
 
 @pytest.fixture(scope="session")
 def programs() -> None:
-    """Skip a test if SPIN or a compiler is missing; with TOOLFOLD_EXTERNAL=required, fail it."""
+    """Skip a test if SPIN or a compiler is missing; with TESTS_EXTERNAL=required, fail it."""
     if lacking := missing():
         reason = f"{' and '.join(lacking)} not installed; {INSTALL}"
-        if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
+        if os.environ.get("TESTS_EXTERNAL") == "required":
             pytest.fail(reason)
         pytest.skip(reason)
 
