@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from .hosts import BY_NAME, FIRST, LONG
+from .hosts import BY_NAME, LONG
 from .model import Call
 from .running import Run
 from .upstream import LONG_LINES
@@ -73,7 +73,7 @@ def _length(run: Run) -> str:
 
 
 CASES = (
-    Case(FIRST, _shown),
+    Case("first request names all", _shown),
     Case("found, then `call_tool`", _ran("call found", "acmetracker ran create_issue")),
     Case("two opened at once, then `call_tool`", _ran("call opened", "acmewiki ran update_page")),
     Case(BY_NAME, _ran("own name", "acmewiki ran delete_page"), "no"),

@@ -13,10 +13,8 @@ SERVER = "toolfold"
 MODEL = "scripted"
 
 # Cases whose outcome is not the same for all hosts.
-FIRST = "first request names all"
 BY_NAME = "by its own name"
 LONG = "10,000 tokens are shown"
-NONE = "not acmetracker, acmewiki, acmeorders, acmebilling"
 
 
 @frozen
@@ -248,13 +246,13 @@ HOSTS = (
         claude_code,
         modern=True,
     ),
-    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {FIRST: NONE, LONG: "97%"}),
+    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {LONG: "97%"}),
     Host(
         "Qwen Code",
         "@qwen-code/qwen-code@0.24.4",
         "@qwen-code/qwen-code/cli-entry.js",
         qwen_code,
-        {FIRST: NONE, LONG: "5%"},
+        {LONG: "5%"},
     ),
     Host(
         "Copilot CLI",
