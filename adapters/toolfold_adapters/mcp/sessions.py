@@ -82,8 +82,9 @@ class SessionDelivery:
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
         proxy = self._proxies.get(name) if session.catalog.groups else None
+        call = ToolCall(name, dict(arguments or {}), None)
         try:
-            call = ToolCall(name, dict(arguments or {}), None) if proxy is None else proxy.unpack(arguments)
+            call = call if proxy is None else proxy.unpack(arguments)
             known = self._answers.wire.from_wire(call.name)
             opens = proxy is not None and one_client.get() and proxy.calls(session.catalog.tools.get(known))
             opened = await open_for(session, known) if opens else ()

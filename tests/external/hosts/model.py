@@ -20,8 +20,8 @@ from attrs import field, frozen
 
 from .apis import API, APIS, Called, stream
 
-THINKING_SECONDS = 0.3
-"""How long the model takes for a turn; real ones take longer, and hosts list again meanwhile."""
+THINKING_SECONDS = 0.7
+"""How long the model takes for a turn, in which hosts list again; real ones take longer."""
 
 
 @frozen
