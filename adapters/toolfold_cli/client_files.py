@@ -27,6 +27,7 @@ from .client_entries import entry_for, given_by, not_kept, program_of
 from .editing import JsonFile, edited
 
 if TYPE_CHECKING:
+    from toolfold_adapters.gateway import UpstreamConfig
     from toolfold_adapters.gateway.hosts import Host
 
 NAME = "toolfold"
@@ -238,6 +239,8 @@ def _servable(read: _Read) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the servers that Toolfold can serve, and what is wrong with the others."""
     from toolfold_adapters.gateway.clients import is_disabled
     from toolfold_adapters.gateway.files import parse_config
+    from toolfold_adapters.gateway.naming import server_name
+    from toolfold_adapters.gateway.reasons import not_installed
 
     if all(is_disabled(entry) for entry in read.others.values()):
         return {}, ()
@@ -247,7 +250,21 @@ def _servable(read: _Read) -> tuple[dict[str, Any], tuple[str, ...]]:
         config = parse_config(read.file.path, data, environ)
     except ConfigError as error:
         return {}, tuple(str(error).splitlines())
-    return {name: entry for name, entry in read.others.items() if name not in config.left_out}, config.problems
+    servable = {name: config.upstreams[server_name(name)] for name in read.others if name not in config.left_out}
+    failing = {name: not_installed(one) for name, one in servable.items() if not _is_installed(one, environ)}
+    problems = (f"{read.file.path}, {'.'.join(read.section)}.{name}, command: {why}" for name, why in failing.items())
+    moving = {name: read.others[name] for name in servable if name not in failing}
+    return moving, (*config.problems, *(f"{problem} It stays where it is." for problem in problems))
+
+
+def _is_installed(config: UpstreamConfig, environ: Mapping[str, str]) -> bool:
+    """Return whether there is the program of a command, if it is one."""
+    if config.command is None:
+        return True
+    program = config.command[0]
+    if os.path.dirname(program):  # noqa: PTH120 (a Path would drop the "./" that counts)
+        return (Path(config.cwd or ".") / program).is_file() or shutil.which(program) is not None
+    return shutil.which(program, path=config.env.get("PATH") or environ.get("PATH") or os.defpath) is not None
 
 
 def _moved(read: _Read, served: str | None, moving: Mapping[str, Any], command: tuple[str, ...]) -> Change:

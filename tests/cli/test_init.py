@@ -480,7 +480,7 @@ def test_a_file_that_is_wrong_is_reported_and_the_others_are_changed(home: Path)
 
 def test_what_would_not_be_served_is_reported_before_anything_changes(home: Path) -> None:
     write(home / ".cursor" / "mcp.json", {"mcpServers": {**SERVERS, "bad": {"command": "no-such-program"}}})
-    assert "mcpServers.bad: command: there is no program 'no-such-program'" in init("--dry-run")
+    assert "mcpServers.bad, command: the program no-such-program is not installed" in init("--dry-run")
 
 
 def test_two_servers_of_one_name_are_not_lost(home: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
@@ -298,14 +297,10 @@ class _Entries:
             raise ConfigError("\n".join(_message(str(self._file), problem) for problem in error.errors())) from error
 
     def _upstream(self, given: str, name: str, entry: Any) -> UpstreamConfig:
-        written = self._settings(entry)
-        settings = self._variables.expand(written)
+        settings = self._variables.expand(self._settings(entry))
         if name != given:
             settings.setdefault("title", given)
         config = UpstreamConfig.model_validate(settings)
-        if config.command and not _is_program(config, self._variables.environ):
-            program = written["command"][0]  # as written: a variable may stand for a secret
-            raise ConfigError(f"command: there is no program {program!r}; install it, or give its full path")
         if config.command and _serves(config.command, self._file):
             raise ConfigError("it starts Toolfold with this very file; remove it")
         return config
@@ -313,14 +308,6 @@ class _Entries:
     def _leave_out(self, name: str, *problems: str) -> None:
         self.left_out.append(name)
         self.wrong += [f"{self._file}, {self._place(name)}{problem}" for problem in problems]
-
-
-def _is_program(config: UpstreamConfig, environ: Mapping[str, str]) -> bool:
-    """Return whether there is the program that a command starts with."""
-    program = (config.command or ("",))[0]
-    if os.path.dirname(program):  # noqa: PTH120 (a Path would drop the "./" that counts)
-        return (Path(config.cwd or ".") / program).is_file() or shutil.which(program) is not None
-    return shutil.which(program, path=config.env.get("PATH") or environ.get("PATH") or os.defpath) is not None
 
 
 def _serves(command: Iterable[str], file: Path) -> bool:

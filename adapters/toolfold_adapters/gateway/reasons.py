@@ -32,7 +32,7 @@ def reason_of(error: BaseException, config: UpstreamConfig, stray: int, stderr: 
         case FileNotFoundError() | NotADirectoryError() if config.cwd and not Path(config.cwd).is_dir():
             return f"there is no folder {config.cwd!r} to run it in; correct cwd."
         case FileNotFoundError():
-            return "there is no such program; install it, or give its full path."
+            return not_installed(config)
         case PermissionError():
             return "the program may not be executed; check its permissions."
         case ProtocolError():
@@ -54,6 +54,11 @@ def reason_of(error: BaseException, config: UpstreamConfig, stray: int, stderr: 
     return f"{type(cause).__name__}: {cause}."
 
 
+def not_installed(config: UpstreamConfig) -> str:
+    """Return what to do about a command whose program there is not."""
+    return f"the program {(config.command or ('',))[0]} is not installed; install it, or give its full path."
+
+
 def too_slow(config: UpstreamConfig, stray: int) -> str:
     """Return what to do about a server that does not answer in time."""
     said = f" {stray_warning(stray)}" if stray else ""
@@ -73,7 +78,9 @@ def without_secrets(text: str, config: UpstreamConfig) -> str:
 
     That is what the server was given: its environment, headers and arguments, its address, and any credentials.
     """
-    given = [*config.env.values(), *config.headers.values(), *(config.command or ())[1:], config.url or ""]
+    program, *arguments = config.command or ("",)
+    arguments += program.split()[1:]  # a whole command may have been written where its program belongs
+    given = [*config.env.values(), *config.headers.values(), *arguments, config.url or ""]
     values = {part for value in given for part in (value, *re.split(r"[\s=]+", value)) if len(part) >= SHORTEST_SECRET}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "…")

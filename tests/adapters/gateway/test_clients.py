@@ -343,14 +343,6 @@ def test_variables_are_replaced(tmp_path: Path, text: str, value: str) -> None:
             {"type": "ws", "url": "https://x"},
             ": type: must be one of http, streamable-http, streamableHttp, streamable_http, remote, stdio, local, sse.",
         ),
-        (
-            {"command": "no-such-program"},
-            ": command: there is no program 'no-such-program'; install it, or give its full path.",
-        ),
-        (
-            {"command": "/no/such/program"},
-            ": command: there is no program '/no/such/program'; install it, or give its full path.",
-        ),
         ({"url": "ftp://x"}, ": the url must start with http:// or https://."),
     ],
 )
@@ -398,7 +390,7 @@ def test_a_file_without_a_server_that_is_enabled_is_named(tmp_path: Path, entrie
 
 def test_where_no_entry_is_right_all_problems_are_the_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        servers(tmp_path, {"a": {}, "b": {"command": "no-such-program"}})
+        servers(tmp_path, {"a": {}, "b": {"command": 5}})
     assert len(str(caught.value).splitlines()) == 2
     assert "left out" not in str(caught.value)
 
@@ -433,8 +425,6 @@ def test_a_server_that_would_be_this_very_gateway_is_left_out(tmp_path: Path) ->
 
 
 def test_no_message_has_the_value_of_a_variable(tmp_path: Path) -> None:
-    config = servers(
-        tmp_path, {"good": GOOD, "a": {"url": "${TOKEN}://x"}, "b": {"command": "${TOKEN}"}, "c": {"cwd": "${TOKEN}"}}
-    )
-    assert len(config.problems) == 3
+    config = servers(tmp_path, {"good": GOOD, "a": {"url": "${TOKEN}://x"}, "c": {"cwd": "${TOKEN}"}})
+    assert len(config.problems) == 2
     assert "t0ken" not in "".join(config.problems)

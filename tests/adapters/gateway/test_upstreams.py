@@ -217,7 +217,7 @@ async def test_a_broken_upstream_harms_no_other_and_is_tried_again_with_backoff(
         assert (await session.call("a__cart")).text == "[]"
         broken = gateway.upstreams["b"]
         assert broken.status.state == "backing off"
-        assert "no such program" in broken.status.reason
+        assert "b is not installed" in broken.status.reason
         broken.tick(clock.now)
         assert broken.status.state == "backing off"
         house.broken.clear()
@@ -231,8 +231,10 @@ async def test_if_none_can_be_started_opening_fails_and_says_why_once(caplog: py
     with pytest.raises(UpstreamError) as caught:
         async with opened(House(broken={"a", "b"}), config_of("a", "b")):
             pytest.fail("it should not have opened")
-    reason = "did not start: there is no such program; install it, or give its full path."
-    assert str(caught.value).splitlines() == [f"The MCP server '{name}' {reason}" for name in ("a", "b")]
+    reason = "is not installed; install it, or give its full path."
+    assert str(caught.value).splitlines() == [
+        f"The MCP server '{name}' did not start: the program {name} {reason}" for name in ("a", "b")
+    ]
     assert caplog.records == []
 
 
@@ -240,7 +242,7 @@ async def test_if_none_can_be_started_opening_fails_and_says_why_once(caplog: py
 async def test_a_server_that_does_not_start_is_reported_once_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(House(broken={"b"}), config_of("a", "b")):
         (record,) = caplog.records
-    assert record.getMessage().startswith("The MCP server 'b' did not start: there is no such program")
+    assert record.getMessage().startswith("The MCP server 'b' did not start: the program b is not installed")
 
 
 @pytest.mark.spec("GWY-3", "GWY-9")

@@ -104,7 +104,7 @@ async def test_a_search_goes_without_servers_that_are_slow_or_failed_and_says_so
         await gateway.upstreams["postgres"].found_out()
         text = text_of(await called(wire, "find_tools", {"query": "cart"}))
     assert "shop__cart" in text
-    assert "slow is starting. postgres failed: there is no such program" in text
+    assert "slow is starting. postgres failed: the program postgres is not installed" in text
 
 
 @pytest.mark.spec("GWY-3")
@@ -113,7 +113,7 @@ async def test_a_server_that_failed_stays_listed_with_the_reason_and_says_it_whe
     async with served_cold(house, config_of("shop", "postgres")) as (_, wire):
         answer = await called(wire, "open_group", {"group": "postgres"})
         assert answer["isError"] is True
-        assert text_of(answer).startswith("postgres failed: there is no such program; install it")
+        assert text_of(answer).startswith("postgres failed: the program postgres is not installed; install it")
         while "postgres: failed" not in str((await listed(wire))["open_group"]):
             await anyio.lowlevel.checkpoint()
 
@@ -156,3 +156,8 @@ def test_a_reason_that_models_read_has_nothing_that_the_server_was_given() -> No
     config = UpstreamConfig(command=("run", "--key=topsecret1"), env={"DSN": "postgres://me:topsecret2@db/x", "N": "1"})
     said = "no login with topsecret1 at postgres://me:topsecret2@db/x nor https://you:topsecret3@elsewhere/1"
     assert without_secrets(said, config) == "no login with … at … nor https://…@elsewhere/1"
+    config = UpstreamConfig(command=("run --key=topsecret1",))
+    assert (
+        without_secrets("the program run --key=topsecret1 is not installed", config)
+        == "the program run … is not installed"
+    )

@@ -128,7 +128,7 @@ def test_the_tools_of_another_server_are_drawn_by_their_groups(shop: Path) -> No
     assert result.stdout.splitlines()[1].startswith("└─ ○ issue · 6 tools")
 
 
-@pytest.mark.spec("GWY-2", "GWY-5", "GWY-6")
+@pytest.mark.spec("GWY-2", "GWY-4", "GWY-5", "GWY-6")
 def test_the_configuration_of_a_client_is_inspected_server_by_server_and_what_is_wrong_is_said(shop: Path) -> None:
     program, *arguments = RAW
     servers = {
@@ -143,15 +143,20 @@ def test_the_configuration_of_a_client_is_inspected_server_by_server_and_what_is
         (None, 0),
         ("plain", 3),
         ("words", 7),
+        ("wrong", 0),
     ]
     assert [(server["name"], server["tools"], server["listed"]) for server in report["servers"]] == [
         ("words", 7, 0),
         ("plain", 3, 0),
+        ("wrong", 0, 0),
     ]
     assert sum(server["tokens"]["before"] for server in report["servers"]) == report["tokens"]["before"]
-    assert "mcp.json, mcpServers.wrong: command: there is no program 'no-such-program'" in result.stderr
-    lines = invoke("inspect", "mcp.json").stdout.splitlines()
-    assert [line.split()[:2] for line in lines[-3:]] == [["SERVER", "TOOLS"], ["words", "7"], ["plain", "3"]]
+    reason = "the program no-such-program is not installed; install it, or give its full path."
+    assert f"The MCP server 'wrong' did not start: {reason}" in result.stderr
+    *lines, failed = invoke("inspect", "mcp.json").stdout.splitlines()
+    rows = [["SERVER", "TOOLS"], ["words", "7"], ["plain", "3"], ["wrong", "0"]]
+    assert [line.split()[:2] for line in lines[-4:]] == rows
+    assert failed == f"The server wrong is backing off: {reason}"
 
 
 @pytest.mark.spec("FND-4", "GWY-2")

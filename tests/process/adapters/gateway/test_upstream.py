@@ -37,7 +37,7 @@ async def test_a_command_that_does_not_exist_is_named() -> None:
     )
     assert message == (
         "The MCP server \"no-such-program-here 'two words'\" did not start: "
-        "there is no such program; install it, or give its full path."
+        "the program no-such-program-here is not installed; install it, or give its full path."
     )
 
 
