@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Literal, Unpack, get_args
 
+import anyio
 from mcp.server import MCPServer, Server
-from mcp.server.runner import serve_loop
+from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import JSONRPCRequest
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
@@ -102,8 +105,8 @@ async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = Fals
 
     Args:
         server: The server.
-        era: `"auto"`: that of the client's first request. `"legacy"`: up to 2025-11-25 alone, so that a client that
-            asks for the modern one falls back.
+        era: `"auto"`: that of the client's first request, or of an `initialize` that comes after `server/discover`.
+            `"legacy"`: up to 2025-11-25 alone, so that a client that asks for the modern one falls back.
         many_clients: Whether who starts the process passes on requests of several clients, so that only a handle tells
             a modern one from the others.
 
@@ -121,12 +124,49 @@ async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = Fals
     low = low_level_of(server)
     assert low is not None
     async with stdio_server() as (read, write):
-        options = low.create_initialization_options()
-        if era == "auto":
-            await low.run(read, write, options)
-            return
-        async with low.lifespan(low) as state:
+        await serve_streams(low, era, read, write)
+
+
+async def serve_streams(low: Server[Any], era: Era, read: Any, write: Any) -> None:
+    """Serve one client over streams of messages, until it leaves; see `run_stdio`."""
+    options = low.create_initialization_options()
+    async with low.lifespan(low) as state:
+        if era == "legacy":
             await serve_loop(low, read, write, lifespan_state=state, init_options=options)
+        else:
+            await _serve_either(
+                partial(serve_dual_era_loop, low, lifespan_state=state, init_options=options), read, write
+            )
+
+
+async def _serve_either(serve: Callable[[Any, Any], Awaitable[None]], read: Any, write: Any) -> None:
+    """Serve a client in the era of its first request, or in that of an `initialize` after a `server/discover`.
+
+    A host asks `server/discover`, and one whose answer takes it too long, because this process is starting, begins
+    anew in the other era; what `serve` serves has but one.
+    """
+    async with write, read, anyio.create_task_group() as tasks, AsyncExitStack() as sending:
+
+        async def begun() -> Any:
+            send, receive = anyio.create_memory_object_stream[Any](0)
+            await sending.enter_async_context(send)
+            tasks.start_soon(serve, receive, write.clone())
+            return send
+
+        send, probed, decided = await begun(), False, False
+        async for item in read:
+            method = _request_in(item)
+            if probed and method == "initialize" and not decided:
+                send = await begun()
+            probed = probed or method == "server/discover"
+            decided = decided or method not in ("", "server/discover")
+            await send.send(item)
+
+
+def _request_in(item: Any) -> str:
+    """Return the method of a request, or an empty text for whatever else comes over a stream."""
+    message = getattr(item, "message", None)
+    return message.method if isinstance(message, JSONRPCRequest) else ""
 
 
 def _application(server: Any, host: str, auth: Authentication | None, path: str, max_request_bytes: int) -> Starlette:

@@ -157,7 +157,5 @@ def test_a_reason_that_models_read_has_nothing_that_the_server_was_given() -> No
     said = "no login with topsecret1 at postgres://me:topsecret2@db/x nor https://you:topsecret3@elsewhere/1"
     assert without_secrets(said, config) == "no login with … at … nor https://…@elsewhere/1"
     config = UpstreamConfig(command=("run --key=topsecret1",))
-    assert (
-        without_secrets("the program run --key=topsecret1 is not installed", config)
-        == "the program run … is not installed"
-    )
+    said = "the program run --key=topsecret1 is not installed"
+    assert without_secrets(said, config) == "the program run … is not installed"
