@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Literal, Unpack, get_args
@@ -139,7 +139,7 @@ async def serve_streams(low: Server[Any], era: Era, read: Any, write: Any) -> No
             )
 
 
-async def _serve_either(serve: Callable[[Any, Any], Awaitable[None]], read: Any, write: Any) -> None:
+async def _serve_either(serve: Callable[[Any, Any], Coroutine[Any, Any, None]], read: Any, write: Any) -> None:
     """Serve a client in the era of its first request, or in that of an `initialize` after a `server/discover`.
 
     A host asks `server/discover`, and one whose answer takes it too long, because this process is starting, begins

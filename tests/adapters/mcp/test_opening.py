@@ -31,7 +31,9 @@ async def test_a_client_that_asked_what_there_is_and_then_begins_in_the_older_er
         for message in sent:
             await write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
         while len(answers) < 4:
-            answer = jsonrpc_message_adapter.dump_python((await read.receive()).message)
+            received = await read.receive()
+            assert isinstance(received, SessionMessage)
+            answer = jsonrpc_message_adapter.dump_python(received.message)
             answers[answer.get("id")] = answer
         await write.aclose()
     assert "2026-07-28" in answers["d"]["result"]["supportedVersions"]
