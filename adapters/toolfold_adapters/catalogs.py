@@ -20,7 +20,8 @@ active = ["orders"]                       # and available, description, read_onl
 [options]
 control = "per_group"                     # and control_visibility, on_hidden, max_active, evict, page_size
 
-A JSON file has the same keys; others are ignored, so a stored answer to `tools/list` is a catalog too. One that has
+A JSON file has the same keys; others of the file and of tools are ignored there, so a stored answer to `tools/list` is
+a catalog too. One that has
 an array is a manifest: a single group (SPEC GRP-1).
 """
 
@@ -38,7 +39,17 @@ from attrs import field, fields, frozen
 from toolfold import ConfigError, ManifestError, Profile, ToolError, ToolfoldError, ToolSet
 from toolfold.spi import table
 
-from .manifests import Handlers, InvalidEntry, load_manifests, position_of, problem_of, read_json, read_text, tool_of
+from .manifests import (
+    TOOL_KEYS,
+    Handlers,
+    InvalidEntry,
+    load_manifests,
+    position_of,
+    problem_of,
+    read_json,
+    read_text,
+    tool_of,
+)
 
 KEYS = ("name", "exclusions", "groups", "tools", "profiles", "options")
 OPTIONS = ("control", "control_visibility", "on_hidden", "max_active", "evict", "page_size")
@@ -118,9 +129,8 @@ class _Reader:
     def tool_set(self, data: Mapping[str, Any], options: Mapping[str, Any]) -> ToolSet:
         """Return what the data describe."""
         tools = ToolSet(self.file.stem)
-        if self.file.suffix.lower() == ".toml":
-            with self.at("the top of the file"):
-                self.known(data, KEYS, "the configuration of a gateway has [upstream] or [upstreams.NAME]")
+        with self.at("the top of the file"):
+            self.known(data, KEYS, "the configuration of a gateway has [upstream] or [upstreams.NAME]", in_json=False)
         with self.at("[options]"):
             given = self.table(data, "options")
             self.known(given, OPTIONS)
@@ -164,11 +174,12 @@ class _Reader:
         name, function, options = tool_of(entry)
         if any(sign in name for sign in "*?["):
             raise InvalidEntry(f"{name!r} is a pattern: name a tool, or add [upstream], whose tools it is to match")
-        flat = (table(entry) or {}).get("flat")
+        given = table(entry) or {}
+        self.known(given, TOOL_KEYS, in_json=False)
         handler = self.find(name) or (self.find(function) if isinstance(function, str) else None)
         if handler is None:
             raise InvalidEntry(f"there is no handler for {name!r}")
-        tools.register(name, handler, group=group, flat=flat, **options)
+        tools.register(name, handler, group=group, flat=given.get("flat"), **options)
 
     @contextmanager
     def at(self, place: str) -> Generator[None]:
@@ -178,10 +189,10 @@ class _Reader:
         except (InvalidEntry, ToolfoldError, TypeError) as error:
             self.problems.append(ManifestError(str(self.file), place, problem_of(error)))
 
-    def known(self, given: Mapping[str, Any], keys: Collection[str], hint: str = "") -> None:
-        """Raise `InvalidEntry` at a key that is not known."""
+    def known(self, given: Mapping[str, Any], keys: Collection[str], hint: str = "", *, in_json: bool = True) -> None:
+        """Raise `InvalidEntry` at a key that is not known; `in_json` says whether also in a JSON file."""
         for key in given:
-            if key not in keys:
+            if key not in keys and (in_json or self.file.suffix.lower() == ".toml"):
                 more = f"; {hint}" if hint else ""
                 raise InvalidEntry(f"{key} is not known here: remove it, or use one of {', '.join(keys)}{more}")
 

@@ -37,6 +37,8 @@ _OPTIONS = {
     "tags": "tags",
     "hidden": "hidden",
 }
+TOOL_KEYS = ("name", *_OPTIONS, "parameters", "inputSchema", "flat", "function", "_meta")
+"""The keys of a tool that mean something here."""
 
 
 @frozen

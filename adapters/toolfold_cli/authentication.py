@@ -93,9 +93,11 @@ def load_authentication(path: Path) -> Authentication:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"{path}{f', {where}' if where else ''}: {first['msg'].removeprefix('Value error, ')}."
-        ) from None
+        problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            table = _File if len(first["loc"]) == 1 else _OAuth
+            problem = f"is not known here; remove it, or use one of {', '.join(table.model_fields)}"
+        raise ConfigError(f"{path}{f', {where}' if where else ''}: {problem}.") from None
     except ConfigError as error:
         text = str(error)
         raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text.removesuffix('.')}.") from error

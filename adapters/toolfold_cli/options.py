@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +27,10 @@ COMMAND = "toolfold.command"
 """The key in `Context.meta` of the command after `--`."""
 ARGUMENTS = "toolfold.arguments"
 """The key in `Context.meta` of the arguments of a `TargetCommand`, as they were given."""
+PREFIX = "TOOLFOLD_"
+"""How the names of all variables begin that Toolfold has."""
+READ_BESIDE_OPTIONS = frozenset({"DEBUG", "HANDLE_KEY"})
+"""What follows the prefix in the variables that set no option of `serve`."""
 _LIMIT = re.compile(r"(?P<name>[a-z]+)=(?P<total>[0-9]{1,9}|none)(?:/(?P<each>[0-9]{1,9}|none))?")
 
 
@@ -92,6 +96,25 @@ class TargetCommand(click.Command):
 def _variable(ctx: click.Context, option: click.Parameter) -> str:
     """Return the variable of the environment that sets an option."""
     return str(option.envvar or f"{ctx.auto_envvar_prefix}_{option.name}".upper())
+
+
+def unread_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence on each variable that begins with the prefix, and that nothing reads (SPEC SAF-7)."""
+    given = {name.removeprefix(PREFIX) for name in environ if name.startswith(PREFIX)} - READ_BESIDE_OPTIONS
+    if not given:
+        return
+    from toolfold_adapters.gateway.variables import INPUT_PREFIX
+
+    from .serve import serve_command
+
+    ctx = click.Context(serve_command, auto_envvar_prefix=PREFIX.rstrip("_"))
+    options = (option for option in serve_command.params if isinstance(option, click.Option))
+    known = READ_BESIDE_OPTIONS | {_variable(ctx, option).removeprefix(PREFIX) for option in options}
+    for name in sorted(given - known):
+        if not f"{PREFIX}{name}".startswith(INPUT_PREFIX):
+            near = get_close_matches(name, known, 1)
+            hint = f" Did you mean {PREFIX}{near[0]}?" if near else ""
+            yield f"The variable {PREFIX}{name} is set, and nothing reads it.{hint}"
 
 
 def examples(*lines: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from toolfold import __version__
 
 from . import INTERRUPTED
 from .logs import configure_logging
-from .options import examples
+from .options import examples, unread_variables
 from .targets import is_target
 
 COMMANDS = MappingProxyType(
@@ -98,3 +99,5 @@ def program() -> None:
     starts one.
     """
     configure_logging()
+    for sentence in unread_variables(os.environ):
+        click.echo(f"toolfold: {sentence}", err=True)

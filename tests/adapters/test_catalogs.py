@@ -125,7 +125,7 @@ def test_configurations_of_servers_and_unreadable_files_are_no_catalogs(name: st
     assert not is_catalog(tmp_path / "missing.toml")
 
 
-@pytest.mark.spec("GRP-2", "ERR-2")
+@pytest.mark.spec("GRP-2", "ERR-2", "SAF-7")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -137,6 +137,10 @@ def test_configurations_of_servers_and_unreadable_files_are_no_catalogs(name: st
         ("[groups]\na = 5", "shop.toml, [groups]: a must be a table."),
         ("groups = 5", "shop.toml, the top of the file: groups must be a table."),
         ('[groups."a.b"]', 'shop.toml, [groups."a.b"]: There is no group'),
+        (
+            "tools = [{ name = 'x', descripton = 'y' }]",
+            "shop.toml, [[tools]], entry 1 (x): descripton is not known here: remove it, or use one of name, descri",
+        ),
         ("[groups.a]\n[option]", "the top of the file: option is not known here: remove it, or use one of name, exclu"),
         ("tools = ['x']\nexclusions = [['a', 'b']]", "shop.toml, exclusions, set 1: There is no group 'a'"),
         ("tools = ['x']\nexclusions = [5]", "shop.toml, exclusions, set 1: the set must be a list of texts."),

@@ -35,6 +35,7 @@ def test_operators_are_those_that_the_file_names(tmp_path: Path, rest: str) -> N
     assert load_authentication(file).operators == {"alice"}
 
 
+@pytest.mark.spec("SAF-7")
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -45,8 +46,9 @@ def test_operators_are_those_that_the_file_names(tmp_path: Path, rest: str) -> N
         (f'[tokens]\nalice = "{TOKEN}"\n{OAUTH}jwks = "https://login.example"', r"give \[tokens\] or \[oauth\]\."),
         ('[tokens]\nalice = "sha256:5c9ca8aa5d"', "'alice' has no SHA-256 digest"),
         (f'[tokens]\nalice = "{TOKEN}"\nbob = "{TOKEN}"', "'alice' and 'bob' have the same token"),
-        ("[token]\n", "token: Extra inputs are not permitted"),
+        ("[token]\n", "token: is not known here; remove it, or use one of operators, tokens, oauth"),
         (f'operators = ["bob"]\n[tokens]\nalice = "{TOKEN}"', "operators names 'bob', who has no token"),
+        (f'{OAUTH}scope = ["read"]', r"oauth\.scope: is not known here; .* issuer, resource, scopes"),
         (OAUTH, "oauth: give jwks, for signed tokens, or introspection"),
         (OAUTH + 'jwks = "no URL"', r"oauth\.jwks: .* valid URL"),
         (

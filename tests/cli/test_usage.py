@@ -97,6 +97,23 @@ def test_a_wrong_value_in_the_environment_is_refused_with_the_name_of_the_variab
     assert f"It was set by {variable}." in result.stderr.replace("\n", " ")
 
 
+@pytest.mark.spec("SAF-7")
+def test_a_variable_that_nothing_reads_is_warned_of_with_the_one_that_may_be_meant(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for read in ("TOOLFOLD_PORT", "TOOLFOLD_LIMIT", "TOOLFOLD_INPUT_API_KEY", "TOOLFOLD_HANDLE_KEY", "TOOLFOLD_DEBUG"):
+        monkeypatch.setenv(read, "0")
+    assert invoke("inspect", "shop:tools").stderr == ""
+    monkeypatch.setenv("TOOLFOLD_PROT", "8001")
+    monkeypatch.setenv("TOOLFOLD_XYZ", "1")
+    result = invoke("inspect", "shop:tools")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "toolfold: The variable TOOLFOLD_PROT is set, and nothing reads it. Did you mean TOOLFOLD_PORT?\n"
+        "toolfold: The variable TOOLFOLD_XYZ is set, and nothing reads it.\n"
+    )
+
+
 def test_a_failure_ends_with_1_and_a_paragraph_without_a_traceback(shop: Path) -> None:
     result = invoke("inspect", "shop:fail")
     assert (result.exit_code, result.stdout) == (1, "")
