@@ -58,7 +58,7 @@ class StoredConnection:
         """Notify the client of changed lists, unless another process does."""
         if self.session is not None:
             with suppress(StoreError):  # they stay in the record
-                if kinds := await self.session.claim():
+                for kinds in await self.session.claim():
                     self.notifier.changed(kinds)
 
 

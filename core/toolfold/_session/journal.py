@@ -232,7 +232,7 @@ class Journal(Recorder):
         """
         owed = self.content.owed
         if self.content.notifies and before is not None:
-            owed |= changes(before, before.of(after))
+            owed = self.content.owing(changes(before, before.of(after)))
         inherited = tuple(filter(after.is_active, self.executor.inherited))
         opened = after.in_order(self.content.opened)
         content = evolve(self.content, start=None, opened=opened, inherited=inherited, owed=owed)
@@ -257,15 +257,16 @@ class Journal(Recorder):
             except StoreUnavailable as error:
                 raise StoreUnavailable(UNCERTAIN) from error
 
-    async def claim(self) -> frozenset[str]:
-        """Return the kinds of lists whose change the caller, and nobody else, reports to the client (SPEC NTF-1).
+    async def claim(self) -> tuple[frozenset[str], ...]:
+        """Return the changes of lists that the caller, and nobody else, reports to the client (SPEC NTF-1).
 
-        There are none if another process was faster. Call it within the queue, since it writes.
+        There are the kinds for each step, and none if another process was faster. Call it within the queue, since it
+        writes.
         """
         owed = self.content.owed
         async with self.step():
-            done = await self._write(self.executor.snapshot, evolve(self.content, owed=frozenset()))
-        return owed if done else frozenset()
+            done = await self._write(self.executor.snapshot, evolve(self.content, owed=()))
+        return owed if done else ()
 
     async def delete(self) -> bool:
         """Delete the record, and return whether it is gone: not if another process has opened groups meanwhile.

@@ -19,6 +19,8 @@ from .persistence import Saved, dumped, read
 
 MAX_DATA = 256 * 1024
 """How many characters a session may have in a store (SPEC STO-7)."""
+MAX_OWED = 16
+"""Of how many steps the client of a session may still have to be notified (SPEC STO-7)."""
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 """What reading a text raises that is not a record (SPEC STO-8)."""
 
@@ -32,7 +34,7 @@ class Content:
         opened: The active groups, in the order in which they were opened.
         inherited: Those that another session has set up.
         owner: The key of that session.
-        owed: The kinds of lists that have changed, of which the client is still to be notified.
+        owed: The kinds of lists that changed at each step of which the client is still to be notified.
         notifies: Whether such kinds are recorded.
         about: What an adapter stores with the session, as a JSON value.
     """
@@ -41,14 +43,21 @@ class Content:
     opened: tuple[str, ...] = ()
     inherited: tuple[str, ...] = ()
     owner: str | None = None
-    owed: frozenset[str] = frozenset()
+    owed: tuple[frozenset[str], ...] = ()
     notifies: bool = False
     about: Any = None
+
+    def owing(self, kinds: frozenset[str]) -> tuple[frozenset[str], ...]:
+        """Return what the client is to be notified of after a step that changes lists; the last one covers the rest."""
+        if not kinds:
+            return self.owed
+        rest = self.owed[MAX_OWED - 1 :]
+        return (*self.owed[: MAX_OWED - 1], kinds.union(*rest))
 
 
 def encoded(tools: str, profile: Profile | None, snapshot: Snapshot, content: Content) -> str:
     """Return a session as the text of its record; raises `QuotaExceeded` if that is too long."""
-    beside = asdict(content, recurse=False) | {"owed": sorted(content.owed)}
+    beside = asdict(content, recurse=False) | {"owed": [sorted(kinds) for kinds in content.owed]}
     state = dumped(tools, profile, snapshot, with_transient=True)
     text = json.dumps({**state, "beside": beside}, separators=(",", ":"))
     if len(text) > MAX_DATA:
@@ -71,7 +80,7 @@ def decoded(tools: str, key: str, text: str) -> tuple[Saved, Content]:
             tuple(map(str, beside["opened"])),
             tuple(map(str, beside["inherited"])),
             None if beside["owner"] is None else str(beside["owner"]),
-            frozenset(map(str, beside["owed"])),
+            tuple(frozenset(map(str, kinds)) for kinds in beside["owed"]),
             beside["notifies"] is True,
             beside["about"],
         )

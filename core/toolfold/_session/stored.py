@@ -145,15 +145,15 @@ class StoredSession(Session):
             async with self._executor.queued("set_fact"):
                 await self.journal.flush()
 
-    async def claim(self) -> frozenset[str]:
-        """Return the kinds of lists that the caller is to notify the client of; nobody else is given them.
+    async def claim(self) -> tuple[frozenset[str], ...]:
+        """Return the kinds of lists, for each step, of which the caller, and nobody else, is to notify the client.
 
         It is none while another request changes the session: that one claims what there is at its end.
         """
         if not self.is_open or not self.journal.content.owed:
-            return frozenset()
+            return ()
         with self._executor.unless_busy() as alone:
-            return await self.journal.claim() if alone else frozenset()
+            return await self.journal.claim() if alone else ()
 
     async def close(self) -> None:
         """End the session, and delete its record; raises as `Session.close` does.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolfold import Store, ToolSet
+from toolfold._session.records import MAX_OWED
 from toolfold.spi import Limit, SessionKind, StoredSessions
 from toolfold_adapters.stores import MemoryStore
 
@@ -95,8 +96,19 @@ async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_afte
     _, elsewhere = of_kind(desk(), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert await found.claim() == {"tool", "prompt"}
-    assert await found.claim() == frozenset()
+    assert await found.claim() == ({"tool"}, {"prompt"})
+    assert await found.claim() == ()
+
+
+@pytest.mark.spec("NTF-1", "STO-7")
+async def test_of_a_great_many_steps_a_bounded_number_is_kept_the_last_of_which_covers_the_rest() -> None:
+    _, sessions = of_kind(desk(), MemoryStore())
+    session = sessions.draft("chat", notifies=True)
+    for _ in range(20):
+        await session.activate("mail")
+        await session.deactivate("mail")
+    await session.activate("notes")
+    assert await session.claim() == (*[{"tool"}] * (MAX_OWED - 1), {"tool", "prompt"})
 
 
 @pytest.mark.spec("DEL-4", "STO-4")

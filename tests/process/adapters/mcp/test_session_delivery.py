@@ -20,6 +20,7 @@ from tests.adapters.mcp.support import (
 )
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.notify import MAX_WAITING
+from toolfold_adapters.stores import MemoryStore
 
 
 @pytest.mark.spec("DEL-1", "NTF-1")
@@ -72,9 +73,13 @@ async def test_changes_that_a_client_cannot_hear_are_owed_as_one_notification_fo
 
 
 @pytest.mark.spec("NTF-1", "SAF-4")
-@pytest.mark.parametrize("transport", ["memory", "http"])
+@pytest.mark.parametrize(
+    ("transport", "options"),
+    [("memory", {}), ("http", {}), ("http", {"store": MemoryStore()})],
+    ids=["memory", "http", "http with a store"],
+)
 async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_a_bounded_number_of_times(
-    transport: str,
+    transport: str, options: dict[str, Any]
 ) -> None:
     tools = make_desk()
 
@@ -85,7 +90,7 @@ async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_
             await context.activate("mode_b")
         return "still"
 
-    async with target_of(transport, tools) as target, client_of(target, "legacy") as (client, listener):
+    async with target_of(transport, tools, **options) as target, client_of(target, "legacy") as (client, listener):
         await client.call_tool("swing", {"times": 2})
         assert listener.changes == 4
         await client.call_tool("swing", {"times": 500})
