@@ -45,6 +45,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, Self
 
+from attrs import evolve
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
@@ -57,6 +58,9 @@ from .naming import ONE_SERVER
 Texts = tuple[str, ...]
 OPENER = Loader(name="open_group", closer="close_group", needs_groups=True, opens_outer=True)
 """A model that knows the name of a group inside a server's opens both at once (SPEC GWY-2)."""
+SERVER_CHARACTERS = 60
+"""How many characters the opener's description has for each server where groups are derived, and how many at least."""
+LEAST_CHARACTERS = 700
 
 
 class _Table(BaseModel):
@@ -214,7 +218,7 @@ class GatewayConfig(_Table):
     @property
     def settings(self) -> object:
         """What `new_tool_set` depends on, to be compared."""
-        return self.options, self.budgets.list_tokens
+        return self.options, self.budgets.list_tokens, self._opener.room
 
     def with_upstream(self, upstream: UpstreamConfig) -> GatewayConfig:
         """Return this configuration for one server, which needs no name of its own."""
@@ -235,10 +239,17 @@ class GatewayConfig(_Table):
             paths[key] = path
         return paths
 
+    @property
+    def _opener(self) -> Loader:
+        """What opens groups: derived descriptions have little room, for a model reads them with each request."""
+        if self.groups is not None or not self.prefixed:
+            return OPENER
+        return evolve(OPENER, room=min(OPENER.room, max(LEAST_CHARACTERS, SERVER_CHARACTERS * len(self.upstreams))))
+
     def new_tool_set(self, name: str) -> ToolSet:
         """Return an empty tool set with the options; raises `ConfigError`."""
         tokens = self.budgets.list_tokens
-        control: Any = OPENER if self.options.control == OPENER.name else self.options.control
+        control: Any = self._opener if self.options.control == OPENER.name else self.options.control
         with self.at("[options]"):
             return ToolSet(
                 name,

@@ -99,3 +99,19 @@ def test_every_server_is_a_group_of_its_name_and_a_small_group_in_it_is_one_that
         if inner and len(own) < 3:
             beside = [other for name, other in sizes.items() if name != path and name.startswith(f"{server}.")]
             assert all(sum(own) + sum(other) > BUDGET for other in beside)
+
+
+@pytest.mark.spec("GWY-2", "CTL-7")
+@pytest.mark.parametrize(("servers", "most"), [(3, 700), (14, 840), (29, 1740)])
+def test_the_list_of_derived_groups_is_short_and_names_every_server_that_fits(servers: int, most: int) -> None:
+    upstreams = {f"server_{number}": {"url": "http://x"} for number in range(servers)}
+    described = dict.fromkeys(upstreams, "What it does. " * 30)
+
+    def opener(**settings: object) -> str:
+        tools = GatewayConfig.model_validate({"upstreams": upstreams, **settings}).new_tool_set("made")
+        for path, text in described.items():
+            tools.register_group(path, text)
+        return tools.catalog.tools["open_group"].description
+
+    assert len(opener()) <= most < len(opener(groups={})) <= 2000
+    assert all(f"- {name}: What it does." in opener() for name in upstreams)
