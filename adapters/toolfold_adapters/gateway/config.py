@@ -231,12 +231,13 @@ class GatewayConfig(_Table):
             ConfigError: Two are the same.
         """
         paths: dict[str, str] = {}
+        taken: set[str] = set()
         for key, group in (self.groups or {}).items():
-            path = _path(key, group.parent)
+            paths[key] = path = _path(key, group.parent)
             with self.at(f"[groups.{quoted_key(key)}]"):
-                if path in paths.values():
+                if path in taken:
                     raise DuplicateName("group", path)
-            paths[key] = path
+            taken.add(path)
         return paths
 
     @property

@@ -10,6 +10,7 @@ Prompts, resources and resource templates are in no group: people and programs c
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -291,17 +292,21 @@ def _groups(
 ) -> dict[str, PlacedGroup]:
     """Return the groups, each after those that it is in; no description names a hidden tool."""
     named = {path: [name for name in names if name not in hidden] for path, names in members.items()}
+    below: defaultdict[str, list[str]] = defaultdict(list)
+    for path, names in named.items():
+        for one in (path, *ancestors(path)):
+            below[one] += names
     groups: dict[str, PlacedGroup] = {}
     paths = config.paths()
-    pinned = [path for key, path in paths.items() if (config.groups or {})[key].pinned]
+    pinned = {path for key, path in paths.items() if (config.groups or {})[key].pinned}
+    pinned.update(*map(ancestors, pinned))
     for key, path in paths.items():
         given = (config.groups or {})[key]
-        below = [name for other, names in named.items() if path in (other, *ancestors(other)) for name in names]
         groups[path] = PlacedGroup(
             path=path,
-            description=description_of(below) if given.description is None else given.description,
+            description=description_of(below[path]) if given.description is None else given.description,
             title=given.title,
-            pinned=any(path in (one, *ancestors(one)) for one in pinned),
+            pinned=path in pinned,
             place=f"[groups.{quoted_key(key)}]",
         )
     for path in named:

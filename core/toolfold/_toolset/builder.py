@@ -168,7 +168,9 @@ class Builder:
             if conflict := next((members for members in self._exclusions if path in members), None):
                 raise _never_open(path, conflict)
             return evolve(group, show_deactivator=False)
-        if below := [other.path for other in self._groups.values() if other.pinned and other.parent == path]:
+        if path in self._groups and (  # one that is new contains none
+            below := [other.path for other in self._groups.values() if other.pinned and other.parent == path]
+        ):
             raise InvalidDefinition(path, f"it contains {below[0]!r}, which is pinned, so it must be pinned too")
         return group
 

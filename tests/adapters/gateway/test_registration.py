@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -456,3 +458,27 @@ def test_a_resource_that_two_servers_have_is_the_first_ones_and_reported() -> No
     assert placed is not None
     assert placed.server == "s"
     assert report.warnings == ("t: The resource 'file:///a' is also another server's.",)
+
+
+@pytest.mark.spec("GWY-2")
+def test_groups_without_tools_cost_the_same_each_however_many_there_are() -> None:
+    def steps(count: int) -> int:
+        """Return how many instructions are run to register so many groups."""
+        taken = 0
+
+        def trace(frame: FrameType, event: str, arg: Any) -> Any:
+            nonlocal taken
+            taken += event == "opcode"
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            registered({"files": offering("read")}, groups={f"g{number}": GroupConfig() for number in range(count)})
+        finally:
+            sys.settrace(before)
+        return taken
+
+    steps(1)  # what is cached from the first time on
+    assert steps(200) < 2.1 * steps(100)
