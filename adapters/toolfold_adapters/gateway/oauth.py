@@ -42,7 +42,12 @@ CALLBACK = "/callback"
 FIRST_PORT, PORTS = 20000, 12000
 """Where logins come back to: below the ports that systems give to outgoing connections."""
 MOST_BYTES = 16 * 1024
-DONE = b"You are logged in, and can close this window."
+_TEXT = b"You are logged in, and can close this window."
+DONE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(_TEXT),
+    _TEXT,
+)
+OTHER = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 OpenUrl = Callable[[str], Coroutine[Any, Any, None]]
 M = TypeVar("M", bound=BaseModel)
@@ -190,10 +195,11 @@ class _Redirect:
 
     async def _listen(self) -> AuthorizationCodeResult:
         found: list[AuthorizationCodeResult] = []
+        state = parse_qs(urlsplit(self._page).query).get("state", [None])[0]
 
         async def serve(stream: SocketStream) -> None:
             async with stream:
-                if (result := await _answered(stream)) is not None:
+                if (result := await _answered(stream, state)) is not None:
                     found.append(result)
                     tasks.cancel_scope.cancel()
 
@@ -211,22 +217,31 @@ class _Redirect:
         return found[0]
 
 
-async def _answered(stream: SocketStream) -> AuthorizationCodeResult | None:
-    """Answer a request of a browser, and return what it brings; `None` if it is another one."""
-    head = b""
-    while b"\r\n" not in head and len(head) < MOST_BYTES:
-        try:
+async def _answered(stream: SocketStream, state: str | None) -> AuthorizationCodeResult | None:
+    """Answer a request, and return what a browser brings from the page; `None` for all else, however it ends.
+
+    Any program and any web page can reach the port, but the page's `state` is known to the page and its browser alone.
+    """
+    result = None
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+        head = b""
+        while b"\r\n" not in head and len(head) < MOST_BYTES:
             head += await stream.receive()
-        except anyio.EndOfStream:
-            return None
-    target = urlsplit(head.split(b"\r\n")[0].decode("latin-1").split(" ")[1] if b" " in head else "")
-    given = {name: values[0] for name, values in parse_qs(target.query).items()}
-    if target.path != CALLBACK:
-        await stream.send(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        result = _brought(head.split(b"\r\n")[0].decode("latin-1"), state)
+        await stream.send(OTHER if result is None else DONE)
+    return result
+
+
+def _brought(line: str, state: str | None) -> AuthorizationCodeResult | None:
+    """Return what a request brings by its first line, if it comes from the page with that `state`."""
+    try:
+        target = urlsplit(line.split(" ")[1])
+        given = {name: values[0] for name, values in parse_qs(target.query).items()}
+    except (IndexError, ValueError):
         return None
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n"
-    await stream.send(head + b"Content-Length: %d\r\n\r\n" % len(DONE) + DONE)
-    return AuthorizationCodeResult(code=given.get("code", ""), state=given.get("state"), iss=given.get("iss"))
+    if target.path != CALLBACK or given.get("state") != state:
+        return None
+    return AuthorizationCodeResult(code=given.get("code", ""), state=state, iss=given.get("iss"))
 
 
 async def _in_browser(url: str) -> None:

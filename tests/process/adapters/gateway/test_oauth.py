@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import stat
+import struct
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import anyio
 import httpx2
 import pytest
 import uvicorn
+from anyio.abc import SocketAttribute, SocketStream
 from mcp.server import MCPServer
 from mcp.server.auth.provider import (
     AccessToken,
@@ -201,6 +204,50 @@ async def test_a_login_that_is_refused_is_a_failed_start(tmp_path: Path, free_tc
             UpstreamError, match=r"did not start: the login that it wants failed \(No authorization code"
         ):
             await call(url, authorized(tmp_path, refuse))
+
+
+@pytest.mark.spec("SAF-6")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET {path} HTTP/1.1\r\n\r\n",
+        b"GET {path}?code=forged HTTP/1.1\r\n\r\n",
+        b"GET {path}?code=forged&state=guessed HTTP/1.1\r\n\r\n",
+        b"GET {path}?error=access_denied HTTP/1.1\r\n\r\n",
+        b"GET\r\n with a space",
+        b"GET //[ HTTP/1.1\r\n\r\n",
+        None,
+    ],
+    ids=str,
+)
+async def test_what_others_send_to_the_port_of_a_login_neither_ends_nor_forges_it(
+    sent: bytes | None, tmp_path: Path, free_tcp_port: int
+) -> None:
+    async def attack(page: str) -> None:
+        back = httpx2.URL(httpx2.URL(page).params["redirect_uri"])
+        async with await anyio.connect_tcp("127.0.0.1", back.port or 0) as stream:
+            if sent is None:
+                reset(stream)
+            else:
+                await stream.send(sent.replace(b"{path}", back.raw_path))
+                await answer_of(stream)
+        await browse(page)
+
+    async with guarded(Accounts(), free_tcp_port) as url:
+        assert await call(url, authorized(tmp_path, attack)) == "[]"
+
+
+def reset(stream: SocketStream) -> None:
+    """Have a connection be reset when it is closed."""
+    stream.extra(SocketAttribute.raw_socket).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+async def answer_of(stream: SocketStream) -> bytes:
+    answer = b""
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while True:
+            answer += await stream.receive()
+    return answer
 
 
 async def test_a_login_that_nobody_makes_is_a_failed_start(
