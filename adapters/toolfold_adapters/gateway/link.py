@@ -142,8 +142,8 @@ class Link:
                     if attempt == 1:
                         continue  # the server has forgotten the session
                 raise UpstreamError(
-                    f"The MCP server {self.upstream.name!r} stopped before it answered; what it was asked to do may be "
-                    "done or not."
+                    f"The MCP server {self.upstream.name!r} stopped before it answered ({error}); what it was asked to "
+                    "do may be done or not."
                 ) from error
         raise AssertionError("unreachable")
 
@@ -267,6 +267,7 @@ class Link:
         upstream, stop = self.upstream, self._stop
         self._answered = None
         event, reason, stray, stderr = Event.FAILED, "", 0, ServerStderr(upstream.name)
+        failure: Exception | None = None
         try:
             with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
                 start_limit.set(self._opening)
@@ -285,13 +286,13 @@ class Link:
                         event = Event.LOST
                         await self._hold(wire, stop, listed)
                     finally:
-                        stray = wire.stray
+                        stray, failure = wire.stray, wire.failure
             if event is Event.FAILED:
                 reason = too_slow(upstream.config, stray)
             elif stop.is_set():
                 event = Event.STOPPED
             else:
-                reason = "it ended."
+                reason = "it ended." if failure is None else reason_of(failure, upstream.config, stray)
         except Exception as error:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
             reason = reason_of(error, upstream.config, stray, stderr.reason)

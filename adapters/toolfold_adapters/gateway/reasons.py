@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from toolfold import ProtocolError
 
 from .config import UpstreamConfig
-from .wire import ConnectionLost, LoginFailed, NotMcp
+from .wire import ConnectionLost, LoginFailed, MessageTooLarge, NotMcp
 
 SHORTEST_SECRET = 6
 """Shorter values, such as 1 or debug, are no secrets, and parts of many words."""
@@ -43,6 +43,8 @@ def reason_of(error: BaseException, config: UpstreamConfig, stray: int, stderr: 
             return f"{cause}; check that it is an MCP server."
         case ValidationError():
             return "its first answer is not one of the protocol; check that it is an MCP server."
+        case MessageTooLarge():
+            return f"{cause}; if it has to, raise its max_message_bytes."
         case ConnectionLost() if config.url is None:
             said = f" {stray_warning(stray)}" if stray else ""
             why = f" Its stderr says: {stderr}" if stderr else " It wrote nothing to stderr; try it on its own."

@@ -1,9 +1,9 @@
 """How an upstream is reached: a command that speaks over its standard streams, or a URL (SPEC GWY-1, GWY-8).
 
 For a command on POSIX this has a transport of its own: that of the SDK takes time in the square of the length of a
-line (ten megabytes: seconds, in which nothing else runs), and ends the connection on a byte that is no UTF-8. What is
-started, and how it is ended, is the same: the environment is the SDK's default one and what the configuration adds, the
-process leads a group of its own, and the group is ended with it.
+line (ten megabytes: seconds, in which nothing else runs) without any limit, and ends the connection on a byte that is
+no UTF-8. What is started, and how it is ended, is the same: the environment is the SDK's default one and what the
+configuration adds, the process leads a group of its own, and the group is ended with it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import anyio
 import httpx2
-from anyio.abc import Process
+from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import StdioServerParameters
 from mcp.client.sse import sse_client
@@ -40,7 +41,7 @@ from toolfold.spi import table
 
 from .config import UpstreamConfig
 from .stderr import server_stderr
-from .wire import Transport
+from .wire import MessageTooLarge, Transport
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -60,9 +61,12 @@ def transport_of(config: UpstreamConfig, auth: httpx2.Auth | None = None) -> Tra
     if config.url is None:
         return _process(config)
     headers = dict(config.headers)
+    make = partial(_client, limit=config.max_message_bytes)
     if config.transport == "sse":
-        return sse_client(config.url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS)
-    return http_transport(config.url, headers, auth)
+        return sse_client(
+            config.url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS, httpx_client_factory=make
+        )
+    return http_transport(config.url, headers, auth, make, config.max_message_bytes)
 
 
 @asynccontextmanager
@@ -71,15 +75,62 @@ async def http_transport(
     headers: dict[str, str],
     auth: httpx2.Auth | None,
     make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
+    limit: int | None = None,
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """Carry messages over streamable HTTP for the duration of the block, by an HTTP client that `make` returns."""
+    """Carry messages over streamable HTTP for the duration of the block.
+
+    Args:
+        url: Where to.
+        headers: More for the headers of each request.
+        auth: Authorizes requests.
+        make: Makes the HTTP client.
+        limit: The most bytes of an event in a stream; other answers are limited by a client that `_client` makes.
+    """
     # A call takes as long as its caller waits, and a result has the size that it has.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
     async with (
-        make(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [_by_status]}) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams,
+        make(headers=headers, timeout=timeout, auth=auth) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=limit) as streams,
     ):
+        client.event_hooks["response"].append(_by_status)
         yield streams
+
+
+def _client(*, limit: int, **settings: Any) -> httpx2.AsyncClient:
+    """Return an HTTP client that reads no answer of more bytes than `limit`, but for streams of events."""
+
+    async def bound(response: httpx2.Response) -> None:
+        if not _is_stream(response):
+            response.stream = _Bounded(response, limit)
+            response.headers.pop("content-encoding", None)  # what it yields is decoded
+
+    return httpx2.AsyncClient(**settings, event_hooks={"response": [bound]})
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    """Return whether the SDK reads a response event by event, with a limit for each, whatever the server calls it."""
+    asked, kind = response.request, response.headers.get("content-type", "").lower()
+    streamed = asked.method != "DELETE" and "text/event-stream" in asked.headers.get("accept", "")
+    return response.is_success and streamed and kind.startswith("text/event-stream")
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The decoded body of a response; reading it fails once more has come than may."""
+
+    def __init__(self, response: httpx2.Response, limit: int) -> None:
+        self._body = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._body.aiter_bytes():
+            size += len(part)
+            if size > self._limit:
+                raise httpx2.StreamError(str(MessageTooLarge(self._limit)))
+            yield part
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
 
 
 async def _by_status(response: httpx2.Response) -> None:
@@ -102,7 +153,8 @@ def _process(config: UpstreamConfig) -> Transport:
             encoding_error_handler="replace",
         )
         return _windows_process(parameters)
-    return _posix_process([program, *arguments], {**get_default_environment(), **config.env}, config.cwd)
+    environment = {**get_default_environment(), **config.env}
+    return _posix_process([program, *arguments], environment, config.cwd, config.max_message_bytes)
 
 
 @asynccontextmanager
@@ -114,7 +166,7 @@ async def _windows_process(parameters: StdioServerParameters) -> AsyncGenerator[
 
 @asynccontextmanager
 async def _posix_process(
-    command: list[str], environment: dict[str, str], folder: str | None
+    command: list[str], environment: dict[str, str], folder: str | None, limit: int
 ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]]:
     process: Process | None = None
     # Else a process that is cancelled as it starts would be left behind.
@@ -126,7 +178,7 @@ async def _posix_process(
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     written = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read_lines, process, incoming)
+        tasks.start_soon(_read_lines, process, incoming, limit)
         tasks.start_soon(_write_lines, process, outgoing, incoming, written)
         try:
             yield read, write
@@ -142,26 +194,30 @@ async def _posix_process(
             tasks.cancel_scope.cancel()
 
 
-async def _read_lines(process: Process, incoming: MemoryObjectSendStream[Item]) -> None:
+async def _read_lines(process: Process, incoming: MemoryObjectSendStream[Item], limit: int) -> None:
     """Hand over the lines that a process writes, as messages; drain the rest once nobody takes them."""
     assert process.stdout is not None
-    parts: list[bytes] = []
     with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         async with incoming:
-            while True:
-                chunk = await process.stdout.receive()
-                *ends, rest = chunk.split(b"\n")
-                for end in ends:
-                    parts.append(end)
-                    line = b"".join(parts)
-                    parts.clear()
-                    if line.strip():
-                        await incoming.send(parsed(line))
-                if rest:
-                    parts.append(rest)
+            await _hand_over(process.stdout, incoming, limit)
     with anyio.CancelScope(shield=True), suppress(Exception):  # else it could not end, for its pipe is full
         while True:
             await process.stdout.receive()
+
+
+async def _hand_over(stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[Item], limit: int) -> None:
+    """Hand over lines as messages, up to the first that is longer than the limit."""
+    line = bytearray()
+    while True:
+        for number, part in enumerate((await stdout.receive()).split(b"\n")):
+            if number:  # the line before has ended
+                if line.strip():
+                    await incoming.send(parsed(bytes(line)))
+                line.clear()
+            line += part
+            if len(line) > limit:
+                await incoming.send(MessageTooLarge(limit))
+                return
 
 
 async def _write_lines(

@@ -88,6 +88,14 @@ class ConnectionLost(ToolfoldError):
         self.refused = refused
 
 
+class MessageTooLarge(ConnectionLost):
+    """The server sent a message of more than `limit` bytes, so that the connection has ended (SPEC GWY-12)."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"it sent a message of more than {limit} bytes")
+        self.limit = limit
+
+
 class NotMcp(ToolfoldError):
     """What answers is not an MCP server of a version that is known here."""
 
@@ -119,6 +127,7 @@ class Wire:
         facts: What the server said of itself.
         capabilities: The client's capabilities, where a request declares no others.
         stray: How many things came that are no messages of the protocol.
+        failure: Why no message can come any more, if that is known.
         ended: Is set once no message can come any more.
     """
 
@@ -126,6 +135,7 @@ class Wire:
     capabilities: Mapping[str, Any]
     facts: ServerFacts = field(init=False)
     stray: int = 0
+    failure: MessageTooLarge | None = None
     ended: anyio.Event = field(factory=anyio.Event)
     _headers: ModernHeaders = field(factory=ModernHeaders)
 
@@ -184,7 +194,9 @@ class Wire:
                 raise ConnectionLost("the session has ended", refused=True) from error
             # A server may use this code for errors of its own, so the code alone decides nothing.
             if error.code == CONNECTION_CLOSED and (self.ended.is_set() or error.message.startswith("SSE stream")):
-                raise ConnectionLost("the connection was lost") from error
+                if self.failure is not None:
+                    raise MessageTooLarge(self.failure.limit) from error
+                raise ConnectionLost(error.message.rstrip(".")) from error
             raise ProtocolError(error.code, error.message, error.data) from error
 
     async def shake_hands(self, mode: Mode) -> None:
@@ -261,8 +273,11 @@ async def connect(
         on_notification(method, params or {})
         return True
 
-    async def observe(_: Exception) -> None:
-        wire.stray += 1
+    async def observe(error: Exception) -> None:
+        if isinstance(error, MessageTooLarge):
+            wire.failure = error
+        else:
+            wire.stray += 1
 
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()

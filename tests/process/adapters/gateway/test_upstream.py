@@ -104,7 +104,8 @@ async def test_when_the_server_has_died_calls_say_so_and_the_list_stays(tmp_path
         first = await session.call("one")
         assert first.is_error
         assert first.text == (
-            "The MCP server 'raw' stopped before it answered; what it was asked to do may be done or not."
+            "The MCP server 'raw' stopped before it answered (Connection closed); "
+            "what it was asked to do may be done or not."
         )
         second = await session.call("two")
         assert second.is_error
@@ -222,6 +223,16 @@ async def test_a_command_may_be_asked_for_the_newest_revision() -> None:
     async with opened(proper(mode="auto")) as (gateway, session):
         assert gateway.report.server == "proper 2.0"
         assert (await session.call("fail")).is_error
+
+
+@pytest.mark.spec("GWY-12", "GWY-3")
+async def test_a_line_that_does_not_end_ends_the_connection_and_says_why() -> None:
+    async with opened(raw("endless", max_message_bytes=1_000_000)) as (_, session):
+        answer = await session.call("one")
+        assert answer.is_error
+        assert "before it answered (it sent a message of more than 1000000 bytes); what" in answer.text
+        again = await session.call("one")
+        assert "more than 1000000 bytes; if it has to, raise its max_message_bytes. It is tried again in" in again.text
 
 
 # -- over HTTP --------------------------------------------------------------------------------------------------------
