@@ -14,6 +14,7 @@ start_timeout = 30                      # seconds to start and list its tools
 include_tools = ["*"]                   # patterns of its tools to serve, and exclude_tools
 shared = true                           # one connection for all clients: the server keeps nothing for one of them
 max_connections = 200                   # where each client has its own
+max_connections_per_caller = 50         # of those: of one principal, or else of one address
 max_message_bytes = 67108864            # of one message from the server; a larger one ends the connection
 title = "Files"                         # and description, in place of the server's own
 
@@ -86,6 +87,7 @@ class UpstreamConfig(_Table):
         idle_timeout: Seconds after which a connection ends that nobody uses; it starts again on use (SPEC GWY-4).
         shared: Whether all clients share one connection; by default where the server's era has no sessions.
         max_connections: How many connections it may have at a time; one more is refused (SPEC SAF-4).
+        max_connections_per_caller: How many of them clients of one caller may have, where callers are known.
         max_message_bytes: How large a message of it may be; the connection ends on a larger one (SPEC GWY-12).
         mode: `"legacy"` to begin with `initialize`, the default for a command, which every server knows; `"auto"` to
             ask for the newest revision first, the default for a URL.
@@ -105,6 +107,7 @@ class UpstreamConfig(_Table):
     idle_timeout: Annotated[float, Field(gt=0)] = 600
     shared: bool | None = None
     max_connections: Annotated[int, Field(gt=0)] = 200
+    max_connections_per_caller: Annotated[int, Field(gt=0)] = 50
     max_message_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
     mode: Literal["legacy", "auto"] | None = None
 

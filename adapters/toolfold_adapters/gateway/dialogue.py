@@ -12,8 +12,8 @@ this passes through. Where they are not, it is translated:
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -23,16 +23,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
 from toolfold import InputRequired, ToolError
-from toolfold.spi import table
+from toolfold.spi import Full, table
 
-from .downstream import Call
+from ..mcp.callers import caller_of
+from ..mcp.limits import record_refusal
+from .downstream import Call, Clients
 
 ROUNDS = 10
 """How often in a row an upstream may ask for more before its call is given up."""
 ANSWER_SECONDS = 600.0
 """How long a client may take to answer before its call is given up."""
-MOST_DIALOGUES = 1000
-"""How many calls may wait for answers of their clients; beyond it, the one that has waited longest is given up."""
 
 Request = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -118,13 +118,26 @@ class Dialogue:
         self._scope.cancel()
 
 
-class Dialogues:
-    """The dialogues that wait for their clients, by token."""
+@define(eq=False)
+class _Waiting:
+    dialogue: Dialogue
+    leave: Callable[[], None]
+    taken: anyio.Event = field(factory=anyio.Event)
 
-    def __init__(self, tasks: TaskGroup) -> None:
+
+class Dialogues:
+    """The dialogues that wait for their clients, by token; each counts as a request in progress (SPEC GWY-12, SAF-4).
+
+    Args:
+        tasks: Where calls go on.
+        clients: Who made them; they count requests in progress.
+    """
+
+    def __init__(self, tasks: TaskGroup, clients: Clients) -> None:
         self.patience = ANSWER_SECONDS
         self._tasks = tasks
-        self._waiting: OrderedDict[str, Dialogue] = OrderedDict()
+        self._clients = clients
+        self._waiting: dict[str, _Waiting] = {}
 
     async def go_on(
         self, call: Call, principal: str, perform: Callable[[Call], Awaitable[dict[str, Any]]]
@@ -132,7 +145,7 @@ class Dialogues:
         """Begin a call, or go on with the one whose token the request has; return its result or what it asks for.
 
         Raises:
-            ToolError: There is no such call any more.
+            ToolError: There is no such call any more, or its caller has too many that wait.
         """
         params = call.ctx.params if call.ctx is not None else None
         token = (params or {}).get("requestState")
@@ -141,26 +154,44 @@ class Dialogues:
             call.asks = dialogue.ask
             self._tasks.start_soon(dialogue.run, lambda: perform(call))
         else:
-            found = self._waiting.pop(token, None) if isinstance(token, str) else None
-            if found is None or found.principal != principal:
+            found = self._waiting.get(token) if isinstance(token, str) else None
+            if found is None or found.dialogue.principal != principal:
                 raise ToolError("The call that this answers is no longer waiting; make it again.")
-            dialogue = found
+            dialogue = self._taken(token)
             dialogue.call.ctx = call.ctx
             dialogue.answer(table((params or {}).get("inputResponses")) or {})
         outcome = await dialogue.next()
-        if not isinstance(outcome, InputRequired):
-            return outcome
-        token = secrets.token_urlsafe(16)
-        self._waiting[token] = dialogue
-        if len(self._waiting) > MOST_DIALOGUES:
-            self._waiting.popitem(last=False)[1].give_up()
-        self._tasks.start_soon(self._expire, token)
-        return InputRequired(outcome.requests, token)
+        return self._wait(dialogue, outcome) if isinstance(outcome, InputRequired) else outcome
 
-    async def _expire(self, token: str) -> None:
-        await anyio.sleep(self.patience)
-        if (dialogue := self._waiting.pop(token, None)) is not None:
+    def _wait(self, dialogue: Dialogue, asked: InputRequired) -> InputRequired:
+        """Have a dialogue wait for its client, and return what that is asked, with the token.
+
+        Its place is taken while the request still has one, so that there is always one left for the answer.
+        """
+        calls, caller = self._clients.calls, caller_of(dialogue.call.ctx)
+        try:
+            calls.take(caller)
+        except Full as full:
+            record_refusal(full)
             dialogue.give_up()
+            raise ToolError(f"The call asks for input, and was given up. {full}") from full
+        token = secrets.token_urlsafe(16)
+        waiting = self._waiting[token] = _Waiting(dialogue, partial(calls.give_back, caller))
+        self._tasks.start_soon(self._expire, token, waiting)
+        return InputRequired(asked.requests, token)
+
+    def _taken(self, token: str) -> Dialogue:
+        """Return a dialogue that waits no longer."""
+        waiting = self._waiting.pop(token)
+        waiting.leave()
+        waiting.taken.set()
+        return waiting.dialogue
+
+    async def _expire(self, token: str, waiting: _Waiting) -> None:
+        with anyio.move_on_after(self.patience):
+            await waiting.taken.wait()
+        if token in self._waiting:
+            self._taken(token).give_up()
 
 
 async def in_rounds(call: Call, params: Mapping[str, Any], request: Request) -> dict[str, Any]:

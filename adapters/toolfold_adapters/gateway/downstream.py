@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeGuard, cast
 
@@ -30,9 +31,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context
-from toolfold.spi import MAX_URI, Event, observers, table
+from toolfold.spi import MAX_URI, Caller, Event, Full, Tally, observers, table
 
-from ..mcp.callers import principal_of
+from ..mcp.callers import caller_of, principal_of
+from ..mcp.limits import DEFAULTS, record_refusal
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -104,6 +106,8 @@ class Client:
 
     Attributes:
         id: What it is known by here.
+        held: Counts a request in progress of a caller while it lasts, or raises `Full`.
+        caller: Who is behind it, where that is known (SPEC SAF-4).
         capabilities: What it can do, as declared to its upstreams.
         level: The least level of log messages that it wants; `None` if it did not say.
         session: The session of the SDK that its last request came on, for what belongs to no request.
@@ -112,6 +116,8 @@ class Client:
     """
 
     id: str
+    held: Callable[[Caller], AbstractContextManager[None]]
+    caller: Caller = None
     capabilities: Mapping[str, Any] = field(factory=dict[str, Any])
     level: str | None = None
     session: Any = None
@@ -122,6 +128,7 @@ class Client:
         """Learn from a request what the client can do and where it is reached."""
         if ctx is None:
             return
+        self.caller = self.caller or caller_of(ctx)
         self.session = ctx.session
         self.capabilities = capabilities_of(ctx)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -148,16 +155,22 @@ class Client:
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the client answers to what an upstream asks, or raise `MCPError`.
 
-        It is asked within its newest request, so that it learns of it also where it has no standing stream.
+        It is asked within its newest request, so that it learns of it also where it has no standing stream. Until it
+        has answered, the question counts as a request in progress of its caller (SPEC GWY-12, SAF-4).
         """
         needed = ASKED.get(method)
         if needed is None or needed not in self.capabilities:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"The client does not answer {method}")
-        if self.calls:
-            return await self.calls[-1].ask(method, params)
-        if self.session is None or self.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} now")
-        return await _asked(self.session, method, params, None)
+        try:
+            with self.held(self.caller):
+                if self.calls:
+                    return await self.calls[-1].ask(method, params)
+                if self.session is None or self.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} now")
+                return await _asked(self.session, method, params, None)
+        except Full as full:
+            record_refusal(full)
+            raise MCPError(code=INVALID_REQUEST, message=str(full)) from full
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Pass a notification of an upstream on: a log message, or that a resource was updated."""
@@ -193,9 +206,12 @@ class Clients:
 
     Args:
         on_end: Is called with each that has ended.
+
+    `calls` counts their requests in progress, and what they are asked; it is the server's, where there is one.
     """
 
     def __init__(self, on_end: Callable[[Client], None]) -> None:
+        self.calls = Tally("requests in progress", DEFAULTS.calls)
         self._on_end = on_end
         self._sessions: set[str] = set()
         self._clients: dict[str, Client] = {}
@@ -217,7 +233,7 @@ class Clients:
     def _client(self, key: str, ctx: ServerContext | None) -> Client:
         client = self._clients.get(key)
         if client is None:
-            client = Client(key)
+            client = Client(key, lambda caller: self.calls.held(caller))
             if self._lasts(key):
                 self._clients[key] = client
         client.note(ctx)

@@ -46,7 +46,7 @@ class Forwarding:
     def __init__(self, clients: Clients, tasks: TaskGroup, unlisted: Callable[[str, Client], Upstream | None]) -> None:
         self._clients = clients
         self._unlisted = unlisted
-        self.dialogues = Dialogues(tasks)
+        self.dialogues = Dialogues(tasks, clients)
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> Handler:
         """Return the handler of something that an upstream offers, which calls it `original`."""
@@ -132,7 +132,7 @@ async def _requested(
     call: Call,
     progress: ProgressFnT | None,
 ) -> dict[str, Any]:
-    link = upstream.link(client)
+    link = upstream.link(client, call=True)
 
     async def perform(wire: Wire) -> dict[str, Any]:
         return await _answered(link, wire, method, params, client, call, progress)

@@ -55,7 +55,8 @@ class Link:
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
 
-    `outdated` has the tools whose definitions have changed since they were listed, so that they can't be called yet.
+    `asked` are the clients that have not answered yet what the server asked them. `outdated` has the tools whose
+    definitions have changed since they were listed, so that they can't be called yet.
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: Client | None) -> None:
@@ -67,6 +68,7 @@ class Link:
         self.level: str | None = None
         self.offered: Definitions | None = None
         self.outdated: frozenset[str] = frozenset()
+        self.asked: list[Client] = []
         self._users: list[Client] = []
         self._used = upstream.clock()
         self._changed = anyio.Event()
@@ -370,9 +372,11 @@ class Link:
         if len(clients) != 1:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"There is no one client here to answer {method}")
         answered = self._answered = anyio.Event()
+        self.asked += clients
         try:
             return await clients[0].ask(method, params)
         finally:
+            self.asked.remove(clients[0])
             answered.set()
 
     def _clients(self) -> list[Client]:

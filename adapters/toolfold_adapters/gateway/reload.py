@@ -18,7 +18,9 @@ from .config import GatewayConfig
 log = logging.getLogger("toolfold.gateway")
 
 # What concerns only the gateway: a connection goes on when it changes.
-_NOT_OF_THE_CONNECTION = frozenset({"title", "description", "include_tools", "exclude_tools", "max_connections"})
+_NOT_OF_THE_CONNECTION = frozenset(
+    {"title", "description", "include_tools", "exclude_tools", "max_connections", "max_connections_per_caller"}
+)
 
 
 @frozen(kw_only=True)

@@ -49,6 +49,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
         handlers: Its request handlers.
     """
     passage = Passage(gateway, handlers)
+    gateway.clients.calls = handlers.calls
 
     async def ask_after_first(ctx: ServerContext, call_next: CallNext) -> Any:
         """Have the first request answered before any server is started (SPEC GWY-4)."""

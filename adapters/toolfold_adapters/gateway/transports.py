@@ -13,7 +13,6 @@ import logging
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any
 
 import anyio
@@ -61,7 +60,7 @@ def transport_of(config: UpstreamConfig, auth: httpx2.Auth | None = None) -> Tra
     if config.url is None:
         return _process(config)
     headers = dict(config.headers)
-    make = partial(_client, limit=config.max_message_bytes)
+    make = _bounding(config.max_message_bytes)
     if config.transport == "sse":
         return sse_client(
             config.url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS, httpx_client_factory=make
@@ -84,7 +83,7 @@ async def http_transport(
         headers: More for the headers of each request.
         auth: Authorizes requests.
         make: Makes the HTTP client.
-        limit: The most bytes of an event in a stream; other answers are limited by a client that `_client` makes.
+        limit: The most bytes of an event in a stream; other answers are limited by a client that `_bounding` makes.
     """
     # A call takes as long as its caller waits, and a result has the size that it has.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
@@ -96,15 +95,20 @@ async def http_transport(
         yield streams
 
 
-def _client(*, limit: int, **settings: Any) -> httpx2.AsyncClient:
-    """Return an HTTP client that reads no answer of more bytes than `limit`, but for streams of events."""
+def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
+    """Return what makes HTTP clients that read no answer of more bytes than `limit`, but for streams of events."""
 
     async def bound(response: httpx2.Response) -> None:
         if not _is_stream(response):
             response.stream = _Bounded(response, limit)
             response.headers.pop("content-encoding", None)  # what it yields is decoded
 
-    return httpx2.AsyncClient(**settings, event_hooks={"response": [bound]})
+    def make(
+        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    ) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [bound]})
+
+    return make
 
 
 def _is_stream(response: httpx2.Response) -> bool:

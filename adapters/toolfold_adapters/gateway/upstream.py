@@ -13,7 +13,9 @@ from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
 from toolfold import ConfigError
+from toolfold.spi import Full, Limit, Tally
 
+from ..mcp.limits import record_refusal
 from .approval import Approvals, fingerprints
 from .cache import DefinitionCache, Known
 from .config import GatewayConfig, UpstreamConfig
@@ -151,23 +153,37 @@ class Upstream:
 
     # -- connections --------------------------------------------------------------------------------------------------
 
-    def link(self, client: Client) -> Link:
-        """Return the connection that a client uses.
+    def link(self, client: Client, *, call: bool = False) -> Link:
+        """Return the connection that a client uses, or with `call` the one for a call.
+
+        What a server asks over a shared connection can be for whoever has a call under way there. So while a client is
+        asked there, the calls of others have connections of their own, and are asked, too.
 
         Raises:
-            UpstreamError: There are as many as there may be.
+            UpstreamError: There are as many as there may be, in all or of the client's caller.
         """
-        key = None if self.shared else client.id
+        shared = self._links.get(None)
+        apart = call and shared is not None and any(one is not client for one in shared.asked)
+        key = None if self.shared and not apart else client.id
         link = self._links.get(key)
         if link is None:
-            if len(self._links) >= self.config.max_connections:
-                raise UpstreamError(
-                    f"The MCP server {self.name!r} has {len(self._links)} connections, as many as it may have; try "
-                    "again when others have ended theirs. Its operator can raise max_connections, or set shared = true."
-                )
+            self._check_room(client)
             able, owner = (ABLE, None) if key is None else (client.capabilities, client)
             link = self._links[key] = Link(self, able, owner)
         return link
+
+    def _check_room(self, client: Client) -> None:
+        """Raise `UpstreamError` if there is no room for a connection that a client needs (SPEC SAF-4)."""
+        limit = Limit(self.config.max_connections, self.config.max_connections_per_caller)
+        tally = Tally(f"connections to the MCP server {self.name!r}", limit)
+        for link in self.links:
+            tally.add(link.client.caller if link.client is not None else None)
+        try:
+            tally.take(client.caller)
+        except Full as full:
+            record_refusal(full)
+            setting = "max_connections_per_caller" if full.own else "max_connections"
+            raise UpstreamError(f"{full} Its operator can raise {setting}, or set shared = true.") from full
 
     @property
     def links(self) -> tuple[Link, ...]:

@@ -13,9 +13,10 @@ from mcp import Client, MCPError
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, served
 from tests.adapters.gateway.upstreams.shop import Shop
+from tests.adapters.mcp.asgi import callers_of
 from toolfold_adapters.gateway.dialogue import Dialogue
 from toolfold_adapters.gateway.downstream import Call
-from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp import Limit, Limits, build_server
 from toolfold_adapters.mcp.meta import HANDLE_META
 
 pytestmark = pytest.mark.spec("GWY-1")
@@ -221,3 +222,78 @@ async def test_a_call_whose_client_does_not_answer_in_time_is_cancelled_at_the_u
         asked = await client.session.call_tool("elicit", {}, allow_input_required=True)
         assert isinstance(asked, t.InputRequiredResult)
         await house.of("shop")[-1].given_up.wait()
+
+
+class Slow(Person):
+    """A person who answers once `ready` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_first = anyio.Event()
+        self.ready = anyio.Event()
+
+    async def elicit(self, context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        self.asked_first.set()
+        await self.ready.wait()
+        return await super().elicit(context, params)
+
+
+@pytest.mark.spec("GWY-12", "GWY-10")
+async def test_a_question_that_waits_on_a_shared_server_leaves_no_other_callers_question_unanswered() -> None:
+    slow, quick, answers = Slow(), Person(), list[str]()
+    async with (
+        served(House(), config_of("shop", mode="legacy", shared=True)) as (_, server),
+        Client(server, mode="legacy", **slow.callbacks()) as one,
+        Client(server, mode="legacy", **quick.callbacks()) as two,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def call() -> None:
+            answers.append(text_of(await one.call_tool("elicit")))
+
+        tasks.start_soon(call)
+        await slow.asked_first.wait()
+        assert '"count":3' in text_of(await two.call_tool("elicit"))
+        assert answers == []
+        slow.ready.set()
+    assert '"count":3' in answers[0]
+    assert (len(slow.asked), len(quick.asked)) == (1, 1)
+
+
+@pytest.mark.spec("GWY-12", "SAF-4", "SAF-7")
+@pytest.mark.parametrize(
+    ("limit", "refusal"),
+    [
+        (3, f"refused: {t.INVALID_REQUEST}"),  # of the question, which the server makes its answer
+        (4, "was given up. The limit of 4 requests in progress of one caller is reached"),
+    ],
+)
+async def test_questions_and_the_calls_that_wait_for_them_count_for_who_made_them_and_end_nobody_elses(
+    limit: int, refusal: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = gateway_of(House(), config_of("shop", mode="legacy"))
+    answers: Any = {"question-1": t.ElicitResult(action="accept", content={"count": 3})}
+
+    async def asked(client: Client) -> t.InputRequiredResult | t.CallToolResult:
+        return await client.session.call_tool("elicit", {}, allow_input_required=True)
+
+    async def answered(client: Client, asked: Any) -> str:
+        state = asked.request_state
+        result = await client.session.call_tool("elicit", {}, input_responses=answers, request_state=state)
+        assert isinstance(result, t.CallToolResult)
+        return text_of(result)
+
+    async with (
+        gateway as tools,
+        callers_of(build_server(tools, limits=Limits(calls=Limit(None, limit)), extend=gateway.extend)) as target,
+        Client(target("ada"), mode="auto", elicitation_callback=Person().elicit) as ada,
+        Client(target("eve"), mode="auto", elicitation_callback=Person().elicit) as eve,
+    ):
+        first = await asked(eve)
+        refused = await asked(eve)
+        assert isinstance(refused, t.CallToolResult)
+        assert refusal in text_of(refused)
+        assert f"The limit of {limit} requests in progress of one caller" in caplog.text
+        assert "no longer waiting" in await answered(ada, first)
+        assert '"count":3' in await answered(eve, first)
+        assert '"count":3' in await answered(ada, await asked(ada))

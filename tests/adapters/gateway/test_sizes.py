@@ -10,7 +10,7 @@ import anyio
 import httpx2
 import pytest
 
-from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, open_gateway, transports
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, open_gateway
 
 LIMIT = 1_000_000
 CHUNK = b"x" * 100_000
@@ -42,7 +42,7 @@ async def test_an_answer_over_http_that_does_not_end_is_read_up_to_the_limit(
         return httpx2.Response(200, headers=headers, stream=Endless(packed=packed))
 
     server = httpx2.MockTransport(answer)
-    monkeypatch.setattr(transports.httpx2, "AsyncClient", partial(httpx2.AsyncClient, transport=server))
+    monkeypatch.setattr(httpx2, "AsyncClient", partial(httpx2.AsyncClient, transport=server))
     config = GatewayConfig().with_upstream(UpstreamConfig(url="http://upstream/mcp", max_message_bytes=LIMIT))
     with anyio.fail_after(60), pytest.raises(UpstreamError, match="1000000 byte"):
         async with open_gateway(config):

@@ -11,10 +11,11 @@ from typing import Any
 import anyio
 import mcp_types as t
 import pytest
-from mcp import MCPError
+from mcp import Client, MCPError
 
-from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened
+from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
+from tests.adapters.mcp.asgi import callers_of
 from toolfold_adapters.gateway import (
     DefinitionCache,
     Gateway,
@@ -383,11 +384,32 @@ async def test_one_connection_too_many_is_refused_and_ends_no_other() -> None:
             async with gateway.tools.open_session(active=one.active) as three:
                 refused = await three.call("cart")
                 assert refused.is_error
-                assert "has 2 connections, as many as it may have; try again when others" in refused.text
+                assert (
+                    "The limit of 2 connections to the MCP server 'shop' in all is reached: try again" in refused.text
+                )
                 assert (await one.call("cart")).text == '["bread"]'
         await until(lambda: gateway.status[0].connections < 2)
         async with gateway.tools.open_session(active=one.active) as four:
             assert (await four.call("cart")).text == "[]"
+
+
+@pytest.mark.spec("SAF-4", "SAF-7", "GWY-12")
+async def test_the_connections_of_one_caller_leave_room_for_those_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    config = config_of("a", mode="legacy", max_connections_per_caller=1)
+    async with (
+        served(House(), config) as (_, server),
+        callers_of(server) as target,
+        Client(target("eve"), mode="legacy") as one,
+        Client(target("eve"), mode="legacy") as two,
+        Client(target("ada"), mode="legacy") as three,
+    ):
+        assert not (await one.call_tool("cart")).is_error
+        refused = await two.call_tool("cart")
+        assert refused.is_error
+        assert "The limit of 1 connections to the MCP server 'shop' of one caller" in str(refused.content)
+        assert "of one caller" in caplog.text
+        assert not (await three.call_tool("cart")).is_error
+        assert not (await one.call_tool("cart")).is_error
 
 
 async def test_a_flood_that_a_client_can_not_receive_is_logged_in_one_line(
