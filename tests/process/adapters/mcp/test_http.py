@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -213,8 +214,9 @@ async def test_a_server_whose_background_work_has_died_ends() -> None:
 @pytest.mark.spec("SAF-3")
 @pytest.mark.parametrize(("host", "answered"), [("evil.example", b"421"), ("localhost", b"")])
 async def test_a_malformed_chunk_closes_its_connection_and_is_one_line_in_the_log(
-    host: str, answered: bytes, caplog: pytest.LogCaptureFixture
+    host: str, answered: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("uvicorn"), "propagate", True)  # a test of the command line may have run
     async with (
         over_http(make_desk()) as url,
         await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0) as stream,
