@@ -90,7 +90,7 @@ class OverMcp(Caller):
                 raise
             return Answer(True, UNKNOWN)
         self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
-        lines = "\n".join(getattr(block, "text", "") for block in result.content).splitlines()
+        lines = "\n".join(getattr(block, "text", "") for block in result.content).split("\n")
         text = "\n".join(line for line in lines if not line.startswith(DELIVERY))
         received = (result.meta or {}).get(ERROR_META if result.is_error else CHANGE_META)
         return Answer(bool(result.is_error), text, received if received is not None else result.structured_content)
