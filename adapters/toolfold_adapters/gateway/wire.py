@@ -11,8 +11,9 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import anyio
 from attrs import define, field, frozen
@@ -32,6 +33,8 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
+    JSONRPCError,
+    JSONRPCResponse,
 )
 from mcp_types.version import (
     HANDSHAKE_PROTOCOL_VERSIONS,
@@ -43,6 +46,7 @@ from mcp_types.version import (
 from toolfold import ProtocolError, ToolfoldError, __version__
 from toolfold.spi import table
 
+from ..mcp.meta import ALWAYS_LOAD_META
 from .headers import ModernHeaders
 
 log = logging.getLogger("toolfold.gateway")
@@ -313,7 +317,7 @@ class _Noting:
 
 
 class _NotingReader(_Noting):
-    """The messages that come, which notes their end before the dispatcher learns of it.
+    """The messages that come, without reserved keys, which notes their end before the dispatcher learns of it.
 
     A server may answer with the very code that the dispatcher has for a connection that is closed.
     """
@@ -331,11 +335,10 @@ class _NotingReader(_Noting):
         except BaseException:
             self._ended.set()
             raise
-        return item
+        return _without_reserved(item)
 
     async def receive(self) -> SessionMessage | Exception:
-        item: SessionMessage | Exception = await self._stream.receive()
-        return item
+        return _without_reserved(await self._stream.receive())
 
 
 class _NotingWriter(_Noting):
@@ -351,6 +354,32 @@ class _NotingWriter(_Noting):
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._ended.set()
             raise
+
+
+def _without_reserved(item: SessionMessage | Exception) -> SessionMessage | Exception:
+    """Return what came without the keys that an upstream may not set (SPEC GWY-12)."""
+    if isinstance(item, Exception):
+        return item
+    message = item.message
+    if isinstance(message, JSONRPCError):
+        error = message.error.model_copy(update={"data": _allowed(message.error.data, reserved=True)})
+        return replace(item, message=message.model_copy(update={"error": error}))
+    part = "result" if isinstance(message, JSONRPCResponse) else "params"
+    allowed = _allowed(getattr(message, part), reserved=True)
+    return replace(item, message=message.model_copy(update={part: allowed}))
+
+
+def _allowed(value: Any, *, reserved: bool = False) -> Any:
+    """Return a JSON value without reserved keys in any `_meta`, and in itself if `reserved`."""
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        retained = {key: one for key, one in given.items() if not (reserved and _is_reserved(key))}
+        return {key: _allowed(one, reserved=key == "_meta") for key, one in retained.items()}
+    return [_allowed(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _is_reserved(key: str) -> bool:
+    return key.startswith(_OWN_PREFIX) or key == ALWAYS_LOAD_META
 
 
 async def _dropped(_: Any, method: str, params: Mapping[str, Any] | None) -> None:
