@@ -26,11 +26,11 @@ from .targets import GatewayOptions, Target, configuration
 @click.option("--dry-run", is_flag=True, help="Show what changed, and approve nothing.")
 @click.pass_context
 def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bool, **given: Any) -> None:
-    """Approve the definitions of a TARGET's servers as they are now, and show what changed in them.
+    """Approve what a TARGET's servers say as it is now, and show what changed in it.
 
-    A definition that changed since it was approved is marked, or withheld, where the configuration says
-    on_change = "quarantine". The first definitions of a server are approved when it is first seen. A gateway that runs
-    on this machine serves what is approved at once.
+    That is their tools, prompts, resources and resource templates, their titles and their instructions. What changed
+    since it was approved is marked, or withheld, where the configuration says on_change = "quarantine". What a server
+    says first is approved when it is first seen. A gateway that runs on this machine serves what is approved at once.
     """
     target, options = chosen_target(ctx, targets, **given)
     if not target.is_gateway:
@@ -39,7 +39,7 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
 
 
 async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> None:
-    from toolfold_adapters.gateway.approval import Approvals, approvals_folder
+    from toolfold_adapters.gateway.approval import Approvals, approvals_folder, words_for
 
     from .costs import known_definitions
 
@@ -51,8 +51,8 @@ async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> No
         changed = approvals.difference(config.upstreams[server], offered)
         if not dry_run:
             approvals.approve(config.upstreams[server], offered)
-        names = f": {', '.join(changed)}" if changed else ""
-        what = f"{counted(len(changed), 'tool')} changed{names}."
-        show(f"{server}: {what}{'' if dry_run else ' All are approved.'}")
-        for name, lines in changed.items():
-            show("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))
+        names = f": {', '.join(map(words_for, changed))}" if changed else ""
+        what = f"{counted(len(changed), 'change')} since it was approved{names}."
+        show(f"{server}: {what}{'' if dry_run else ' All is approved.'}")
+        for item, lines in changed.items():
+            show("\n".join([f"  {words_for(item)}", *(f"    {line}" for line in lines)]))

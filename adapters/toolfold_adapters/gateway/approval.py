@@ -1,7 +1,8 @@
-"""Which definitions of upstreams were approved: the first ones, and those that a user approved (SPEC GWY-11).
+"""What upstreams say that was approved: the first time, and what a user approved since (SPEC GWY-11).
 
-A server can change what its tools say after they were looked at. So each definition is stored when its server is first
-seen; one that is another now, or that was not there, has changed, until `toolfold approve`, which shows the difference.
+A server can change what it says to models after that was looked at. So each definition, and each text of the server's
+own, is stored when the server is first seen; one that is another now, or that was not there, has changed, until
+`toolfold approve`, which shows the difference.
 """
 
 from __future__ import annotations
@@ -14,13 +15,25 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, cast
 
-from toolfold.spi import table
+from attrs import evolve
+
+from toolfold.spi import Kind, table
 
 from .config import UpstreamConfig
-from .definitions import Definitions
+from .definitions import LISTS, Definitions, Usable
 from .private import write_private
+from .repair import Table
 
 log = logging.getLogger("toolfold.gateway")
+
+CHANGED = "dev.toolfold/changed"
+"""Marks a definition that changed since it was approved (SPEC GWY-11)."""
+TEXT = "server text"
+"""The kind of what a server says of itself."""
+TEXTS = ("title", "instructions")
+
+Item = tuple[str, str]
+"""Something that a server says: its kind, and what the server calls it."""
 
 
 class Approvals:
@@ -35,27 +48,28 @@ class Approvals:
         self._folder = folder
         self._serving = serving
 
-    def changed(self, upstream: UpstreamConfig, definitions: Definitions) -> frozenset[str]:
-        """Return the names of the tools that changed since they were approved: none of a server that is seen first."""
+    def changed(self, upstream: UpstreamConfig, definitions: Definitions) -> frozenset[Item]:
+        """Return what changed since it was approved: nothing of a server that is seen first."""
         approved = self._read(upstream)
         if approved is None:
             if self._serving:
                 self.approve(upstream, definitions)
             return frozenset()
         now = _as_stored(definitions)
-        return frozenset(name for name in now if approved.get(name) != now[name])
+        items = ((kind, name) for kind, named in now.items() for name in named)
+        return frozenset(item for item in items if _at(approved, item) != _at(now, item))
 
-    def difference(self, upstream: UpstreamConfig, definitions: Definitions) -> dict[str, list[str]]:
-        """Return the lines of each definition that changed since it was approved, by its name.
+    def difference(self, upstream: UpstreamConfig, definitions: Definitions) -> dict[Item, list[str]]:
+        """Return the lines of all that changed since it was approved.
 
         Those that it had begin with `-`, those that it has now with `+`, as in a unified diff.
         """
         approved, now = self._read(upstream) or {}, _as_stored(definitions)
         changed = sorted(self.changed(upstream, definitions))
-        return {name: _difference(approved.get(name), now[name]) for name in changed}
+        return {item: _difference(_at(approved, item), _at(now, item)) for item in changed}
 
     def approve(self, upstream: UpstreamConfig, definitions: Definitions) -> None:
-        """Approve all definitions of a server as they are now; a file that can't be written is logged."""
+        """Approve all that a server says as it is now; a file that can't be written is logged."""
         data = json.dumps(_as_stored(definitions), indent=1, sort_keys=True)
         try:
             write_private(self._path(upstream), data.encode("utf-8", "replace"))
@@ -79,22 +93,56 @@ class Approvals:
         return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
-def fingerprints(definitions: Definitions) -> dict[str, str]:
-    """Return a fingerprint of the definition of each tool, by its name."""
-    named = [(table(tool) or {}).get("name") for tool in definitions.tools]
-    return {
-        name: hashlib.sha256(json.dumps(tool, sort_keys=True, default=_plain).encode("utf-8", "replace")).hexdigest()
-        for name, tool in zip(named, definitions.tools, strict=True)
-        if isinstance(name, str)
+def reviewed(offered: Usable, changed: frozenset[Item], *, quarantine: bool) -> Usable:
+    """Return what of an upstream's definitions is served, with a sentence for each that changed since it was approved.
+
+    Under quarantine what changed is left out, otherwise it is marked.
+    """
+    by_kind: dict[Kind, dict[str, Table]] = {
+        kind: {
+            name: _marked(definition) if (kind, name) in changed else definition
+            for name, definition in offered.by_kind[kind].items()
+            if not quarantine or (kind, name) not in changed
+        }
+        for kind in LISTS
     }
+    texts: dict[str, Any] = {
+        name: None if quarantine else f"(changed since it was approved) {getattr(offered.said, name)}"
+        for name in TEXTS
+        if (TEXT, name) in changed
+    }
+    served = [*((kind, name) for kind in LISTS for name in offered.by_kind[kind]), *((TEXT, name) for name in texts)]
+    treated = "withheld" if quarantine else "marked"
+    warnings = [
+        f"The {words_for(item)} has not been approved as it is now, and is {treated} until `toolfold approve`."
+        for item in served
+        if item in changed
+    ]
+    return Usable(said=evolve(offered.said, **texts), by_kind=by_kind, warnings=(*offered.warnings, *warnings))
 
 
-def _as_stored(definitions: Definitions) -> dict[str, Any]:
-    """Return the definition of each tool, by its name, as it is read from a file."""
-    named = {(table(tool) or {}).get("name"): tool for tool in definitions.tools}
-    tools = {name: tool for name, tool in named.items() if isinstance(name, str)}
-    stored: dict[str, Any] = json.loads(json.dumps(tools, default=_plain))
+def words_for(item: Item) -> str:
+    """Return what to call something that a server says: its kind and its name."""
+    kind, name = item
+    return f"{kind.replace('_', ' ')} {name!r}"
+
+
+def _marked(definition: Table) -> Table:
+    return {**definition, "_meta": {**(table(definition.get("_meta")) or {}), CHANGED: True}}
+
+
+def _as_stored(definitions: Definitions) -> dict[str, dict[str, Any]]:
+    """Return all that a server says, by its kind and name, as it is read from a file."""
+    texts = {name: text for name in TEXTS if (text := getattr(definitions, name))}
+    said: dict[str, Any] = {TEXT: texts, **{kind: definitions.by_name(kind) for kind in LISTS}}
+    for uri, resource in said["resource"].items():  # how many bytes it has, which is a number, says nothing to a model
+        said["resource"][uri] = {key: value for key, value in resource.items() if key != "size"}
+    stored: dict[str, dict[str, Any]] = json.loads(json.dumps(said, default=_plain))
     return stored
+
+
+def _at(said: Mapping[str, Any], item: Item) -> Any:
+    return (table(said.get(item[0])) or {}).get(item[1])
 
 
 def _difference(before: Any, now: Any) -> list[str]:
@@ -103,8 +151,9 @@ def _difference(before: Any, now: Any) -> list[str]:
 
 
 def _visible(definition: Any) -> str:
-    """Return a definition as text, with escapes for characters that a reader would not see."""
-    text = json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
+    """Return a definition or a text as lines, with escapes for characters that a reader would not see."""
+    plain = isinstance(definition, str)
+    text = definition if plain else json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 

@@ -12,6 +12,19 @@ from toolfold.spi import Kind, table
 
 from .repair import Table, repaired
 
+LISTS: dict[Kind, str] = {
+    "tool": "tools",
+    "prompt": "prompts",
+    "resource": "resources",
+    "resource_template": "resource_templates",
+}
+_KEYS: dict[Kind, str] = {
+    "tool": "name",
+    "prompt": "name",
+    "resource": "uri",
+    "resource_template": "uriTemplate",
+}
+
 
 @frozen(kw_only=True)
 class Definitions:
@@ -31,6 +44,20 @@ class Definitions:
     resource_templates: Sequence[Any] = ()
     warnings: tuple[str, ...] = ()
 
+    def by_name(self, kind: Kind) -> dict[str, Table]:
+        """Return the definitions of a kind by what the upstream calls them: of two of one name, the first counts."""
+        found: dict[str, Table] = {}
+        for given in getattr(self, LISTS[kind]):
+            if (name := name_of(kind, given)) is not None:
+                found.setdefault(name, given)
+        return found
+
+
+def name_of(kind: Kind, definition: Any) -> str | None:
+    """Return what an upstream calls something by its definition, or `None` if that has no name."""
+    name: Any = (table(definition) or {}).get(_KEYS[kind])
+    return name if isinstance(name, str) and name else None
+
 
 @frozen(kw_only=True)
 class Usable:
@@ -44,39 +71,23 @@ class Usable:
     warnings: tuple[str, ...]
 
 
-_KEYS: dict[Kind, str] = {
-    "tool": "name",
-    "prompt": "name",
-    "resource": "uri",
-    "resource_template": "uriTemplate",
-}
-
-
 def usable(said: Definitions) -> Usable:
     """Return the definitions that can be registered; each that can't harms none of the others."""
-    offered: dict[Kind, Sequence[Any]] = {
-        "tool": said.tools,
-        "prompt": said.prompts,
-        "resource": said.resources,
-        "resource_template": said.resource_templates,
-    }
     warnings = list(said.warnings)
-    by_kind: dict[Kind, Mapping[str, Table]] = {
-        kind: _checked(kind, definitions, warnings) for kind, definitions in offered.items()
-    }
+    by_kind: dict[Kind, Mapping[str, Table]] = {kind: _checked(kind, said, warnings) for kind in LISTS}
     return Usable(said=said, by_kind=by_kind, warnings=tuple(warnings))
 
 
-def _checked(kind: Kind, definitions: Sequence[Any], warnings: list[str]) -> dict[str, Table]:
+def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Table]:
     checked: dict[str, Table] = {}
+    counted = said.by_name(kind)
     scratch = ToolSet("scratch", control="none")
     words = kind.replace("_", " ")
-    for position, given in enumerate(definitions, 1):
-        definition = table(given) or {}
-        name = definition.get(_KEYS[kind])
-        if not isinstance(name, str) or not name:
+    for position, given in enumerate(getattr(said, LISTS[kind]), 1):
+        name = name_of(kind, given)
+        if name is None:
             warnings.append(f"The {words} number {position} of the server's list has no name, so it is left out.")
-        elif name in checked:
+        elif (definition := counted.pop(name, None)) is None:
             warnings.append(f"The {words} {name!r} is listed more than once; the first is used.")
         else:
             definition, changed = repaired(definition) if kind == "tool" else (definition, ())

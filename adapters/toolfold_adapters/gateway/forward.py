@@ -20,6 +20,7 @@ from toolfold.spi import MAX_URI, Kind, quoted, table
 
 from ..mcp.callers import principal_of
 from ..mcp.render import RESOURCE_NOT_FOUND
+from .approval import Item, words_for
 from .dialogue import Dialogues, in_rounds
 from .downstream import Call, Client, Clients, ServerContext, current_answer, server_context
 from .link import Link, UpstreamError
@@ -54,21 +55,21 @@ class Forwarding:
             return partial(self._tool, upstream, original)
         if kind == "prompt":
             return partial(self._prompt, upstream, original)
-        return partial(self._resource, upstream, original)
+        return partial(self._resource, upstream, (kind, original))
 
     async def _tool(
         self, upstream: Upstream, name: str, arguments: dict[str, Any], context: Context
     ) -> ToolResult | InputRequired:
         params = {"name": name, "arguments": arguments}
-        return _tool_result(await self._perform(upstream, "tools/call", params, context, context.report_progress))
+        return _tool_result(await self._perform(upstream, "tools/call", params, context, ("tool", name)))
 
     async def _prompt(self, upstream: Upstream, name: str, arguments: dict[str, Any], context: Context) -> Any:
         params = {"name": name, **({"arguments": arguments} if arguments else {})}
-        return _plain(await self._perform(upstream, "prompts/get", params, context, context.report_progress))
+        return _plain(await self._perform(upstream, "prompts/get", params, context, ("prompt", name)))
 
-    async def _resource(self, upstream: Upstream, uri: str, values: dict[str, Any], context: Context) -> Any:
-        params = {"uri": values.get("uri", uri)}  # a template has no URI of its own
-        return _plain(await self._perform(upstream, "resources/read", params, context, context.report_progress))
+    async def _resource(self, upstream: Upstream, item: Item, values: dict[str, Any], context: Context) -> Any:
+        params = {"uri": values.get("uri", item[1])}  # a template has no URI of its own
+        return _plain(await self._perform(upstream, "resources/read", params, context, item))
 
     async def unlisted(self, values: dict[str, Any], context: Context) -> Any:
         """Return the contents of a resource that no upstream lists; raises `ProtocolError` if none can have it."""
@@ -76,12 +77,12 @@ class Forwarding:
         upstream = self._unlisted(uri, self._clients.of(context))
         if upstream is None:
             raise unknown_resource(uri, modern=Call(server_context(context.request)).modern)
-        return await self._resource(upstream, uri, values, context)
+        return await self._resource(upstream, ("resource", uri), values, context)
 
     # -- a request ----------------------------------------------------------------------------------------------------
 
     async def _perform(
-        self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, progress: ProgressFnT
+        self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, item: Item
     ) -> dict[str, Any] | InputRequired:
         """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
         ctx = server_context(context.request)
@@ -89,7 +90,7 @@ class Forwarding:
             params["_meta"] = meta
         client, call = self._clients.of(context), Call(ctx)
         try:
-            return await self.request(upstream, method, params, client, call, progress)
+            return await self.request(upstream, method, params, client, call, item, context.report_progress)
         except UpstreamError as error:
             raise ToolError(str(error)) from error
 
@@ -100,9 +101,10 @@ class Forwarding:
         params: dict[str, Any],
         client: Client,
         call: Call,
+        item: Item,
         progress: ProgressFnT | None = None,
     ) -> dict[str, Any] | InputRequired:
-        """Return the answer of an upstream to a request of a client, or what it asks for first.
+        """Return the answer of an upstream to a request of a client about `item`, or what it asks for first.
 
         Raises:
             ProtocolError: The upstream answered with this error.
@@ -114,7 +116,7 @@ class Forwarding:
         async def perform(call: Call) -> dict[str, Any]:
             client.calls.append(call)
             try:
-                return await _requested(upstream, method, params, client, call, progress)
+                return await _requested(upstream, method, params, client, call, item, progress)
             finally:
                 client.calls.remove(call)
                 self._clients.release(client)  # not before: the call may outlive the request that began it
@@ -130,12 +132,13 @@ async def _requested(
     params: dict[str, Any],
     client: Client,
     call: Call,
+    item: Item,
     progress: ProgressFnT | None,
 ) -> dict[str, Any]:
     link = upstream.link(client, call=True)
 
     async def perform(wire: Wire) -> dict[str, Any]:
-        return await _answered(link, wire, method, params, client, call, progress)
+        return await _answered(link, wire, method, params, client, call, item, progress)
 
     return await link.performed(client, perform)
 
@@ -147,11 +150,10 @@ async def _answered(
     params: dict[str, Any],
     client: Client,
     call: Call,
+    item: Item,
     progress: ProgressFnT | None,
 ) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
-    if method == "tools/call" and params["name"] in link.outdated:
-        raise ToolError("This tool has changed since it was listed, so it was not called; list the tools again.")
     await set_level(link, wire, client)
     report = _reporter(link, client, progress) if progress is not None and _wants_progress(call.ctx) else None
     again: dict[str, Any] = {}
@@ -161,6 +163,8 @@ async def _answered(
         again["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: client.level}
 
     async def request(given: Mapping[str, Any]) -> dict[str, Any]:
+        if not await link.usable(item):
+            raise _withheld(link, item)
         return await wire.request(method, {**given, **again}, capabilities=client.capabilities, on_progress=report)
 
     try:
@@ -171,6 +175,16 @@ async def _answered(
     if method == "tools/call":
         client.note_links(link.upstream.key, answer.get("content"))
     return answer
+
+
+def _withheld(link: Link, item: Item) -> ToolError:
+    """Return the refusal of something that changed since it was approved, and log it for the operator (SPEC GWY-11)."""
+    text = (
+        f"The {words_for(item)} of the MCP server {link.upstream.name!r} has changed since it was approved, so it was "
+        "not used. `toolfold approve` shows the difference and approves it."
+    )
+    log.warning("%s", text)
+    return ToolError(text)
 
 
 async def set_level(link: Link, wire: Wire, client: Client) -> None:

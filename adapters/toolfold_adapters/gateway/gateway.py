@@ -236,6 +236,8 @@ class Gateway:
         for name in differs.added:
             self.add(name, config.upstreams[name])
         unknown = {one.key: one.condition for one in self.unknown if one.key in differs.added}
+        for link in (link for upstream in self.upstreams.values() for link in upstream.links):
+            link.review()
         self._take(await self.registration.configure(config, renewed=differs.added, unknown=unknown))
 
     def _take(self, report: Report) -> None:

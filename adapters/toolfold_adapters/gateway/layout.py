@@ -23,14 +23,12 @@ from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens
 
-from .config import GatewayConfig, quoted_key
+from .config import GatewayConfig, UpstreamConfig, quoted_key
 from .definitions import Usable
 from .grouping import Sized, by_pattern, description_of, divide, matches
 from .naming import allowed_names, is_allowed
 from .repair import Table
 
-CHANGED = "dev.toolfold/changed"
-"""Marks a definition that changed since it was approved (SPEC GWY-11)."""
 SUMMARY_LENGTH = 160
 _PREAMBLE = re.compile(
     r"^(this is )?((an?|the|this) )?([\w.-]+ ){0,2}(model context protocol|mcp)( \([^)]*\))? server\b( implementation)?"
@@ -86,7 +84,6 @@ def layout_of(
     config: GatewayConfig,
     servers: Mapping[str, Usable],
     reserved: Iterable[str] = (),
-    changed: Mapping[str, frozenset[str]] | None = None,
     unknown: Mapping[str, str] | None = None,
     late: Set[str] = frozenset(),
 ) -> Layout:
@@ -96,7 +93,6 @@ def layout_of(
         config: Its configuration.
         servers: What each upstream offers that is known, by its name in the configuration.
         reserved: Names that no tool may have.
-        changed: For each upstream, the names of tools that changed since they were approved.
         unknown: What to say of each upstream of which nothing is known yet: it is a group without tools (SPEC GWY-4).
         late: Upstreams that were unknown before: one that has no group after all is left an empty one, so that
             there is something to call its tools by for clients that list once.
@@ -107,7 +103,7 @@ def layout_of(
     for server in config.upstreams:
         if server in servers:
             warnings += (_of_server(config, server, problem) for problem in servers[server].warnings)
-            placed += _placed(config, server, servers[server], (changed or {}).get(server, frozenset()), warnings)
+            placed += _placed(config, server, servers[server], warnings)
     tools = _renamed(config, _named(config, placed, set(reserved), warnings), warnings)
     tools = [_pinned(config, tool) for tool in tools]
     members = _members(config, tools, warnings if not unknown else [])
@@ -147,36 +143,27 @@ def _of_server(config: GatewayConfig, server: str, sentence: str) -> str:
 # -- what is offered, and under which name ----------------------------------------------------------------------------
 
 
-def _placed(
-    config: GatewayConfig, server: str, usable: Usable, changed: frozenset[str], warnings: list[str]
-) -> list[Placed]:
+def _placed(config: GatewayConfig, server: str, usable: Usable, warnings: list[str]) -> list[Placed]:
     """Return what a server offers and the configuration serves, by the server's own names."""
     upstream = config.upstreams[server]
-    quarantine = config.on_change == "quarantine"
     placed: list[Placed] = []
     for kind in KINDS:
         for original, definition in usable.by_kind[kind].items():
-            meta: dict[str, Any] = {}
             if kind == "tool":
-                if not matches([original], upstream.include_tools) or matches([original], upstream.exclude_tools):
+                if not is_served(upstream, original):
                     continue
-                if original in changed:
-                    treated = "withheld" if quarantine else "marked"
-                    text = f"The tool {original!r} has not been approved as it is now, and is {treated} until "
-                    text += "`toolfold approve`."
-                    warnings.append(_of_server(config, server, text))
-                    if quarantine:
-                        continue
-                    meta[CHANGED] = True
                 if _needs_task(definition):
                     text = (
                         f"The tool {original!r} can only be called as a task, which is not passed on: calls will fail."
                     )
                     warnings.append(_of_server(config, server, text))
-            placed.append(
-                Placed(kind=kind, server=server, original=original, name=original, definition=definition, meta=meta)
-            )
+            placed.append(Placed(kind=kind, server=server, original=original, name=original, definition=definition))
     return placed
+
+
+def is_served(upstream: UpstreamConfig, tool: str) -> bool:
+    """Return whether the configuration serves a tool, by the server's own name for it."""
+    return matches([tool], upstream.include_tools) and not matches([tool], upstream.exclude_tools)
 
 
 def _needs_task(definition: Table) -> bool:

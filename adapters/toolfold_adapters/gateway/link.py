@@ -20,6 +20,7 @@ from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ToolfoldError
 
+from .approval import Item
 from .definitions import Definitions
 from .downstream import Client
 from .lifecycle import Event, Life, NotNow, State, after
@@ -55,8 +56,8 @@ class Link:
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
 
-    `asked` are the clients that have not answered yet what the server asked them. `outdated` has the tools whose
-    definitions have changed since they were listed, so that they can't be called yet.
+    `asked` are the clients that have not answered yet what the server asked them. `offered` is what it listed last, and
+    `withheld` what of that may not be used (SPEC GWY-11).
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: Client | None) -> None:
@@ -67,7 +68,7 @@ class Link:
         self.wire: Wire | None = None
         self.level: str | None = None
         self.offered: Definitions | None = None
-        self.outdated: frozenset[str] = frozenset()
+        self.withheld: frozenset[Item] = frozenset()
         self.asked: list[Client] = []
         self._users: list[Client] = []
         self._used = upstream.clock()
@@ -77,6 +78,7 @@ class Link:
         self._outboxes: dict[Client, Outbox] = {}
         self._holding: TaskGroup | None = None
         self._relist = anyio.Event()
+        self._current = anyio.Event()
         self._closed = False
         self._answered: anyio.Event | None = None
         self.watched = Watched()
@@ -197,6 +199,26 @@ class Link:
             self._outboxes[client] = Outbox(self._holding, self.upstream.name)
         self._outboxes[client].put(delivery)
 
+    # -- what it lists ------------------------------------------------------------------------------------------------
+
+    def listed(self, definitions: Definitions) -> None:
+        """Take note of what the server lists now over this connection."""
+        self.offered = definitions
+        self.review()
+        if not self._relist.is_set():
+            self._current.set()
+
+    def review(self) -> None:
+        """Find out what of its lists may not be used."""
+        self.withheld = self.upstream.withheld(self.offered) if self.offered is not None else frozenset()
+
+    async def usable(self, item: Item) -> bool:
+        """Return whether something may be used as the server lists it now: a change of its lists is learned first."""
+        if self.upstream.quarantine:
+            while not self._current.is_set():
+                await self._current.wait()
+        return item not in self.withheld
+
     # -- its life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -267,7 +289,7 @@ class Link:
 
     async def _run(self) -> None:
         upstream, stop = self.upstream, self._stop
-        self._answered = None
+        self._answered, self._relist, self._current = None, anyio.Event(), anyio.Event()
         event, reason, stray, stderr = Event.FAILED, "", 0, ServerStderr(upstream.name)
         failure: Exception | None = None
         try:
@@ -300,6 +322,7 @@ class Link:
             reason = reason_of(error, upstream.config, stray, stderr.reason)
         finally:
             self.wire = self._opening = self.offered = self._holding = None
+            self._current.set()  # who waits finds that it has ended
         self.step(event, reason)
 
     async def _settled(self, wire: Wire) -> bool:
@@ -341,12 +364,14 @@ class Link:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.watched.follow, wire)
             while True:
+                listed = listed and not self._relist.is_set()
                 self._relist = anyio.Event()
                 try:
-                    if self.outdated or not listed:
+                    if not listed:
                         await self.upstream.refresh(self, wire)
-                        self.outdated = frozenset()
                 except (ToolfoldError, MCPError) as error:
+                    if self.upstream.quarantine:
+                        raise  # nobody knows what would be used
                     log.warning("the lists of the MCP server %s could not be read: %s", self.upstream.name, error)
                 listed = False
                 self.upstream.asked(self)
@@ -359,6 +384,7 @@ class Link:
         if method == "notifications/subscriptions/acknowledged":
             self.watched.acknowledge(params)
         if method in CHANGES:
+            self._current = anyio.Event() if self._current.is_set() else self._current
             self._relist.set()  # also once a subscription begins: what changed before it was not notified
         elif method == "notifications/resources/updated" and self.watched.update(params):
             return

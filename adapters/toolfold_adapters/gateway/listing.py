@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -12,7 +12,8 @@ from toolfold import ProtocolError
 from toolfold.spi import table
 
 from .cache import Known
-from .definitions import Definitions
+from .definitions import LISTS as FIELDS
+from .definitions import Definitions, name_of
 from .wire import NotMcp, Wire, is_missing
 
 LISTS = {
@@ -22,7 +23,6 @@ LISTS = {
     "resource_templates": ("resources/templates/list", "resourceTemplates"),
 }
 """What definitions have: by which method it is listed, and where in its result the list is."""
-NAMED_BY = {"tools": "name", "prompts": "name", "resources": "uri", "resource_templates": "uriTemplate"}
 CHANGES = frozenset(
     {
         "notifications/tools/list_changed",
@@ -121,32 +121,28 @@ def learn(wire: Wire, definitions: Definitions) -> None:
 
 def merged(known: Definitions, before: Definitions | None, now: Definitions) -> Definitions:
     """Return what is known of a server after one connection had first `before` and then `now`."""
-    changed: dict[str, Any] = {
-        kind: _merged(getattr(known, kind), getattr(before, kind, ()), getattr(now, kind), key)
-        for kind, key in NAMED_BY.items()
-    }
+    changed: dict[str, Any] = {}
+    for kind, field in FIELDS.items():
+        newest = now.by_name(kind)
+        gone = (before or Definitions()).by_name(kind).keys() - newest.keys()
+        retained = {name: one for name, one in known.by_name(kind).items() if name not in gone}
+        changed[field] = [*(retained | newest).values()]
     return evolve(known, **changed)
-
-
-def _merged(known: Sequence[Any], before: Sequence[Any], now: Sequence[Any], key: str) -> list[Any]:
-    newest = {_text(table(one) or {}, key): one for one in now}
-    gone = {_text(table(one) or {}, key) for one in before} - newest.keys()
-    retained = {_text(table(one) or {}, key): one for one in known}
-    return [*({name: one for name, one in retained.items() if name not in gone} | newest).values()]
 
 
 def _callable(wire: Wire, tools: Any) -> tuple[list[Any], list[str]]:
     """Return the tools that may be called, and a warning for each that the specification says to leave out."""
     usable: list[Any] = []
     warnings: list[str] = []
+    learned: set[str] = set()
     for given in tools:
-        definition = table(given) or {}
-        name, schema = definition.get("name"), definition.get("inputSchema")
-        known = isinstance(name, str) and isinstance(schema, dict)
+        name, schema = name_of("tool", given), (table(given) or {}).get("inputSchema")
+        known = name is not None and name not in learned and isinstance(schema, dict)
         if known and (problem := wire.learn_headers(str(name), schema)):
             warnings.append(f"The tool {name!r} is left out: {problem}.")
         else:
             usable.append(given)
+            learned |= {name} if name is not None else set()
     return usable, warnings
 
 

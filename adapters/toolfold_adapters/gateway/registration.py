@@ -12,10 +12,10 @@ from attrs import evolve, field, frozen
 from toolfold import Catalog, ToolfoldError, ToolSet
 from toolfold.spi import Kind, ancestors
 
-from .approval import Approvals
+from .approval import Approvals, Item, reviewed
 from .config import GatewayConfig, quoted_key
 from .definitions import Definitions, Usable, register, usable
-from .layout import Layout, Placed, PlacedGroup, layout_of
+from .layout import Layout, Placed, PlacedGroup, is_served, layout_of
 
 
 class GroupTexts(TypedDict):
@@ -72,7 +72,7 @@ class Registration:
         self._approvals = approvals
         self._servers: dict[str, Usable] = {}
         self._unknown: dict[str, str] = {}
-        self._changed: dict[str, frozenset[str]] = {}
+        self._changed: dict[str, frozenset[Item]] = {}
         self._layout = Layout()
         self._lock = anyio.Lock()  # closing a group waits for sessions
 
@@ -180,17 +180,28 @@ class Registration:
         self._compare(server)
 
     def _compare(self, server: str) -> None:
-        """Find out which tools of an upstream changed since they were approved."""
+        """Find out what of an upstream changed since it was approved."""
         if self._approvals is not None and server in self._config.upstreams:
-            said = self._servers[server].said
-            self._changed[server] = self._approvals.changed(self._config.upstreams[server], said)
+            upstream = self._config.upstreams[server]
+            changed = self._approvals.changed(upstream, self._servers[server].said)
+            self._changed[server] = frozenset(
+                (kind, name) for kind, name in changed if kind != "tool" or is_served(upstream, name)
+            )
 
     def _wanted(self, config: GatewayConfig) -> Layout:
         taken: list[str] = []
         config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
-        known, late = self._servers, self._unknown.keys() & config.upstreams.keys()
+        known, late = self._reviewed(config), self._unknown.keys() & config.upstreams.keys()
         unknown = {server: self._unknown[server] for server in config.upstreams if server in late - known.keys()}
-        return layout_of(config, known, self._reserved.union(taken), self._changed, unknown, late)
+        return layout_of(config, known, self._reserved.union(taken), unknown, late)
+
+    def _reviewed(self, config: GatewayConfig) -> dict[str, Usable]:
+        """Return what of each upstream is served under a configuration (SPEC GWY-11)."""
+        quarantine = config.on_change == "quarantine"
+        return {
+            server: reviewed(offered, self._changed.get(server, frozenset()), quarantine=quarantine)
+            for server, offered in self._servers.items()
+        }
 
     async def _apply(
         self, after: Layout, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None
@@ -248,7 +259,7 @@ class Registration:
         return warnings
 
     def _report(self, warnings: tuple[str, ...]) -> Report:
-        only = None if self._config.prefixed else next(iter(self._servers.values()), None)
+        only = None if self._config.prefixed else next(iter(self._reviewed(self._config).values()), None)
         said = Definitions() if only is None else only.said
         registered = self._tools.catalog.tools
         components = self._layout.components.items()

@@ -26,8 +26,8 @@ from ..mcp.handlers import RequestHandlers
 from ..mcp.render import CACHE_HINTS
 from .downstream import Call, Client, ServerContext, as_it_is, remember_request
 from .forward import set_level, unknown_resource
+from .layout import Placed
 from .link import Link, UpstreamError
-from .upstream import Upstream
 from .waiting import Waiting
 from .wire import end_to_end
 
@@ -96,10 +96,12 @@ class Passage:
         ref = dict(asked.get("ref") or {})
         async with self._handlers.request(ctx) as session:
             if ref.get("type") == "ref/prompt":
-                upstream, ref["name"] = self._find(session, "prompt", str(ref.get("name")))
+                placed = self._find(session, "prompt", str(ref.get("name")))
+                ref["name"] = placed.original
             else:
-                upstream, ref["uri"] = self._find(session, "resource_template", str(ref.get("uri")))
-            return await self._pass(ctx, session, upstream, {**asked, "ref": ref})
+                placed = self._find(session, "resource_template", str(ref.get("uri")))
+                ref["uri"] = placed.original
+            return await self._pass(ctx, session, placed, {**asked, "ref": ref})
 
     async def set_level(self, ctx: ServerContext, params: types.SetLevelRequestParams) -> dict[str, Any]:
         """Have the upstreams of a client log at a level, those that start later too."""
@@ -166,21 +168,22 @@ class Passage:
     def _client(self, session: Session, ctx: ServerContext) -> Client:
         return self._gateway.clients.of_session(session.id, ctx)
 
-    def _find(self, session: Session, kind: Kind, name: str) -> tuple[Upstream, str]:
-        """Return the upstream of something that is available in the session, and what it is called there."""
+    def _find(self, session: Session, kind: Kind, name: str) -> Placed:
+        """Return something of an upstream that is available in the session."""
         component = session.catalog.components[kind].by_name.get(name)
         placed = self._gateway.registration.find(kind, name)
         if component is None or placed is None or not available(component, session.view()):
             what = kind.replace("_", " ")
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown {what}: {name[:200]}")
-        return self._gateway.upstreams[placed.server], placed.original
+        return placed
 
     async def _pass(
-        self, ctx: ServerContext, session: Session, upstream: Upstream, params: dict[str, Any]
+        self, ctx: ServerContext, session: Session, placed: Placed, params: dict[str, Any]
     ) -> dict[str, Any]:
-        client = self._client(session, ctx)
+        client, item = self._client(session, ctx), (placed.kind, placed.original)
+        upstream = self._gateway.upstreams[placed.server]
         with _for_clients():
-            answer = await self._gateway.forwarding.request(upstream, ctx.method, params, client, Call(ctx))
+            answer = await self._gateway.forwarding.request(upstream, ctx.method, params, client, Call(ctx), item)
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return {"resultType": "complete", **answer} if modern else answer

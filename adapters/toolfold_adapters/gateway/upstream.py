@@ -16,9 +16,10 @@ from toolfold import ConfigError
 from toolfold.spi import Full, Limit, Tally
 
 from ..mcp.limits import record_refusal
-from .approval import Approvals, fingerprints
+from .approval import Approvals, Item
 from .cache import DefinitionCache, Known
 from .config import GatewayConfig, UpstreamConfig
+from .definitions import Definitions
 from .downstream import Client
 from .lifecycle import Backoff, State
 from .link import Link, UpstreamError
@@ -84,7 +85,7 @@ class Upstream:
         runtime: What it runs on.
         tasks: Where its connections are held.
         on_change: Is awaited when what it offers has changed.
-        quarantine: Returns whether a tool that has changed may not be called (SPEC GWY-11).
+        quarantine: Returns whether what has changed may not be used (SPEC GWY-11).
 
     `awaited` says whether somebody waits for its start, who will report a failure, and `reason` why it failed last.
     """
@@ -104,6 +105,7 @@ class Upstream:
         self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
         self._cache = runtime.cache
         self._on_change = on_change
+        self._approvals = runtime.approvals
         self._quarantine = quarantine
         self.known = runtime.cache.read(config)
         self.awaited = False
@@ -215,6 +217,17 @@ class Upstream:
 
     # -- what it offers -----------------------------------------------------------------------------------------------
 
+    @property
+    def quarantine(self) -> bool:
+        """Whether what has changed since it was approved may not be used (SPEC GWY-11)."""
+        return self._approvals is not None and self._quarantine()
+
+    def withheld(self, definitions: Definitions) -> frozenset[Item]:
+        """Return what of its definitions, as a connection lists them, may not be used until it is approved."""
+        if self._approvals is None or not self.quarantine:
+            return frozenset()
+        return self._approvals.changed(self.config, definitions)
+
     def ask(self) -> Link:
         """Begin to ask the server what it offers, and return the connection that does: one of its own."""
         key = None if self.shared else ASKING
@@ -249,12 +262,14 @@ class Upstream:
     async def greet(self, link: Link, wire: Wire) -> bool:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
         if self.known is None or self._links.get(ASKING) is link:
-            await self._learn(await known_of(wire))
+            now = await known_of(wire)
+            link.listed(now.definitions)
+            await self._learn(now)
+            return True
+        if self.quarantine:
+            await self.refresh(link, wire)
             return True
         learn(wire, self.known.definitions)
-        if self._quarantine():
-            listed, now = fingerprints(self.known.definitions), fingerprints((await known_of(wire)).definitions)
-            link.outdated = frozenset(name for name in now if now[name] != listed.get(name))
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:
@@ -265,7 +280,7 @@ class Upstream:
         """
         now = await known_of(wire)
         before, known = link.offered, self.known
-        link.offered = now.definitions
+        link.listed(now.definitions)
         if known is None or set(now.able) >= set(known.able) or now.definitions.version != known.definitions.version:
             await self._learn(now)
             return

@@ -375,7 +375,7 @@ def _allowed(value: Any, *, reserved: bool = False) -> Any:
         given = cast("dict[str, Any]", value)
         retained = {key: one for key, one in given.items() if not (reserved and _is_reserved(key))}
         return {key: _allowed(one, reserved=key == "_meta") for key, one in retained.items()}
-    return [_allowed(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+    return list(map(_allowed, value)) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _is_reserved(key: str) -> bool:

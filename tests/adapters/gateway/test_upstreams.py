@@ -126,7 +126,7 @@ async def test_a_tool_that_changed_since_it_was_cached_is_not_called_under_quara
         async with open_gateway(config, runtime=runtime) as tools, tools.open_session() as session:
             refused = await session.call("add", {"item": "tea"})
             assert refused.is_error
-            assert "has changed since it was listed, so it was not called" in refused.text
+            assert "has changed since it was approved, so it was not used. `toolfold approve`" in refused.text
             await until(lambda: "add" not in tools.catalog.tools)
             assert house.of("a")[-1].cart == []
 

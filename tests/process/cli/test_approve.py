@@ -45,14 +45,17 @@ async def test_approve_shows_what_changed_since_a_server_was_first_served_and_ap
     state.write_text("full")
     shown = run("approve", "gateway.toml", "--dry-run", cwd=tmp_path)
     said, *lines = shown.stdout.splitlines()
-    assert (shown.returncode, said) == (0, "upstream: 1 tool changed: full.")
+    assert (shown.returncode, said) == (0, "upstream: 1 change since it was approved: tool 'full'.")
     assert any(line.startswith('    +  "name": "full"') for line in lines)
     inspected = run("inspect", "gateway.toml", cwd=tmp_path)
     assert "The tool 'full' has not been approved as it is now, and is withheld" in inspected.stderr
     approved = run("approve", "gateway.toml", cwd=tmp_path)
     assert approved.returncode == 0
-    assert approved.stdout.startswith("upstream: 1 tool changed: full. All are approved.\n")
-    assert run("approve", "gateway.toml", cwd=tmp_path).stdout == "upstream: 0 tools changed. All are approved.\n"
+    assert approved.stdout.startswith("upstream: 1 change since it was approved: tool 'full'. All is approved.\n")
+    assert (
+        run("approve", "gateway.toml", cwd=tmp_path).stdout
+        == "upstream: 0 changes since it was approved. All is approved.\n"
+    )
 
 
 @pytest.mark.spec("GWY-11")
