@@ -141,6 +141,8 @@ class Answers:
         short = self._form == "names" or (relists and self._form == "auto")
         shown = [tool.name for tool in tools]
         callable_now = [name for name in result.structured["tools"] if name in shown] if ranked else shown
+        if short and ranked:  # what can be called now is in the caller's list, with its schema
+            tools = [tool.without_schema if tool.name in callable_now else tool for tool in tools]
         first = f"{way}\n" if way and (handle is not None or callable_now) else ""
         shorter = names_alone if short and not ranked else result.about.describe
         text = _text(result.about.text, tools, first, room, shorter)

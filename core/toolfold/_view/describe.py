@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from .._schema.compact import compact, signature
 
@@ -47,7 +47,12 @@ class Described:
     @property
     def full(self) -> str:
         """Name, description and input schema."""
-        return f"{self.line}\n  {self.schema}"
+        return f"{self.line}\n  {self.schema}" if self.schema else self.line
+
+    @property
+    def without_schema(self) -> Described:
+        """The tool by name and description alone, for a reader that is given its schema in another way."""
+        return evolve(self, schema="", signature=self.name)
 
 
 def line_of(name: str, description: str) -> str:

@@ -83,7 +83,7 @@ async def test_the_answer_stays_within_its_budget_and_names_every_tool_found(era
 
 
 @pytest.mark.spec("FND-1", "CTL-4")
-async def test_definitions_are_given_also_to_a_client_that_lists_again() -> None:
+async def test_a_client_that_lists_again_is_given_the_schemas_that_its_list_does_not_have() -> None:
     async with client_of(build_server(library()), "legacy") as (client, _):
         await names_of(client)
         await client.call_tool("open_group", {"group": "books"})
@@ -91,6 +91,9 @@ async def test_definitions_are_given_also_to_a_client_that_lists_again() -> None
         assert not schemas_in(text_of(await client.call_tool("open_group", {"group": "books"})))
         found = await client.call_tool("find_tools", {"query": "loans", "limit": 1})
         assert list(schemas_in(text_of(found))) == ["- loans.find_loans_0"]
+        opened = text_of(await client.call_tool("find_tools", {"query": "loans", "limit": 1, "open": True}))
+        assert not schemas_in(opened)
+        assert "- loans.find_loans_0\n" in opened
 
 
 @pytest.mark.spec("FND-1", "SAF-4")
