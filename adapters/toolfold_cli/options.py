@@ -190,6 +190,11 @@ def gateway_options(function: F) -> F:
             type=OneOf(["always", "relevant"]),
             help="List control tools always, or only while they can do something.",
         ),
+        click.option(
+            "--search",
+            type=OneOf(["bm25", "embeddings", "none"]),
+            help="How find_tools of other servers ranks: by words, or by meaning too; none leaves it out.",
+        ),
         click.option("--max-active", type=Integer(min=1), metavar="N", help="At most N groups open at a time."),
         click.option(
             "--start-timeout",

@@ -35,7 +35,7 @@ FORMS = (
 log = logging.getLogger("toolfold")
 
 FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
-TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active")
+TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active", "search")
 
 
 @frozen(kw_only=True)
@@ -74,6 +74,7 @@ class GatewayOptions:
         control: How groups are opened; see `ToolSet`.
         control_visibility: When control tools are listed.
         max_active: The greatest number of active groups in a session.
+        search: What ranks the tools of a search; see `OptionsConfig`.
         start_timeout: Seconds that an upstream server may take to start.
         share: The servers that all clients share a connection to; `*` for all of them.
     """
@@ -82,6 +83,7 @@ class GatewayOptions:
     control: str | None = None
     control_visibility: str | None = None
     max_active: int | None = None
+    search: str | None = None
     start_timeout: float | None = None
     share: tuple[str, ...] = ()
 
@@ -265,6 +267,10 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
     if options.start_timeout is not None:
         raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
     given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
+    if options.search is not None:
+        from toolfold_adapters.gateway.config import OptionsConfig
+
+        given["search"] = OptionsConfig.model_validate({"search": options.search}).ranker()
     tools = load_catalog(target.text, **given)
     if serving:
         log.warning("%s has no program: this is a preview, and every call returns an error", target.text)

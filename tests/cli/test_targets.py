@@ -53,7 +53,12 @@ async def test_an_invalid_target_is_refused_with_the_valid_forms(text: str) -> N
                 f"--{option.replace('_', '-')} is for tools of other servers; shop.py:tools sets it itself: "
                 f"ToolSet(..., {option}=...).",
             )
-            for option, value in {"control": "none", "control_visibility": "relevant", "max_active": 3}.items()
+            for option, value in {
+                "control": "none",
+                "control_visibility": "relevant",
+                "max_active": 3,
+                "search": "bm25",
+            }.items()
         ),
         ("shop:tools", (), {"start_timeout": 3}, "--start-timeout is for other servers; shop:tools is none."),
         (
@@ -101,8 +106,11 @@ async def test_a_catalog_is_served_as_a_preview_with_the_options_of_the_command(
     shop: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (shop / "catalog.toml").write_text(CATALOG)
-    async with open_target(parse_target("catalog.toml"), GatewayOptions(max_active=1), serving=True) as opened:
+    async with open_target(
+        parse_target("catalog.toml"), GatewayOptions(max_active=1, search="bm25"), serving=True
+    ) as opened:
         assert opened.tools.catalog.max_active == 1
+        assert "find_tools" in opened.tools.catalog.tools
     assert "catalog.toml has no program: this is a preview" in caplog.text
 
 
