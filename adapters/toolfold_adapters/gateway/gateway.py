@@ -239,6 +239,8 @@ class Gateway:
         for link in (link for upstream in self.upstreams.values() for link in upstream.links):
             link.review()
         self._take(await self.registration.configure(config, renewed=differs.added, unknown=unknown))
+        for name in self.registration.unapproved:  # what was approved may be newer than what is known
+            self.upstreams[name].ask()
 
     def _take(self, report: Report) -> None:
         """Take a new report, and log what is new in it."""

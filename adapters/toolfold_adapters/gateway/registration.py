@@ -153,6 +153,11 @@ class Registration:
         """What each upstream offers that is known, by its name in the configuration."""
         return {server: usable.said for server, usable in self._servers.items()}
 
+    @property
+    def unapproved(self) -> tuple[str, ...]:
+        """The upstreams of which something that is known is not approved, by their names in the configuration."""
+        return tuple(server for server in self._servers if self._changed.get(server))
+
     def find(self, kind: Kind, name: str) -> Placed | None:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+import anyio.lowlevel
 import mcp_types as t
 import pytest
 from mcp import MCPError
@@ -252,3 +253,20 @@ async def test_an_approval_takes_effect_for_clients_that_keep_no_connection(
             Approvals(tmp_path / "approved").approve(upstream, gateway.registration.definitions[ONE_SERVER])
             await gateway.reconfigure(QUARANTINED)  # as it does when what was approved changes
             assert text_of(await client.call_tool("add", {"item": "tea"})) == '["tea"]'
+
+
+async def test_what_is_approved_before_the_gateway_knows_of_it_is_asked_for(tmp_path: Path) -> None:
+    cache, house = DefinitionCache(tmp_path / "cache"), House(lambda name: Turncoat(turned=True))
+    (upstream,) = QUARANTINED.upstreams.values()
+    with anyio.fail_after(SECONDS):
+        async with gateway_of(House(lambda name: Turncoat()), tmp_path / "approved", cache):
+            pass
+        gateway = gateway_of(house, tmp_path / "approved", cache)
+        async with gateway as tools:
+            other = gateway_of(house, tmp_path / "other")
+            async with other:  # as `toolfold approve` asks the server itself
+                Approvals(tmp_path / "approved").approve(upstream, other.registration.definitions[ONE_SERVER])
+            await gateway.reconfigure(QUARANTINED)
+            while "add" not in tools.catalog.tools:
+                await anyio.lowlevel.checkpoint()
+            assert tools.catalog.tools["add"].definition["description"] == EVIL
