@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from toolfold import Component, GroupInfo
-from toolfold.spi import Always, RequestView, group_infos, listed, never_listed
+from toolfold.spi import Always, RequestView, group_infos, listed, never_listed, undescribed
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import UpstreamStatus
 
 ROOT = "(in no group)"
+MANY_GROUPS = 12
+"""How many groups may have control tools of their own before `inspect` says what is shorter."""
+_ONE_FOR_ALL = {True: "--control open_group", False: 'ToolSet(..., control="open_group")'}
+"""What gives all groups the same two control tools, for a gateway or not."""
 
 
 @click.command(
@@ -83,6 +87,7 @@ def inspect_command(
     if as_json:
         show_json(_report(view, target, servers, status))
     else:
+        _show_number_of_control_tools(view, target)
         _show_table(view, with_tools, target)
         _show_servers(view, servers)
         for one in status:
@@ -95,10 +100,8 @@ def inspect_command(
 def _problems(view: RequestView, max_group_tokens: int | None) -> Iterator[str]:
     """Yield what a model would miss, or have to read too much of."""
     infos = group_infos(view.snapshot)
-    for path in (None, *(info.name for info in infos)):
-        for component in _tools_of(view, path):
-            if not str(component.definition.get("description") or "").strip():
-                yield f"The tool {component.name} has no description."
+    for name in undescribed(view.snapshot.catalog.tools.values()):
+        yield f"The tool {name} has no description."
     for info in infos:
         if not info.description.strip():
             yield f"The group {info.name} has no description."
@@ -135,6 +138,22 @@ def _show_servers(view: RequestView, servers: Mapping[str, str]) -> None:
     show(rows)
 
 
+def _show_number_of_control_tools(view: RequestView, target: Target) -> None:
+    """Say first where groups are so many that tools for each one are too much to read."""
+    of_groups = _control_tools_of_groups(view)
+    groups = len({component.group for component in of_groups})
+    if groups > MANY_GROUPS:
+        show(
+            f"Each of {groups:,} groups has control tools of its own, {len(of_groups):,} in all. "
+            f"{_ONE_FOR_ALL[target.is_gateway]} has two for all of them.\n"
+        )
+
+
+def _control_tools_of_groups(view: RequestView) -> list[Component]:
+    tools = view.snapshot.catalog.tools.values()
+    return [component for component in tools if component.control and component.group is not None]
+
+
 def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
     costs, without_session = wire_costs(view, read_tool=target.is_gateway)
     infos = {info.name: info for info in group_infos(view.snapshot)}
@@ -156,6 +175,10 @@ def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
     rows.add_row("total", "", *totals, style="bold")
     show(rows)
     show(_verdict(view, costs, target))
+    if bare := undescribed(view.snapshot.catalog.tools.values()):
+        show(
+            f"Without a description: {', '.join(bare)}. A model can't know what {'they do' if bare[1:] else 'it does'}."
+        )
     if without_session not in (None, costs.after):
         show(f"Clients without sessions (MCP 2026-07-28) get {approximate(without_session or 0)} tokens.")
     for component in view.snapshot.catalog.tools.values():
@@ -185,13 +208,9 @@ def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
 def _advice(view: RequestView, target: Target) -> list[str]:
     """Return ways to make the list shorter, as an option or as code, depending on the target."""
     advice = ["larger groups"]
-    control_tools = [
-        component
-        for component in view.snapshot.catalog.tools.values()
-        if component.control and component.group is not None
-    ]
+    control_tools = _control_tools_of_groups(view)
     if control_tools:
-        advice.append("--control open_group" if target.is_gateway else 'ToolSet(..., control="load_tool_group")')
+        advice.append(_ONE_FOR_ALL[target.is_gateway])
     if any(component.rule == Always() for component in control_tools):
         advice.append(
             "--control-visibility relevant" if target.is_gateway else 'ToolSet(..., control_visibility="relevant")'
@@ -271,6 +290,7 @@ def _group_report(view: RequestView, cost: GroupCost, info: GroupInfo | None, li
                 "name": component.name,
                 "listed": component.name in listed_names,
                 "tokens": approximate_tokens(dict(component.definition)),
+                "replaces_control": component.replaces_control,
                 **({} if component.modes is None else {"modes": list(view.modes_of(component))}),
             }
             for component in _tools_of(view, cost.path)

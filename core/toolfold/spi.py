@@ -1,7 +1,7 @@
 """What adapters, diagrams and the kit may use beyond the public API; it may change in any release."""
 
 from ._background import background
-from ._catalog.components import KINDS, Kind, is_settled, listing_rule, never_listed
+from ._catalog.components import KINDS, Kind, is_settled, listing_rule, never_listed, undescribed
 from ._catalog.rules import Always, Both, Either, Group, Not, required_groups
 from ._catalog.uri_templates import matching
 from ._extras import extras_named
@@ -103,4 +103,5 @@ __all__ = [
     "shortened",
     "split_name",
     "table",
+    "undescribed",
 ]

@@ -69,7 +69,14 @@ def test_json_has_the_same_keys_for_each_group(shop: Path) -> None:
         "state": "inactive",
         "tokens": report["groups"][1]["tokens"],
         "listed": 2,
-        "tools": [{"name": "cellar.count", "listed": False, "tokens": report["groups"][1]["tokens"]["before"]}],
+        "tools": [
+            {
+                "name": "cellar.count",
+                "listed": False,
+                "tokens": report["groups"][1]["tokens"]["before"],
+                "replaces_control": False,
+            }
+        ],
     }
 
 
@@ -116,10 +123,9 @@ def test_the_table_says_if_the_list_costs_more_than_all_tools(shop: Path) -> Non
     [
         (
             "",
-            'larger groups or ToolSet(..., control="load_tool_group") or '
-            'ToolSet(..., control_visibility="relevant").\n',
+            'larger groups or ToolSet(..., control="open_group") or ToolSet(..., control_visibility="relevant").\n',
         ),
-        ("control_visibility='relevant'", 'larger groups or ToolSet(..., control="load_tool_group").\n'),
+        ("control_visibility='relevant'", 'larger groups or ToolSet(..., control="open_group").\n'),
         ("control='load_tool_group'", "larger groups.\n"),
     ],
 )
@@ -215,3 +221,32 @@ def test_a_tool_that_takes_the_place_of_a_control_tool_is_named(shop: Path) -> N
     )
     output = invoke("inspect", "replaced:tools").stdout
     assert "The tool mail.activate takes the place of the control tool of that name" in " ".join(output.split())
+    assert "Without a description" not in output
+    report = json.loads(invoke("inspect", "replaced:tools", "--json").stdout)
+    assert [tool["replaces_control"] for tool in report["groups"][1]["tools"]] == [True]
+
+
+@pytest.mark.parametrize(("groups", "is_said"), [(12, False), (13, True)])
+def test_for_many_groups_with_control_tools_of_their_own_the_shorter_style_is_said_first(
+    shop: Path, groups: int, is_said: bool
+) -> None:
+    (shop / "many.py").write_text(
+        "from toolfold import ToolSet\n\n\ndef make(**options):\n    tools = ToolSet('many', **options)\n"
+        f"    for number in range({groups}):\n        tools.register_group(f'g{{number}}')\n    return tools\n\n\n"
+        "def apart():\n    return make()\n\n\ndef together():\n    return make(control='open_group')\n"
+    )
+    said = (
+        f"Each of {groups} groups has control tools of its own, {2 * groups} in all. "
+        'ToolSet(..., control="open_group") has two for all of them.\n\n'
+    )
+    assert invoke("inspect", "many:apart").stdout.startswith(said) == is_said
+    assert "control tools of its own" not in invoke("inspect", "many:together").stdout
+
+
+def test_tools_without_a_description_are_named(shop: Path) -> None:
+    (shop / "bare.py").write_text(
+        "from toolfold import ToolSet\ntools = ToolSet('bare')\n"
+        "tools.register('a', lambda: 1)\ntools.register('b', lambda: 1)\n"
+    )
+    output = invoke("inspect", "bare:tools").stdout
+    assert output.endswith("Without a description: a, b. A model can't know what they do.\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from mcp.server.models import InitializationOptions
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, Profile, Store, ToolNotFound, ToolSet, WireNames, __version__
+from toolfold.spi import undescribed
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS
@@ -23,6 +25,8 @@ from .handles import Handles, Stale
 from .http_sessions import guard_sessions
 from .limits import DEFAULTS, Limits
 from .stored_connections import StoredConnections
+
+log = logging.getLogger("toolfold.mcp")
 
 Extend = Callable[[Server[Any], RequestHandlers], None]
 
@@ -187,6 +191,8 @@ def build_server(
         server.instructions = service.instructions(instructions, modern=True) or None
         server.legacy_instructions = service.instructions(instructions, modern=False)
 
+    if bare := undescribed(tools.catalog.tools.values()):
+        log.warning("tools without a description, so that a model can't know what they do: %s", ", ".join(bare))
     instruct()
     service.on_announced = instruct
     if disclosure:

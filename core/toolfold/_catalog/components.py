@@ -154,6 +154,13 @@ def never_listed(component: Component) -> bool:
     return component.hidden is True
 
 
+def undescribed(components: Iterable[Component]) -> tuple[str, ...]:
+    """Return the names of those that lists may have and that have no description."""
+    return tuple(
+        component.name for component in components if not never_listed(component) and not component.description.strip()
+    )
+
+
 def listing_rule(component: Component) -> Visibility:
     """Return the rule under which lists have a component, unless they never do: available, and not hidden by its rule.
 

@@ -96,7 +96,7 @@ async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_afte
     _, elsewhere = of_kind(desk(), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert await found.claim() == ({"tool"}, {"prompt"})
+    assert await found.claim() == (frozenset({"tool"}), frozenset({"prompt"}))
     assert await found.claim() == ()
 
 

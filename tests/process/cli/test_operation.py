@@ -31,6 +31,7 @@ tools = ToolSet("waiting")
 
 @tools.tool()
 async def wait() -> str:
+    "Wait for a file."
     print("began", file=sys.stderr, flush=True)
     async with await anyio.open_file("proceed") as proceed:
         await proceed.readline()
@@ -38,6 +39,7 @@ async def wait() -> str:
 
 @tools.tool()
 async def wait_forever() -> None:
+    "Wait for nothing."
     print("began", file=sys.stderr, flush=True)
     await anyio.sleep_forever()
 """

@@ -24,6 +24,7 @@ tools.register_profile(Profile(name="reading", active="files", available="mail")
 
 @tools.tool(group="files")
 def read(path: str) -> str:
+    "Read a file."
     print("reading", flush=True)
     return path
 
