@@ -16,6 +16,7 @@ from .approval import Approvals, Item, reviewed
 from .config import GatewayConfig, quoted_key
 from .definitions import Definitions, Usable, register, usable
 from .layout import Layout, Placed, PlacedGroup, is_served, layout_of
+from .naming import allowed_names
 
 
 class GroupTexts(TypedDict):
@@ -161,6 +162,17 @@ class Registration:
     def find(self, kind: Kind, name: str) -> Placed | None:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))
+
+    def withholds(self, name: str) -> bool:
+        """Return whether a tool that would have a name is withheld until it is approved (SPEC GWY-11)."""
+        if self._config.on_change != "quarantine":
+            return False
+        return any(
+            name in allowed_names([original], (), server if self._config.prefixed else None).values()
+            for server, items in self._changed.items()
+            for kind, original in items
+            if kind == "tool" and server in self._servers and original in self._servers[server].by_kind["tool"]
+        )
 
     def nearest(self, uri: str) -> str | None:
         """Return the upstream that lists the resource or template which begins most like a URI, with its scheme."""

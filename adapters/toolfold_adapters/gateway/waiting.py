@@ -1,4 +1,4 @@
-"""Has calls wait for the servers that they need, or says what is the matter with these (SPEC GWY-4).
+"""Has calls wait for the servers that they need, or says what is the matter with these (SPEC GWY-4, GWY-11).
 
 Without a cache, a gateway is open before it knows what its servers offer. A call that opens a group of such a server,
 or calls one of its tools, waits until it has started or failed, which takes `start_timeout` at most. A search can be of
@@ -35,6 +35,8 @@ class Waiting:
 
     async def call(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool."""
+        if (withheld := self._withheld(params.name, params.arguments or {})) is not None:
+            return _refusal(withheld)
         needed, named = self._needed(params.name, params.arguments or {})
         if not needed:
             return await self._handlers.call(ctx, params)
@@ -45,13 +47,21 @@ class Waiting:
             return await self._handlers.call(ctx, params)
         text = f"{missing} Ask again later, or do without."
         if named:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+            return _refusal(text)
         answer = await self._handlers.call(ctx, params)
         result = table(answer)
         if result is None or "content" not in result:
             return answer
         note = {"type": "text", "text": f"Not all servers have said what they offer. {text}"}
         return {**result, "content": [*result["content"], note]}
+
+    def _withheld(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return why a tool is not there that changed since it was approved, if one is called (SPEC GWY-11)."""
+        if name in self._gateway.reserved:
+            name = str(arguments.get("name"))
+        if name in self._gateway.tools.catalog.tools or not self._gateway.registration.withholds(name):
+            return None
+        return f"The tool {name!r} has changed and is withheld until its operator has approved it: `toolfold approve`."
 
     def _needed(self, name: str, arguments: Mapping[str, Any]) -> tuple[list[Upstream], bool]:
         """Return the servers of which nothing is known that a call needs, and whether it names them."""
@@ -71,6 +81,10 @@ class Waiting:
             return named, True
         known = catalog.index.keys() - set(config.paths().values())
         return ([], False) if component is not None and texts & known else (unknown, False)
+
+
+def _refusal(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 async def _found_out(upstreams: Iterable[Upstream]) -> None:

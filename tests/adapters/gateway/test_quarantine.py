@@ -12,12 +12,12 @@ import mcp_types as t
 import pytest
 from mcp import MCPError
 
-from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of
+from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, wired
 from tests.adapters.gateway.registering import SERVER, answering, configured, homes, offering, tool
 from tests.adapters.gateway.test_questions import text_of
 from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import endpoint_of
-from toolfold import Session, ToolError, ToolSet
+from toolfold import ProtocolError, Session, ToolError, ToolSet
 from toolfold.spi import KINDS
 from toolfold_adapters.gateway import (
     DefinitionCache,
@@ -270,3 +270,20 @@ async def test_what_is_approved_before_the_gateway_knows_of_it_is_asked_for(tmp_
             while "add" not in tools.catalog.tools:
                 await anyio.lowlevel.checkpoint()
             assert tools.catalog.tools["add"].definition["description"] == EVIL
+
+
+async def test_a_call_of_what_is_withheld_says_so_and_how_it_is_approved(tmp_path: Path) -> None:
+    house = House(lambda name: Turncoat())
+    gateway = gateway_of(house, tmp_path)
+    with anyio.fail_after(SECONDS):
+        async with gateway as tools, wired(build_server(tools, extend=gateway.extend), "legacy") as wire:
+            await wire.request("tools/call", {"name": "turn", "arguments": {}})
+            house.of("a")[-1].gate.set()
+            while "add" in tools.catalog.tools:
+                await anyio.lowlevel.checkpoint()
+            for call in ({"name": "add"}, {"name": "call_tool", "arguments": {"name": "add"}}):
+                answer = await wire.request("tools/call", call)
+                assert answer["isError"]
+                assert "withheld until its operator has approved it: `toolfold approve`" in str(answer)
+            with pytest.raises(ProtocolError, match="Unknown tool: missing"):
+                await wire.request("tools/call", {"name": "missing"})
