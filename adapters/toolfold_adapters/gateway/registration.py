@@ -210,6 +210,9 @@ class Registration:
         config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
         known, late = self._reviewed(config), self._unknown.keys() & config.upstreams.keys()
         unknown = {server: self._unknown[server] for server in config.upstreams if server in late - known.keys()}
+        for server in known.keys() & config.upstreams.keys():  # no list is empty (SPEC GWY-4)
+            if self._servers[server].by_kind["tool"] and not known[server].by_kind["tool"]:
+                unknown[server] = "its tools have changed, and are withheld until its operator approves them."
         return layout_of(config, known, self._reserved.union(taken), unknown, late)
 
     def _reviewed(self, config: GatewayConfig) -> dict[str, Usable]:

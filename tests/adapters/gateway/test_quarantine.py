@@ -65,6 +65,14 @@ def test_nor_does_it_behind_one_that_is_listed_before_it(tmp_path: Path) -> None
     assert tools.catalog.tools["pay"].definition["description"] == ""
 
 
+@pytest.mark.spec("GWY-4")
+def test_a_server_whose_tools_are_all_withheld_is_a_group_that_says_so(tmp_path: Path) -> None:
+    served(tmp_path, offering("pay"), "shop")
+    tools, _ = served(tmp_path, offering(tool("pay", EVIL)), "shop")
+    assert homes(tools) == {}
+    assert "withheld until its operator approves them" in tools.catalog.group("shop").description
+
+
 SAID: dict[str, Any] = {
     "title": "Shop",
     "instructions": "Sells tea.",

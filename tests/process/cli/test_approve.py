@@ -77,7 +77,7 @@ async def test_a_gateway_that_runs_serves_what_is_approved(tmp_path: Path) -> No
         ) as client:
             await client.call_tool("one")
             await changed.wait()
-            assert (await client.list_tools()).tools == []
+            assert not {"one", "full"} & {tool.name for tool in (await client.list_tools()).tools}
             changed = anyio.Event()
             await anyio.to_thread.run_sync(lambda: run("approve", "gateway.toml", cwd=tmp_path))
             await changed.wait()
