@@ -35,10 +35,14 @@ log = logging.getLogger("toolfold.mcp")
 
 @frozen
 class Reading:
-    """The snapshot of a handle in the newest catalog, and its groups that this catalog discards (SPEC PER-2)."""
+    """The snapshot of a handle in the newest catalog, and its groups that this catalog discards (SPEC PER-2).
+
+    `store_away` says that the store did not answer, so that the snapshot is the one that was known last (SPEC STO-5).
+    """
 
     snapshot: Snapshot
     discarded: tuple[str, ...] = ()
+    store_away: bool = False
 
 
 class SignedHandles:

@@ -36,7 +36,7 @@ from toolfold.spi import HANDLE, Kind, is_hidden, listed, may_change, page_of
 from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, one_client, principal_of
 from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
-from .meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE
+from .meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from .proxy import CallToolProxy, ToolCall, open_for, take_handle, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
@@ -48,6 +48,7 @@ from .selection import (
     selection_of,
 )
 from .shared import SharedSessions
+from .stored_connections import is_store_away
 from .stored_handles import StoredHandles
 
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
@@ -128,9 +129,10 @@ class HandleDelivery:
         extra = tuple(proxy.component for proxy in offered)
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
         self._tools.observers.listed("", kind, page.items)
-        shown = self._renderer.page(page, kind)
-        if reading.discarded:
-            shown = {**shown, "_meta": {**shown.get("_meta", {}), DISCARDED_META: list(reading.discarded)}}
+        meta: dict[str, Any] = {DISCARDED_META: list(reading.discarded)} if reading.discarded else {}
+        if reading.store_away:
+            meta[STORE_AWAY_META] = True
+        shown = self._renderer.with_meta(self._renderer.page(page, kind), meta)
         own = (
             handle is not None
             or depends_on_headers(self._default, ctx.request)
@@ -185,7 +187,7 @@ class HandleDelivery:
         if is_signed(handle):
             return self._signed_state(ctx, selection, handle)
         session = await self._session(ctx, selection, handle, reading=True)
-        return Reading(session.snapshot, self._stored.discarded(session))
+        return Reading(session.snapshot, self._stored.discarded(session), is_store_away(session))
 
     def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
         """Return the content of a signed handle; a catalog with hooks has no signed handles."""

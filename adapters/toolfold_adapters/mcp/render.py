@@ -92,6 +92,10 @@ class Renderer:
             result["nextCursor"] = page.next_cursor
         return self._complete(result)
 
+    def with_meta(self, shown: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a result with more in its `_meta`."""
+        return {**shown, "_meta": {**shown.get("_meta", {}), **meta}} if meta else shown
+
     def definitions(self, components: Iterable[Component]) -> list[dict[str, Any]]:
         """Return the definitions of the components that can be listed in this era."""
         return [definition for component in components if (definition := self.definition(component)) is not None]

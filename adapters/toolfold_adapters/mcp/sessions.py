@@ -15,9 +15,11 @@ from toolfold.spi import Kind
 
 from .answers import SessionAnswers
 from .callers import one_client
+from .meta import STORE_AWAY_META
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, refusal_text
+from .stored_connections import is_store_away
 
 
 class SessionSource(Protocol):
@@ -59,7 +61,8 @@ class SessionDelivery:
         async with self._source.session(server, ctx) as session:
             offered = self._proxies.values() if kind == "tool" and session.catalog.groups else ()
             extra = tuple(proxy.component for proxy in offered)
-            return self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
+            shown = self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
+            return self._renderer.with_meta(shown, {STORE_AWAY_META: True} if is_store_away(session) else {})
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool in the session."""

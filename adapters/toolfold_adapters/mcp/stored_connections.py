@@ -188,5 +188,10 @@ def is_list(ctx: ServerRequestContext[Any, Any]) -> bool:
     return str(ctx.method).endswith("/list")
 
 
+def is_store_away(session: Session) -> bool:
+    """Return whether a list of a session is of the state that was known last, since the store did not answer."""
+    return isinstance(session, StoredSession) and session.store_away
+
+
 def _name(session_id: str | None) -> str:
     return f"{session_id} {principal_of(None)}"

@@ -47,9 +47,10 @@ class StoredSession(Session):
         journal: Records its steps.
         client: Its client, if that is to be notified of changes; set by an adapter.
         users: How many have it open here, beside requests.
+        store_away: Whether the store did not answer when this was last looked up, so that its state may be older.
     """
 
-    __slots__ = ("_find", "client", "journal", "users")
+    __slots__ = ("_find", "client", "journal", "store_away", "users")
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class StoredSession(Session):
         self._find = find
         self.client: Client | None = None
         self.users = 0
+        self.store_away = False
         self.begin(snapshot, owner)
 
     @asynccontextmanager

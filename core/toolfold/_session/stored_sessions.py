@@ -154,7 +154,8 @@ class StoredSessions:
     async def get(self, name: str, *, reading: bool = False) -> StoredSession | None:
         """Return the session of a name, as it is now; `None` if there is none, or what it inherits has been closed.
 
-        With `reading`, the state that is known here will do while the store does not answer (SPEC STO-5).
+        With `reading`, the state that is known here will do while the store does not answer (SPEC STO-5); the session's
+        `store_away` says so.
 
         Raises:
             HookFailed: A hook that resumes a group failed.
@@ -162,12 +163,16 @@ class StoredSessions:
         """
         key = self.key(name)
         try:
-            return await self._get(key)
+            session = await self._get(key)
         except StoreUnavailable:
-            known = self._cached.get(key)
-            if reading and known is not None and known.is_open and known.is_settled:
-                return known
-            raise
+            session = self._cached.get(key)
+            if not reading or session is None or not session.is_open or not session.is_settled:
+                raise
+            session.store_away = True
+            return session
+        if session is not None:
+            session.store_away = False
+        return session
 
     async def peek(self, name: str) -> StoredSession | None:
         """Return the session of a name as its record says, where that is for no request; raises `StoreError`."""

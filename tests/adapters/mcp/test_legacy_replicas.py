@@ -17,6 +17,7 @@ from tests.adapters.mcp.callers import Patience
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import CHANGED, SHAKING_HANDS, RawLegacy, build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import received
+from tests.adapters.mcp.test_replicas import Fragile, own_meta
 from toolfold import Store
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.stores import MemoryStore
@@ -60,6 +61,20 @@ async def balanced(*servers: Any) -> AsyncGenerator[tuple[Client, Balancer, list
         target = streamable_http_client(URL, http_client=http)
         client = await stack.enter_async_context(Client(target, mode="legacy", message_handler=note))
         yield client, balancer, notified
+
+
+@pytest.mark.spec("STO-5")
+async def test_a_list_of_a_legacy_session_says_so_while_the_store_is_away() -> None:
+    store: Any = Fragile(MemoryStore())
+    async with balanced(build_server(make_desk(), store=store)) as (client, _, _):
+        await client.call_tool("database.activate", {})
+        assert own_meta((await client.list_tools()).meta) == {}
+        store.away = True
+        away = await client.list_tools()
+        assert "database.query" in {tool.name for tool in away.tools}
+        assert own_meta(away.meta) == {"dev.toolfold/store-away": True}
+        store.away = False
+        assert own_meta((await client.list_tools()).meta) == {}
 
 
 async def test_a_legacy_session_goes_on_at_another_replica_and_is_notified_once(store: Store) -> None:

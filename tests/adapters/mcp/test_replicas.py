@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 import pytest
+from mcp import Client
 
 from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.desk import make_desk
@@ -14,6 +16,7 @@ from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from toolfold import Context, HookContext, Session, Store, StoreUnavailable, ToolError, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
+from toolfold_adapters.mcp.meta import HANDLE_META
 from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("STO-1", "STO-4")
@@ -232,6 +235,7 @@ async def test_while_the_store_is_away_lists_go_on_steps_are_refused_and_nothing
         handle = await opened(client, "database")
         store.away = True
         assert "database.query" in await listed_under(client, handle)
+        assert await meta_under(client, handle) == {"dev.toolfold/store-away": True}
         for refused in (
             await client.call_tool("database.deactivate", {"handle": handle}),
             await client.call_tool("database.activate", {}),
@@ -242,6 +246,33 @@ async def test_while_the_store_is_away_lists_go_on_steps_are_refused_and_nothing
         assert journal == ["database on"]
         store.away = False
         assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+        assert await meta_under(client, handle) == {}
+
+
+@pytest.mark.spec("STO-5", "DEL-6")
+async def test_a_principals_list_says_so_while_the_store_is_away() -> None:
+    store: Any = Fragile(MemoryStore())
+    ada = {"authorization": "Bearer ada"}
+    server = build_server(make_desk(), store=store, delivery="principal")
+    async with endpoint_of(server, authenticated=True) as endpoint:
+
+        async def meta() -> dict[str, Any]:
+            answer = (await endpoint.post("tools/list", headers=ada)).json()
+            return own_meta(answer["result"].get("_meta"))
+
+        await endpoint.post("tools/call", {"name": "database.activate", "arguments": {}}, headers=ada)
+        assert await meta() == {}
+        store.away = True
+        assert await meta() == {"dev.toolfold/store-away": True}
+
+
+async def meta_under(client: Client, handle: str) -> dict[str, Any]:
+    meta: Any = {HANDLE_META: handle}
+    return own_meta((await client.list_tools(meta=meta)).meta)
+
+
+def own_meta(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (given or {}).items() if key.startswith("dev.toolfold/")}
 
 
 async def test_a_list_or_a_call_without_a_step_asks_the_store_once_and_under_a_signed_handle_never() -> None:
