@@ -5,8 +5,9 @@
     python -m tests.benchmarks.comparison --write               measure nothing; write the tables from the figures
     python -m tests.benchmarks.comparison --check               the status is 1 unless the page has the tables
 
-FOLDER has LiveMCPBench, see search/task_sets.py. `TESTS_FASTMCP` and `TESTS_AGENTSCOPE` name the interpreters of
-environments that have `fastmcp` with `py-key-value-aio[redis]`, and `agentscope`; redis-server is on the path.
+FOLDER has LiveMCPBench, see search/task_sets.py. `TESTS_FASTMCP`, `TESTS_AGENTSCOPE`, `TESTS_LAZY_MCP` and
+`TESTS_MCP_COMPRESSOR` name the interpreters of environments that have `fastmcp` with `py-key-value-aio[redis]`,
+`agentscope`, `lazy-mcp` and `mcp-compressor`; redis-server is on the path.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ PACKAGES = {
     "AgentScope": ("agentscope", "agentscope"),
     "MCP SDK": ("sdk", "mcp"),
     "redis-py": ("toolfold", "redis"),
+    "lazy-mcp": ("lazy-mcp", "lazy-mcp"),
+    "mcp-compressor": ("mcp-compressor", "mcp-compressor"),
 }
 """The packages whose versions matter: the framework whose interpreter has it, and its name."""
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -211,22 +214,45 @@ def round_trips(figures: Figures) -> str:
     return table(figures, "stores", "request", ["commands sent to Redis"], lines)
 
 
+GATEWAYS = {
+    "toolfold": "Toolfold",
+    "fastmcp": "FastMCP proxy",
+    "fastmcp, search": "FastMCP, BM25 search transform",
+    "lazy-mcp": "lazy-mcp",
+    "mcp-compressor": "mcp-compressor",
+}
+
+
 def gateways(figures: Figures) -> str:
     """Return the table of gateways."""
-    line = _by_framework(["toolfold", "fastmcp", "fastmcp, search"])
+    line = _by_framework(list(GATEWAYS))
     lines = [
         line("tokens of the first list", "tokens, first list", number),
         line("tokens read for a task: median", "tokens, median task", number),
         line("tokens read for the costliest task", "tokens, costliest task", number),
         line("needed tools that were not found", "tools not found", number),
-        line("first list of 13 servers after the start", "ready", seconds),
+        line("first list of 13 servers: processor time, with what was started", "ready, processor", seconds),
+        line("elapsed since the start", "ready", seconds),
         line("server processes started by then", "servers started", number),
         line("memory of the gateway then", "memory", size),
-        line("a forwarded call beyond a direct one, stdio", "call, stdio", seconds),
-        line("a forwarded call beyond a direct one, HTTP", "call, HTTP", seconds),
+        line("a forwarded call beyond a direct one, stdio: processor time", "call, stdio", seconds),
+        line("elapsed", "call, stdio, elapsed", seconds),
+        line("a forwarded call beyond a direct one, HTTP: processor time", "call, HTTP", seconds),
+        line("elapsed", "call, HTTP, elapsed", seconds),
     ]
-    columns = ["Toolfold", "FastMCP proxy", "FastMCP, BM25 search transform"]
-    return table(figures, "gateways", "", columns, lines)
+    return table(figures, "gateways", "", list(GATEWAYS.values()), lines)
+
+
+def passing(figures: Figures) -> str:
+    """Return the table of what passes through gateways."""
+    prefix = "passes: "
+    line = _by_framework(list(GATEWAYS))
+    lines = [
+        line(what.removeprefix(prefix), what, lambda passed: "yes" if passed else "**no**")
+        for what in figures["parts"]["gateways"]["costs"]
+        if what.startswith(prefix)
+    ]
+    return table(figures, "gateways", "", list(GATEWAYS.values()), lines)
 
 
 def versions(figures: Figures) -> str:
@@ -252,6 +278,7 @@ TABLES: Mapping[str, Callable[[Figures], str]] = {
     "replicas": replicas,
     "round_trips": round_trips,
     "gateways": gateways,
+    "passing": passing,
 }
 
 
@@ -279,7 +306,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("docs/comparison.md is stale: run python -m tests.benchmarks.comparison --write", file=sys.stderr)
         return 1
     if not options.write:
+        known = figures.get("environment", {"versions": {}})["versions"]
         figures["environment"] = environment()
+        figures["environment"]["versions"] = known | figures["environment"]["versions"]
         for part in options.part or PARTS:
             if part not in ON_SERVERS or options.servers:
                 figures["parts"][part] = measured(part, options.servers, quick=options.quick)

@@ -1,38 +1,39 @@
-"""What a forwarded call costs in processor time beyond a direct one, side by side with FastMCP's proxy.
+"""What a forwarded call costs beyond a direct one, in processor time and in elapsed time, side by side with others.
 
-`TESTS_FASTMCP` names the Python of an environment that has fastmcp; without it there is no comparison. FastMCP is
-run as its users run it: `fastmcp run CONFIG`. The cost of a path is that of the client and of the proxy together, since
-a proxy takes over work that a direct client has to do itself; upstreams are not counted. The paths take turns in one
-run.
+Each gateway is run as its users run it, see `peers.gateways`. The processor time of a path is that of the client and of
+the gateway together, since a gateway takes over work that a direct client has to do itself; upstreams are not counted.
+The paths take turns in one run, and each is compared with the direct one of the same turn.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import statistics
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import anyio
-from attrs import define, frozen
+from attrs import define, field, frozen
 from mcp import Client
 
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.transports import transport_of
 
 from .harness import Row
+from .peers.gateways import Call, Gateway
 from .processes import children, processor_seconds
 
 FORWARD_SECONDS = 1e-3
 SHARE_OF_FASTMCP = 0.1
 ROUNDS = 5
 WARM_UP = 10
+SERVER = "u"
 TOOL = "yes"
+ARGUMENTS = {"path": "x"}
 
 STDIO = """
 import json, sys
@@ -43,7 +44,9 @@ RESULTS = {"initialize": INFO, "tools/list": {"tools": [{"name": "yes", "inputSc
 for line in sys.stdin:
     asked = json.loads(line)
     if "id" in asked:
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": RESULTS[asked["method"]]}), flush=True)
+        known = asked["method"] in RESULTS
+        said = {"result": RESULTS[asked["method"]]} if known else {"error": {"code": -32601, "message": "Unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
 """
 HTTP = """
 import logging, socket, uvicorn
@@ -74,102 +77,104 @@ class Upstream:
         return UpstreamConfig(command=(self.settings["command"], *self.settings["args"]))
 
 
+@frozen
+class Cost:
+    """Seconds that a call takes: of processors, and elapsed."""
+
+    processor: float
+    elapsed: float
+
+
 @define
 class Route:
-    """A client that is connected to an upstream directly, or through a proxy in a process of its own."""
+    """A client that is connected to an upstream directly, or through a gateway in a process of its own."""
 
     client: Client
+    call: Call
     process: int | None
-    spent: float = 0.0
+    turns: list[Cost] = field(factory=list[Cost])
 
-    async def call(self, calls: int) -> None:
-        """Make calls, and add up what they cost."""
-        before = self._seconds()
+    async def take_turn(self, calls: int) -> None:
+        """Make calls, and keep what one of them costs."""
+        tool, arguments = self.call
+        spent, start = self._seconds(), perf_counter()
         for _ in range(calls):
-            result = await self.client.call_tool(TOOL, {"path": "x"})
+            result = await self.client.call_tool(tool, arguments)
             assert not result.is_error, result
-        self.spent += self._seconds() - before
+        elapsed = perf_counter() - start
+        self.turns.append(Cost((self._seconds() - spent) / calls, elapsed / calls))
+
+    def beyond(self, direct: Route) -> Cost:
+        """Return the medians of what a call costs more than on the direct route in the same turn."""
+        pairs = list(zip(self.turns, direct.turns, strict=True))
+        return Cost(
+            statistics.median(one.processor - other.processor for one, other in pairs),
+            statistics.median(one.elapsed - other.elapsed for one, other in pairs),
+        )
 
     def _seconds(self) -> float:
         return process_time() + (0.0 if self.process is None else processor_seconds(self.process))
 
 
-async def measure(folder: Path, gateway: Sequence[str], environment: Mapping[str, str], calls: int) -> list[Row]:
+async def measure(folder: Path, gateways: Sequence[Gateway], calls: int) -> list[Row]:
     """Return the rows; see `costs` for the arguments."""
     rows: list[Row] = []
-    for transport, added in (await costs(folder, gateway, environment, calls)).items():
+    for transport, added in (await costs(folder, gateways, calls)).items():
         what = f"forwarded call over stdio to an upstream over {transport}, beyond a direct one"
-        rows.append(Row(what=what, value=added["toolfold"], unit="ms", target=FORWARD_SECONDS, note="processor time"))
+        own = added["toolfold"].processor
+        rows.append(Row(what=what, value=own, unit="ms", target=FORWARD_SECONDS, note="processor time"))
         if "fastmcp" in added:
-            note = f"FastMCP's proxy adds {added['fastmcp'] * 1e3:.2f} ms"
-            share = added["toolfold"] / added["fastmcp"]
+            other = added["fastmcp"].processor
+            note = f"FastMCP's proxy adds {other * 1e3:.2f} ms"
             rows.append(
-                Row(what=f"{what}: share of FastMCP's", value=share, unit="×", target=SHARE_OF_FASTMCP, note=note)
+                Row(what=f"{what}: share of FastMCP's", value=own / other, unit="×", target=SHARE_OF_FASTMCP, note=note)
             )
     return rows
 
 
-async def costs(
-    folder: Path, gateway: Sequence[str], environment: Mapping[str, str], calls: int
-) -> dict[str, dict[str, float]]:
-    """Return the seconds that a forwarded call takes beyond a direct one, by the upstream's transport and the proxy.
+async def costs(folder: Path, gateways: Sequence[Gateway], calls: int) -> dict[str, dict[str, Cost]]:
+    """Return what a forwarded call costs beyond a direct one, by the upstream's transport and the gateway.
 
     Args:
         folder: Where files can be put.
-        gateway: The command that serves a configuration, whose name is appended.
-        environment: The environment of the gateway.
+        gateways: What the calls pass through.
         calls: How many calls are made on each route.
     """
     script = folder / "forwarded.py"
     script.write_text(STDIO)
     upstreams = [Upstream("stdio", {"command": sys.executable, "args": [str(script)]})]
     async with _http_upstream() as upstream:
-        return {
-            one.transport: await _compared(one, folder, gateway, environment, calls) for one in (*upstreams, upstream)
-        }
+        return {one.transport: await _compared(one, folder, gateways, calls) for one in (*upstreams, upstream)}
 
 
-def fastmcp_proxy(python: str, file: str) -> list[str]:
-    """Return how FastMCP's proxy for a configuration is started."""
-    return [python, "-m", "fastmcp.cli", "run", file, "--no-banner", "--log-level", "ERROR"]
-
-
-def without_this(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a process of FastMCP's own environment: this project is not on its path."""
-    return {name: value for name, value in environment.items() if name != "PYTHONPATH"}
-
-
-async def _compared(
-    upstream: Upstream, folder: Path, gateway: Sequence[str], environment: Mapping[str, str], calls: int
-) -> dict[str, float]:
-    file = folder / f"{upstream.transport}.json"
-    file.write_text(json.dumps({"mcpServers": {"u": dict(upstream.settings)}}))
-    fastmcp = os.environ.get("TESTS_FASTMCP")
+async def _compared(upstream: Upstream, folder: Path, gateways: Sequence[Gateway], calls: int) -> dict[str, Cost]:
+    others = [one for one in gateways if upstream.transport in one.transports]
     async with AsyncExitStack() as stack:
-        routes = {"direct": Route(await stack.enter_async_context(_client(upstream.config())), None)}
-        routes["toolfold"] = await _through(stack, [*gateway, str(file)], environment)
-        if fastmcp:
-            routes["fastmcp"] = await _through(stack, fastmcp_proxy(fastmcp, str(file)), without_this(environment))
-        for route in routes.values():
-            await route.call(WARM_UP)
-            route.spent = 0.0
+        direct = Route(await stack.enter_async_context(_client(upstream.config())), (TOOL, ARGUMENTS), None)
+        routes = {one.name: await _through(stack, one, upstream, folder) for one in others}
+        for route in (direct, *routes.values()):
+            await route.take_turn(WARM_UP)
+            route.turns.clear()
         for _ in range(ROUNDS):
-            for route in routes.values():
-                await route.call(calls // ROUNDS)
-    direct = routes.pop("direct")
-    made = calls // ROUNDS * ROUNDS
-    return {name: (route.spent - direct.spent) / made for name, route in routes.items()}
+            for route in (direct, *routes.values()):
+                await route.take_turn(calls // ROUNDS)
+    return {name: route.beyond(direct) for name, route in routes.items()}
 
 
 def _client(config: UpstreamConfig) -> Client:
     return Client(transport_of(config), mode="legacy")
 
 
-async def _through(stack: AsyncExitStack, command: Sequence[str], environment: Mapping[str, str]) -> Route:
+async def _through(stack: AsyncExitStack, gateway: Gateway, upstream: Upstream, folder: Path) -> Route:
     before = children()
-    client = await stack.enter_async_context(_client(UpstreamConfig(command=tuple(command), env=environment)))
+    command = gateway.to({SERVER: upstream.settings}, folder)
+    config = UpstreamConfig(command=tuple(command), env=gateway.environment)
+    client = await stack.enter_async_context(_client(config))
     (process,) = children() - before
-    return Route(client, process)
+    await client.list_tools()  # until then some of them know no tool
+    if gateway.opening is not None:
+        await client.call_tool(*gateway.opening(SERVER))
+    return Route(client, gateway.call(SERVER, TOOL, ARGUMENTS), process)
 
 
 @asynccontextmanager

@@ -26,6 +26,7 @@ from toolfold_adapters.gateway.transports import transport_of
 
 from . import forwarding
 from .harness import SCHEMA, Row
+from .peers.gateways import gateways
 from .processes import resident
 from .search.gateways import gateway_to
 from .search.replay import by_group, everything, replayed
@@ -54,9 +55,12 @@ for line in sys.stdin:
                              "serverInfo": {{"name": sys.argv[1], "version": "1"}}}})
     elif asked["method"] == "tools/list":
         result = json.dumps({{"tools": TOOLS}})
-    else:
+    elif asked["method"] == "tools/call":
         result = BIG if asked["params"]["arguments"].get("path") == "big" else SMALL
-    sys.stdout.write(f'{{{{"jsonrpc": "2.0", "id": {{json.dumps(asked["id"])}}, "result": {{result}}}}}}\\n')
+    else:
+        result = ""
+    answer = f'"result": {{result}}' if result else '"error": {{"code": -32601, "message": "Method not found"}}'
+    sys.stdout.write(f'{{{{"jsonrpc": "2.0", "id": {{json.dumps(asked["id"])}}, {{answer}}}}}}\\n')
     sys.stdout.flush()
 """
 
@@ -129,7 +133,7 @@ async def _measure(starts: int, calls: int) -> list[Row]:
         setting = Setting(Path(folder), {f"server{n}": _tools(f"server{n}") for n in range(UPSTREAMS)})
         return [
             *await _first_list(setting, starts),
-            *await forwarding.measure(Path(folder), setting.command(), setting.environment, calls),
+            *await forwarding.measure(Path(folder), gateways(setting.environment), calls),
             await _neighbour(setting),
             *await _memory(setting),
         ]
@@ -144,6 +148,7 @@ class Setting:
     """Upstreams with their tools, a configuration of them, one of the first, and a cache, in a folder."""
 
     def __init__(self, folder: Path, tools: Mapping[str, Sequence[Any]]) -> None:
+        self.folder = folder
         self.started = folder / "started"
         script = folder / "upstream.py"
         script.write_text(UPSTREAM)
@@ -153,6 +158,7 @@ class Setting:
             offered.write_text(json.dumps(definitions))
             arguments = [str(script), name, str(self.started), str(offered)]
             servers[name] = {"command": sys.executable, "args": arguments}
+        self.servers = servers
         self.all = self._configuration(folder / "all.json", servers)
         self.cache = folder / "cache"
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}

@@ -1,28 +1,36 @@
-"""What a gateway costs beside FastMCP's proxy: the tokens of LiveMCPBench's tasks, start, memory and forwarded calls.
+"""What a gateway costs beside others: the tokens of LiveMCPBench's tasks, start, memory and forwarded calls.
 
-FastMCP's proxy lists all tools of all servers; with its search transform, two tools. Tokens are what a model reads of
-lists and answers until it knows the definitions of the tools that a task needs, see `search.replay`.
+Tokens are what a model reads of lists and answers until it knows the definitions of the tools that a task needs, see
+`search.replay`. FastMCP's proxy lists all tools of all servers. With its search transform a model searches, as it does
+in Toolfold; with lazy-mcp and mcp-compressor it knows the server of each tool that it needs, and asks for that by name.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import anyio
+from mcp import Client
+
+from toolfold_adapters.tokens import approximate_tokens
 
 from . import forwarding
 from .gateway import Setting, client_of, thirteen_servers
 from .harness import Comparison, Row
+from .passing import passes
+from .peers.gateways import Call, Gateway, gateways
 from .peers.servers import interpreter
-from .processes import children, resident
+from .processes import children, resident, tree_seconds
 from .search.gateways import gateway_to
 from .search.replay import everything, fastmcp_reads, replayed, search_and_open, tokens_read
 from .search.task_sets import Task, TaskSet, live_mcp_bench
+
+BY_NAME = ("lazy-mcp", "mcp-compressor")
 
 
 def measure(*, quick: bool, folder: Path) -> list[Row]:
@@ -37,14 +45,22 @@ def compare(*, quick: bool, folder: Path) -> Comparison:
 
 async def _compare(source: Path, starts: int, calls: int) -> Comparison:
     found = Comparison("gateway")
-    await _tokens(found, live_mcp_bench(source))
+    tasks = live_mcp_bench(source)
+    await _tokens(found, tasks)
+    with TemporaryDirectory() as name:
+        await _tokens_by_name(found, Path(name), tasks)
     with TemporaryDirectory() as name:
         setting = Setting(Path(name), {server.name: server.tools for server in thirteen_servers(source)})
-        await _starts(found, setting, starts)
-        costs = await forwarding.costs(Path(name), setting.command(), setting.environment, calls)
-        for transport, added in costs.items():
-            for gateway, seconds in added.items():
-                found.add(f"call, {transport}", gateway, seconds)
+        others = gateways(setting.environment)
+        await _starts(found, setting, others, starts)
+        for transport, added in (await forwarding.costs(Path(name), others, calls)).items():
+            for gateway, cost in added.items():
+                found.add(f"call, {transport}", gateway, cost.processor)
+                found.add(f"call, {transport}, elapsed", gateway, cost.elapsed)
+    with TemporaryDirectory() as name:
+        for one in others:
+            for what, passed in (await passes(one, Path(name))).items():
+                found.add(f"passes: {what}", one.name, float(passed))
     return found
 
 
@@ -71,30 +87,70 @@ async def _tokens(found: Comparison, tasks: TaskSet) -> None:
         found.add("tools not found", gateway, missed)
 
 
-async def _starts(found: Comparison, setting: Setting, samples: int) -> None:
+async def _tokens_by_name(found: Comparison, folder: Path, tasks: TaskSet) -> None:
+    """Measure the tokens of gateways by which a model asks for the definition of a tool that it knows by its name."""
+    setting = Setting(folder, {group.name: group.tools for group in tasks.groups})
+    about = {group.name: group.description for group in tasks.groups}
+    servers = {name: {**entry, "description": about[name]} for name, entry in setting.servers.items()}
+    for gateway in gateways(setting.environment):
+        if gateway.name not in BY_NAME:
+            continue
+        async with client_of(gateway.to(servers, folder), gateway.environment) as client:
+            answers: dict[str, int] = {}
+
+            async def asked(call: Call, client: Client = client, answers: dict[str, int] = answers) -> int:
+                key = json.dumps(call)
+                if key not in answers:
+                    answer = await client.call_tool(*call)
+                    assert not answer.is_error, answer
+                    answers[key] = sum(approximate_tokens(getattr(block, "text", "")) for block in answer.content)
+                return answers[key]
+
+            listed = (await client.list_tools()).tools
+            first = approximate_tokens(client.instructions or "") + sum(
+                tokens_read(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in listed
+            )
+            each = [first + sum([await asked(call) for call in _asked_by_name(gateway, task)]) for task in tasks.tasks]
+        found.add("tokens, first list", gateway.name, first)
+        found.add("tokens, median task", gateway.name, statistics.median(each))
+        found.add("tokens, costliest task", gateway.name, max(each))
+
+
+def _asked_by_name(gateway: Gateway, task: Task) -> list[Call]:
+    """Return what a model asks for a task; it reads what servers and tools there are where the list does not say so."""
+    assert gateway.definition is not None
+    tools = [(server, tool) for server, _, tool in sorted({min(need).partition("__") for need in task.needs})]
+    definitions = [(server, *gateway.definition(server, tool)) for server, tool in tools]
+    if gateway.name == "mcp-compressor":  # of several servers, each has tools of its own
+        return [(f"{server}_{name}", arguments) for server, name, arguments in definitions]
+    listed = [("list_commands", {"server": server}) for server in sorted({server for server, _ in tools})]
+    return [("list_servers", {}), *listed, *((name, arguments) for _, name, arguments in definitions)]
+
+
+async def _starts(found: Comparison, setting: Setting, others: Sequence[Gateway], samples: int) -> None:
     """Measure the time to the first list of 13 servers, the servers started by then, and the memory of the gateway."""
-    gateways: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
-        "toolfold": (setting.command(setting.all), setting.environment)
-    }
-    if python := interpreter("fastmcp"):
-        gateways["fastmcp"] = (
-            forwarding.fastmcp_proxy(python, setting.all),
-            forwarding.without_this({**os.environ, **setting.environment}),
-        )
-    seconds: dict[str, list[float]] = {name: [] for name in gateways}
+    measured: dict[tuple[str, str], list[float]] = {}
     for sample in range(samples + 1):  # the first one fills the cache
-        for name, (command, environment) in gateways.items():
+        for gateway in others:
             setting.started.write_text("")
+            command = gateway.to(setting.servers, setting.folder)
             before = children()
             start = perf_counter()
-            async with client_of(command, environment) as client:
+            async with client_of(command, gateway.environment) as client:
                 await client.list_tools()
                 taken = perf_counter() - start
-                if sample == 0:
-                    continue
-                seconds[name].append(taken)
                 (process,) = children() - before
-                found.add("servers started", name, float(setting.started.read_text().count("started")))
-                found.add("memory", name, float(resident(process)))
-    for name, each in seconds.items():
-        found.add("ready", name, statistics.median(each))
+                costs = {
+                    "ready": taken,
+                    "ready, processor": tree_seconds(process),
+                    "servers started": float(setting.started.read_text().count("started")),
+                    "memory": float(resident(process)),
+                }
+                if gateway.name == "toolfold" and sample == 0:
+                    for name in setting.names:  # this waits for the server
+                        await client.call_tool("open_group", {"group": name})
+            if sample:
+                for what, cost in costs.items():
+                    measured.setdefault((what, gateway.name), []).append(cost)
+    for (what, name), each in measured.items():
+        found.add(what, name, statistics.median(each))

@@ -28,6 +28,21 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / HERTZ
 
 
+def tree_seconds(process: int) -> float:
+    """Return the processor time of a process and of those that it started, ended ones too."""
+    fields: dict[int, list[str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+    tree = {process}
+    while more := {one for one, found in fields.items() if int(found[1]) in tree} - tree:
+        tree |= more
+    return sum(sum(map(int, fields[one][11:15])) for one in tree) / HERTZ
+
+
 def resident(process: int) -> int:
     """Return the memory of a process in bytes."""
     status = Path(f"/proc/{process}/status").read_text()

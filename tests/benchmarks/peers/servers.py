@@ -22,7 +22,13 @@ from attrs import frozen
 
 from tests.adapters.mcp.support import modern_body, modern_headers
 
-PACKAGES = {"fastmcp": "fastmcp", "pydantic-ai": "pydantic_ai", "agentscope": "agentscope"}
+PACKAGES = {
+    "fastmcp": "fastmcp",
+    "pydantic-ai": "pydantic_ai",
+    "agentscope": "agentscope",
+    "lazy-mcp": "lazy_mcp",
+    "mcp-compressor": "mcp_compressor",
+}
 """The packages of frameworks that the environment of this project may lack."""
 FOLDER = Path(__file__).parents[1]
 DEADLINE = 30.0

@@ -1,0 +1,146 @@
+"""A server with something of everything, in the legacy era, or with `modern` in the modern one alone; without an SDK.
+
+It serves one client over standard input and output: `upstream.py FILE [modern]`. FILE gets a line when a call begins
+to wait, and one when that is cancelled.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+MODERN = "2026-07-28"
+INPUT = {
+    "type": "object",
+    "properties": {"path": {"type": "string", "pattern": "^[a-z]+$"}, "order": {"$ref": "#/$defs/order"}},
+    "required": ["path"],
+    "$defs": {"order": {"oneOf": [{"const": "up"}, {"type": "integer", "minimum": 1}]}},
+    "additionalProperties": False,
+}
+OUTPUT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "elicit": ("elicitation/create", {"message": "How many?", "requestedSchema": {"type": "object", "properties": {}}}),
+    "sample": (
+        "sampling/createMessage",
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "Think."}}], "maxTokens": 10},
+    ),
+}
+PLAIN = ("read", "picture", "fail", "steps", "say", "wait", "grow", *QUESTIONS)
+ABILITIES = {
+    "tools": {"listChanged": True},
+    "prompts": {},
+    "resources": {},
+    "logging": {},
+}
+
+
+class Upstream:
+    """One running server."""
+
+    def __init__(self, file: Path, *, modern: bool) -> None:
+        self._file = file
+        self._modern = modern
+        self._names = list(PLAIN)
+
+    def serve(self) -> None:
+        """Answer until the input ends."""
+        while line := sys.stdin.readline():
+            self._take(json.loads(line))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "id" in message and "method" in message:
+            self._answer(message["id"], message["method"], message.get("params") or {})
+
+    def _answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
+        result = self._result(number, method, params)
+        if result is None:
+            self._write({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+        else:
+            about = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if self._modern else {}
+            self._write({"id": number, "result": {**about, **result}})
+
+    def _result(self, number: Any, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        info = {"capabilities": ABILITIES, "serverInfo": {"name": "upstream", "version": "1"}}
+        match method:
+            case "initialize" if not self._modern:
+                return {"protocolVersion": "2025-11-25", **info}
+            case "server/discover" if self._modern:
+                return {"supportedVersions": [MODERN], **info}
+            case "tools/list":
+                return {"tools": [self._definition(name) for name in self._names]}
+            case "tools/call":
+                return self._call(number, params["name"], params.get("_meta") or {})
+            case "prompts/list":
+                return {"prompts": [{"name": "greet"}]}
+            case "prompts/get":
+                return {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello"}}]}
+            case "resources/list":
+                return {"resources": [{"name": "page", "uri": "upstream://page"}]}
+            case "resources/templates/list":
+                return {"resourceTemplates": []}
+            case "resources/read":
+                return {"contents": [{"uri": params["uri"], "text": "a page"}]}
+            case "ping" | "logging/setLevel":
+                return {}
+        return None
+
+    def _definition(self, name: str) -> dict[str, Any]:
+        made: dict[str, Any] = {"name": name, "description": f"Does {name}.", "inputSchema": INPUT}
+        return {**made, "outputSchema": OUTPUT} if name == "read" else made
+
+    def _call(self, number: Any, name: str, meta: dict[str, Any]) -> dict[str, Any]:
+        said: dict[str, Any] = {"content": [{"type": "text", "text": f"ran {name}"}]}
+        match name:
+            case "read":
+                said["structuredContent"] = {"count": 3}
+            case "picture":
+                return {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]}
+            case "fail":
+                said["isError"] = True
+            case "steps" if "progressToken" in meta:
+                token = {"progressToken": meta["progressToken"]}
+                self._notify("progress", **token, progress=1, total=2, message="half")
+            case "say":
+                self._notify("message", level="warning", data="said")
+            case "grow":
+                self._names = list(dict.fromkeys([*self._names, "grown"]))
+                self._notify("tools/list_changed")
+            case "wait":
+                self._wait(number)
+            case "elicit" | "sample":
+                said["content"][0]["text"] = self._ask(name)
+        return said
+
+    def _wait(self, number: Any) -> None:
+        self._note("waiting")
+        while line := sys.stdin.readline():
+            message = json.loads(line)
+            if message.get("method") == "notifications/cancelled" and message["params"]["requestId"] == number:
+                self._note("cancelled")
+                return
+            self._take(message)
+
+    def _ask(self, name: str) -> str:
+        method, params = QUESTIONS[name]
+        self._write({"id": name, "method": method, "params": params})
+        while line := sys.stdin.readline():
+            message = json.loads(line)
+            if message.get("id") == name and "method" not in message:
+                return json.dumps(message.get("result") or message["error"])
+            self._take(message)
+        return ""
+
+    def _note(self, what: str) -> None:
+        with self._file.open("a") as file:
+            file.write(f"{what}\n")
+
+    def _notify(self, what: str, **params: Any) -> None:
+        self._write({"method": f"notifications/{what}", "params": params})
+
+    def _write(self, message: dict[str, Any]) -> None:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+if __name__ == "__main__":
+    Upstream(Path(sys.argv[1]), modern="modern" in sys.argv[2:]).serve()
