@@ -40,7 +40,7 @@ def interpreter(framework: str) -> str | None:
     """Return the Python that has a framework, if there is one: see the module."""
     package = PACKAGES.get(framework)
     own = sys.executable if package is None or find_spec(package) else None
-    return own if package is None else os.environ.get(f"TOOLFOLD_{package.upper()}", own)
+    return own if package is None else os.environ.get(f"TESTS_{package.upper()}", own)
 
 
 @frozen
