@@ -116,7 +116,8 @@ def tags_of(meta: Mapping[str, Any]) -> list[str]:
     """Return the tags of a tool, as either major version of FastMCP puts them into its `_meta`, or as `_meta.tags`."""
     own = table(meta.get("fastmcp")) or table(meta.get("_fastmcp")) or {}
     given: Any = own.get("tags", meta.get("tags"))
-    return sorted({tag for tag in given if is_name(tag)}) if isinstance(given, list | tuple | Set) else []
+    tags = cast("Iterable[Any]", given) if isinstance(given, list | tuple | Set) else ()
+    return sorted({tag for tag in tags if is_name(tag)})
 
 
 def is_name(value: Any) -> bool:

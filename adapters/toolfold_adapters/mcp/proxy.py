@@ -20,7 +20,7 @@ from toolfold import (
     Visibility,
     WireNames,
 )
-from toolfold.spi import HANDLE, Arguments, RequestView, available, check_segment, opened_for, quoted
+from toolfold.spi import HANDLE, Arguments, RequestView, available, check_segment, opened_for, quoted, table
 
 from .meta import ALWAYS_LOAD_META
 
@@ -88,7 +88,7 @@ class CallToolProxy:
 
     def calls(self, component: Component | None) -> bool:
         """Return whether this proxy makes calls of a tool, if it is available."""
-        annotations: Any = component.definition.get("annotations") if component is not None else None
+        annotations = table(component.definition.get("annotations")) if component is not None else None
         return self._instead is None or (annotations or {}).get("readOnlyHint") is True
 
     def refusal(self, asked: str, component: Component | None, view: RequestView) -> ToolResult | None:
