@@ -180,7 +180,7 @@ async def test_the_examples_of_fastmcp_answer_the_same_with_groups_and_without(
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_server_with_groups_by_tags_works_as_it_did(fastmcp_python: str, transport: str, era: str) -> None:
     async with served(fastmcp_python, era, transport, *SHOP, "--tags") as client:
-        assert (client.instructions or "").startswith("A shop.")
+        assert (client.instructions or "").endswith("\n\nA shop.")
         assert await listed(client) == {*CONTROLS, "ping", "journal"}
         refused = await answer(client, "stock", {})
         assert (refused["code"], "open_group" in refused["message"]) == (-32602, True)

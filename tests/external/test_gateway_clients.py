@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.xdist_group("at once"),  # so that one worker alone starts the servers
 ]
 
-CONTROLS = {"call_tool", "close_group", "find_tools", "open_group"}
+CONTROLS = {"call_tool", "close_group", "find_tools", "open_group", "read_tool"}
 
 
 @frozen
