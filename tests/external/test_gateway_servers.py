@@ -58,13 +58,18 @@ class Opened:
         self.handle: str | None = None
 
     async def open_all(self) -> None:
-        """Open every group that the list names."""
-        described = {tool.name: tool.description or "" for tool in (await self.client.list_tools()).tools}
+        """Open every group that the list names once a search has waited for the servers."""
+        await self.client.call_tool("find_tools", {"query": "anything"})
+        described = {
+            tool.name: tool.description or "" for tool in (await self.client.list_tools(cache_mode="bypass")).tools
+        }
         for line in described.get("open_group", "").splitlines():
             if line.startswith("- "):
-                given = {"handle": self.handle} if self.handle else {}
-                answer = await self.client.call_tool("open_group", {"group": line[2:].partition(":")[0], **given})
-                self.handle = change_of(answer).get("handle")
+                path, _, inside = line[2:].partition(":")[0].partition(" (")
+                for group in (path, *(f"{path}.{inner}" for inner in inside.rstrip(")").split(", ") if inner)):
+                    given = {"handle": self.handle} if self.handle else {}
+                    answer = await self.client.call_tool("open_group", {"group": group, **given})
+                    self.handle = change_of(answer).get("handle")
 
     async def listed(self) -> dict[str, dict[str, Any]]:
         """Return what is listed: name to definition."""
@@ -98,9 +103,9 @@ async def test_a_real_server_has_all_its_tools_once_its_groups_are_open_and_answ
                 await opened.open_all()
                 listed = await opened.listed()
                 for one in expected:
-                    name = server.renamed.get(one["name"], one["name"])
+                    name = f"{server.name}__{one['name']}"
                     assert listed[name] == {**one, "name": name}
-                assert await outcome_of(opened.call(tool, arguments)) == answer
+                assert await outcome_of(opened.call(f"{server.name}__{tool}", arguments)) == answer
 
 
 def text_of(result: t.CallToolResult) -> str:
@@ -135,7 +140,7 @@ async def test_the_filesystem_server_works_in_the_roots_of_the_client(tmp_path: 
         async with client_of(config, era, list_roots_callback=roots_at(work)) as client:
             opened = Opened(client)
             await opened.open_all()
-            read = await opened.call("read_text_file", {"path": str(work / "note.txt")})
+            read = await opened.call("filesystem__read_text_file", {"path": str(work / "note.txt")})
     assert text_of(read) == "found by its root"
 
 
@@ -151,11 +156,11 @@ async def test_what_the_everything_server_asks_reaches_the_client(tmp_path: Path
         async with client_of(site.written_to(tmp_path / "mcp.json"), era, **callbacks) as client:
             opened = Opened(client)
             await opened.open_all()
-            sampled = await opened.call("trigger-sampling-request", {"prompt": "Think", "maxTokens": 5})
+            sampled = await opened.call(f"{name}__trigger-sampling-request", {"prompt": "Think", "maxTokens": 5})
             assert "sampled here" in text_of(sampled)
-            elicited = await opened.call("trigger-elicitation-request", {})
+            elicited = await opened.call(f"{name}__trigger-elicitation-request", {})
             assert "Ada" in text_of(elicited)
-            rooted = await opened.call("get-roots-list", {})
+            rooted = await opened.call(f"{name}__get-roots-list", {})
             assert tmp_path.as_uri() in text_of(rooted)
 
 
@@ -166,12 +171,12 @@ async def test_prompts_resources_and_completions_of_the_everything_server_pass(t
         config = tmp_path / "gateway.toml"
         config.write_text(tomlkit.dumps({"budgets": {"group_tokens": 100_000}, "upstreams": {"everything": undivided}}))
         async with client_of(str(config), era) as client:
-            assert "args-prompt" in {prompt.name for prompt in (await client.list_prompts()).prompts}
-            said = await client.get_prompt("args-prompt", {"city": "Paris"})
+            assert "everything__args-prompt" in {prompt.name for prompt in (await client.list_prompts()).prompts}
+            said = await client.get_prompt("everything__args-prompt", {"city": "Paris"})
             assert "Paris" in said.messages[0].content.text  # type: ignore[union-attr]
             resource = (await client.list_resources()).resources[0]
             assert (await client.read_resource(str(resource.uri))).contents
             assert (await client.list_resource_templates()).resource_templates
-            ref = t.PromptReference(name="completable-prompt")
+            ref = t.PromptReference(name="everything__completable-prompt")
             completed = await client.complete(ref, {"name": "department", "value": "E"})
             assert completed.completion.values == ["Engineering"]
