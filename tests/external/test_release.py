@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 
-from tests.adapters.mcp.support import change_of, client_of, names_of
+from tests.adapters.mcp.support import client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.external.support import FOLDER, NODE_OFFLINE, PACKAGES, ROOT, run
 
@@ -55,11 +55,10 @@ async def check_gateway(command: list[str], era: str, env: dict[str, str] | None
     """Start a gateway in front of `configuration`, find a tool of its server, open the tool's group and call it."""
     server = StdioServerParameters(command=command[0], args=command[1:], env={**os.environ, **(env or {})}, cwd="/")
     async with client_of(server, era) as (client, _):
-        assert set(await names_of(client)) == {"open_group", "close_group", "find_tools", "call_tool"}
-        found = await client.call_tool("find_tools", {"query": "sum of two numbers", "open": True})
-        handle = {"handle": change_of(found)["handle"]} if era != "legacy" else {}
-        arguments = {"name": "get-sum", "arguments": {"a": 1, "b": 2.5}}
-        assert "3.5" in text_of(await client.call_tool("call_tool", {**arguments, **handle}))
+        assert set(await names_of(client)) == {"open_group", "close_group", "find_tools", "call_tool", "read_tool"}
+        await client.call_tool("find_tools", {"query": "sum of two numbers", "open": True})
+        arguments = {"name": "everything__get-sum", "arguments": {"a": 1, "b": 2.5}}
+        assert "3.5" in text_of(await client.call_tool("call_tool", arguments))
 
 
 @ONCE
