@@ -26,7 +26,7 @@ from tests.external.support import (
     run,
     typescript,
 )
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META, HANDLE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 
@@ -76,9 +76,11 @@ async def groups_of(client: Client) -> list[str]:
     return [line[2:].partition(":")[0] for line in tools["open_group"].splitlines() if line.startswith("- ")]
 
 
-def without_execution(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition without how it may be called as a task, which a gateway does not pass on."""
-    return {key: value for key, value in definition.items() if key != "execution"}
+def passed_on(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return what a gateway passes on of a definition: not how it is called as a task, nor what steers the client."""
+    meta = {key: value for key, value in definition.get("_meta", {}).items() if key != ALWAYS_LOAD_META}
+    passed = {key: value for key, value in definition.items() if key not in ("execution", "_meta")}
+    return {**passed, "_meta": meta} if meta else passed
 
 
 async def outcome(client: Client, tool: str, arguments: dict[str, Any]) -> Any:
@@ -277,7 +279,7 @@ async def test_a_modern_client_of_a_real_legacy_server_calls_by_handle_and_is_al
         page = await client.list_tools(meta=meta, cache_mode="bypass")
         under = {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in page.tools}
         for name in new & set(expected):
-            assert under[name] == without_execution(expected[name])
+            assert under[name] == passed_on(expected[name])
             line = f"- {name}: {' '.join(expected[name]['description'].split())}"
             assert lines[line] == {
                 key: value for key, value in expected[name]["inputSchema"].items() if key != "$schema"

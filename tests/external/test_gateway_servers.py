@@ -18,7 +18,7 @@ from mcp.client.sse import sse_client
 from tests.adapters.mcp.support import change_of
 from tests.external.servers import REAL_SERVERS, RealServer, configured
 from tests.external.support import PATIENCE, definitions, over_stdio
-from tests.external.test_gateway import without_execution
+from tests.external.test_gateway import passed_on, started
 from toolfold_adapters.mcp.meta import HANDLE_META
 
 pytestmark = [pytest.mark.usefixtures("node_packages", "python_servers"), pytest.mark.spec("GWY-1", "GWY-2")]
@@ -59,7 +59,7 @@ class Opened:
 
     async def open_all(self) -> None:
         """Open every group that the list names once a search has waited for the servers."""
-        await self.client.call_tool("find_tools", {"query": "anything"})
+        await started(self.client)
         described = {
             tool.name: tool.description or "" for tool in (await self.client.list_tools(cache_mode="bypass")).tools
         }
@@ -93,7 +93,7 @@ async def test_a_real_server_has_all_its_tools_once_its_groups_are_open_and_answ
     with configured(tmp_path / "site", server) as site:
         tool, arguments = site.call_of(server)
         async with Client(directly(site.entries[server.name]), mode="legacy") as direct:
-            expected = [without_execution(one) for one in (await definitions(direct)).values()]
+            expected = [passed_on(one) for one in (await definitions(direct)).values()]
             answer = await outcome_of(direct.call_tool(tool, arguments))
         assert server.answer in str(answer)
         config = site.written_to(tmp_path / "mcp.json")
@@ -171,6 +171,7 @@ async def test_prompts_resources_and_completions_of_the_everything_server_pass(t
         config = tmp_path / "gateway.toml"
         config.write_text(tomlkit.dumps({"budgets": {"group_tokens": 100_000}, "upstreams": {"everything": undivided}}))
         async with client_of(str(config), era) as client:
+            await started(client)
             assert "everything__args-prompt" in {prompt.name for prompt in (await client.list_prompts()).prompts}
             said = await client.get_prompt("everything__args-prompt", {"city": "Paris"})
             assert "Paris" in said.messages[0].content.text  # type: ignore[union-attr]
