@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.external.support import FOLDER, TOOLFOLD
+from tests.external.support import FOLDER, serving
 
 from .hosts import Host, Setting
 from .model import Call, Request, scripted_model
@@ -116,8 +116,8 @@ def run(host: Host, turns: Sequence[Sequence[Call]], folder: Path, *options: str
     start = command(host)
     assert start is not None, f"{host.name} is installed"
     with scripted_model(turns, asked=started.touch) as model:
-        gateway = (TOOLFOLD, "serve", str(servers(folder, started)), *options)
-        tee = (sys.executable, str(HERE / "tee.py"), str(wire), *gateway)
+        gateway = serving(str(servers(folder, started)), *options)
+        tee = (sys.executable, "-S", "-E", str(HERE / "tee.py"), str(wire), *gateway)
         launch = host.configure(Setting(home, work, model.url, tee))
         path = os.pathsep.join([str(Path(_node()).parent), "/usr/local/bin", "/usr/bin", "/bin"])
         env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "DO_NOT_TRACK": "1", **launch.env}
