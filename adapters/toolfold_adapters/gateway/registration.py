@@ -192,6 +192,11 @@ class Registration:
             dict.fromkeys(server for server, group in placed if not paths.isdisjoint((group, *ancestors(group))))
         )
 
+    def groups_of(self, server: str) -> frozenset[str]:
+        """Return the groups that something of an upstream is in."""
+        components = self._layout.components.values()
+        return frozenset(one.group for one in components if one.server == server and one.group is not None)
+
     def _learn(self, server: str, definitions: Definitions) -> None:
         self._servers[server] = usable(definitions)
         self._compare(server)

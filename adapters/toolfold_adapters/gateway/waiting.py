@@ -39,12 +39,12 @@ class Waiting:
             return _refusal(withheld)
         needed, named = self._needed(params.name, params.arguments or {})
         if not needed:
-            return await self._handlers.call(ctx, params)
+            return self._inside(params) or await self._handlers.call(ctx, params)
         with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
             await _found_out(needed if named else [one for one in needed if not one.reason])
         missing = " ".join(f"{one.name} {one.condition}" for one in needed if one.known is None)
         if not missing:
-            return await self._handlers.call(ctx, params)
+            return self._inside(params) or await self._handlers.call(ctx, params)
         text = f"{missing} Ask again later, or do without."
         if named:
             return _refusal(text)
@@ -54,6 +54,21 @@ class Waiting:
             return answer
         note = {"type": "text", "text": f"Not all servers have said what they offer. {text}"}
         return {**result, "content": [*result["content"], note]}
+
+    def _inside(self, params: types.CallToolRequestParams) -> types.CallToolResult | None:
+        """Return the groups of a server that was listed as one itself until it had started, if that is opened."""
+        catalog = self._gateway.tools.catalog
+        component = catalog.tools.get(params.name)
+        if component is None or component.control is None or component.control[0] != "load":
+            return None
+        assert component.loader is not None
+        server = (params.arguments or {}).get(component.loader.argument)
+        if not isinstance(server, str) or server in catalog.index or server not in self._gateway.config.upstreams:
+            return None
+        own = self._gateway.registration.groups_of(server)
+        lines = [f"- {one.path}: {one.description}" for one in catalog.groups if one.path in own and one.controls]
+        text = "\n".join([f"{server} is no group now: its tools are in these. Open the one that you need.", *lines])
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)]) if lines else None
 
     def _withheld(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Return why a tool is not there that changed since it was approved, if one is called (SPEC GWY-11)."""

@@ -12,7 +12,7 @@ import pytest
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
 from toolfold import ProtocolError
 from toolfold.spi import table
-from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamConfig, waiting
+from toolfold_adapters.gateway import BudgetsConfig, Gateway, GatewayConfig, UpstreamConfig, waiting
 from toolfold_adapters.gateway.reasons import without_secrets
 from toolfold_adapters.gateway.wire import Mode, Wire
 from toolfold_adapters.mcp import build_server
@@ -134,6 +134,20 @@ async def test_the_only_server_has_a_group_if_it_comes_later_so_that_clients_tha
         await called(wire, "open_group", {"group": "upstream"})
         assert "cart" in text_of(await called(wire, "find_tools", {"query": "cart"}))
         assert text_of(await called(wire, "call_tool", {"name": "cart"})) == "[]"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_opening_the_only_server_says_which_groups_it_has_once_it_is_divided(mode: Mode) -> None:
+    config = GatewayConfig(budgets=BudgetsConfig(group_tokens=1)).with_upstream(UpstreamConfig(command=("shop",)))
+    async with served_cold(House(), config, mode) as (gateway, wire):
+        assert "upstream" in (await listed(wire))["open_group"]["description"]
+        for _ in range(2):
+            answer = await called(wire, "open_group", {"group": "upstream"})
+            groups = [group.path for group in gateway.tools.catalog.groups]
+            assert not answer.get("isError")
+            assert groups
+            assert "upstream" not in groups
+            assert [line[2:].partition(":")[0] for line in text_of(answer).splitlines()[1:]] == groups
 
 
 @pytest.mark.parametrize("mode", ERAS)
