@@ -211,12 +211,27 @@ async def test_a_server_whose_background_work_has_died_ends() -> None:
         await serve(make_desk(), transport="http", port=0, store=store, on_ready=lambda _: store.broken.set())
 
 
+@pytest.fixture
+def server_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The warnings of uvicorn and asyncio, whatever other tests have made of their loggers."""
+    messages = list[str]()
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(record.getMessage())
+
+    for name in ("uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        monkeypatch.setattr(logger, "handlers", [Kept(logging.WARNING)])
+        monkeypatch.setattr(logger, "disabled", False)
+    return messages
+
+
 @pytest.mark.spec("SAF-3")
 @pytest.mark.parametrize(("host", "answered"), [("evil.example", b"421"), ("localhost", b"")])
 async def test_a_malformed_chunk_closes_its_connection_and_is_one_line_in_the_log(
-    host: str, answered: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    host: str, answered: bytes, server_log: list[str]
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("uvicorn"), "propagate", True)  # a test of the command line may have run
     async with (
         over_http(make_desk()) as url,
         await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0) as stream,
@@ -230,9 +245,7 @@ async def test_a_malformed_chunk_closes_its_connection_and_is_one_line_in_the_lo
             while True:
                 got += await stream.receive()
         assert (answered or b"400 Bad Request") in got.splitlines()[0]
-    warned = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    errors = [record for record in warned if record.name in ("uvicorn.error", "asyncio")]
-    assert [record.getMessage() for record in errors] == ["Invalid HTTP request received."]
+    assert server_log == ["Invalid HTTP request received."]
 
 
 async def test_a_body_that_is_not_json_is_refused() -> None:
