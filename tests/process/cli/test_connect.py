@@ -103,11 +103,12 @@ async def test_a_gateway_that_is_restarted_is_used_again_without_an_error(era: s
             served(free_tcp_port) as first,
             Client(bridge_to(url), mode=era, message_handler=on_message) as client,
         ):
-            before = await listed(client, "one")
+            offered = {"answer", "one", "two"}  # beside control tools, which a gateway with a cache need not have
+            assert offered <= {*await listed(client, "one")}
             first.kill()
             await first.wait()
             async with served(free_tcp_port):
-                assert await listed(client, "one") == before
+                assert offered <= {*await listed(client, "one")}
                 assert not (await client.call_tool("one")).is_error
                 if era == "legacy":
                     await listed_again.wait()
