@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from time import perf_counter
 from types import FrameType
 from typing import Any
 
@@ -98,6 +100,42 @@ async def over_mcp() -> None:
             print(f"activation over MCP, {mode}:", count)
 
 
+async def through_a_gateway() -> None:
+    """Count a call of an upstream's tool, in a session of the gateway and of a client over MCP, in one event loop."""
+    from mcp import Client
+
+    from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
+    from toolfold_adapters.mcp import build_server
+
+    config = GatewayConfig().with_upstream(UpstreamConfig(command=("upstream",)))
+    gateway = open_gateway(config, runtime=Runtime(clock=perf_counter, transport=upstream))
+    async with gateway as tools, tools.open_session() as session:
+        await session.call("ping")
+        print("gateway call:", await Passage().of(lambda: session.call("ping")))
+    for mode in ("legacy", "auto"):
+        gateway = open_gateway(config, runtime=Runtime(clock=perf_counter, transport=upstream))
+        async with gateway as tools, Client(build_server(tools, extend=gateway.extend), mode=mode) as client:
+            await client.call_tool("ping", {})
+            count = await Passage().of(lambda client=client: client.call_tool("ping", {}))  # type: ignore[misc]
+            print(f"gateway call over MCP, {mode}:", count)
+
+
+@asynccontextmanager
+async def upstream(config: Any) -> AsyncGenerator[tuple[Any, Any]]:
+    """Carry messages to a server of the SDK alone, which has one tool."""
+    from mcp.server import MCPServer
+    from mcp.shared.memory import create_client_server_memory_streams
+
+    server = MCPServer("upstream")
+    server.add_tool(lambda: "yes", name="ping", description="Answer")
+    low = server._lowlevel_server
+    async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
+        tasks.start_soon(low.run, *theirs, low.create_initialization_options())
+        yield ours
+        tasks.cancel_scope.cancel()
+
+
 if __name__ == "__main__":
     anyio.run(in_process)
     anyio.run(over_mcp)
+    anyio.run(through_a_gateway)
