@@ -39,7 +39,7 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
 
 
 async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> None:
-    from toolfold_adapters.gateway.approval import Approvals, approvals_folder, words_for
+    from toolfold_adapters.gateway.config.approval import Approvals, approvals_folder, words_for
 
     from .costs import known_definitions
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from toolfold.spi import table
 
 if TYPE_CHECKING:
-    from toolfold_adapters.gateway.hosts import Host
+    from toolfold_adapters.gateway.config.hosts import Host
 
 
 def entry_for(host: Host | None, servers: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def program_of(entry: Any) -> list[Any]:
 
 def _inputs(host: Host, servers: Mapping[str, Any]) -> dict[str, str]:
     """Return what VS Code asks its user for, with the variable that Toolfold takes it from."""
-    from toolfold_adapters.gateway.variables import input_variable
+    from toolfold_adapters.gateway.config.variables import input_variable
 
     if host.section != "servers":
         return {}

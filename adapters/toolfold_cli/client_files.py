@@ -28,7 +28,7 @@ from .editing import JsonFile, edited
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import UpstreamConfig
-    from toolfold_adapters.gateway.hosts import Host
+    from toolfold_adapters.gateway.config.hosts import Host
 
 NAME = "toolfold"
 """What a client's entry for Toolfold is called."""
@@ -80,7 +80,7 @@ def client_files(
     home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
 ) -> tuple[ClientFile, ...]:
     """Return the files of known clients that exist: those of a user, and of the project in `folder`."""
-    from toolfold_adapters.gateway.hosts import files_of
+    from toolfold_adapters.gateway.config.hosts import files_of
 
     found: dict[tuple[Path, str], ClientFile] = {}
     for host, path, of_project in files_of(home, folder, environ, platform):
@@ -93,7 +93,7 @@ def client_files(
 
 def _projects(path: Path) -> list[str]:
     """Return the folders that a file of Claude Code has servers for, which `claude mcp add` adds."""
-    from toolfold_adapters.gateway.files import read_file
+    from toolfold_adapters.gateway.config.read import read_file
 
     if path.name != ".claude.json":
         return []
@@ -146,7 +146,7 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
         ConfigError: The file can't be read, or not be changed so that all else stays; or a server of it and one that is
             served already have the same name.
     """
-    from toolfold_adapters.gateway.files import read_text
+    from toolfold_adapters.gateway.config.read import read_text
 
     read = _read(file)
     if repeated := getattr(read.servers, "repeated", None):
@@ -170,7 +170,7 @@ def plan_undo(file: ClientFile) -> Change | None:
     Raises:
         ConfigError: A file can't be read.
     """
-    from toolfold_adapters.gateway.files import read_text
+    from toolfold_adapters.gateway.config.read import read_text
 
     read = _read(file)
     if read.ours is None:
@@ -190,7 +190,7 @@ def plan_undo(file: ClientFile) -> Change | None:
 
 def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
     """Return the text of the backup from which Toolfold made the file as it is, if there is one."""
-    from toolfold_adapters.gateway.files import read_text
+    from toolfold_adapters.gateway.config.read import read_text
 
     command = tuple(program_of(read.servers[read.ours or ""])[:-2])
     for backup in _backups(read.file.path):
@@ -204,9 +204,9 @@ def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
 
 
 def _read(file: ClientFile, text: str | None = None) -> _Read:
-    from toolfold_adapters.gateway.clients import servers_in
-    from toolfold_adapters.gateway.files import data_in, read_text
-    from toolfold_adapters.gateway.hosts import host_of
+    from toolfold_adapters.gateway.config.clients import servers_in
+    from toolfold_adapters.gateway.config.hosts import host_of
+    from toolfold_adapters.gateway.config.read import data_in, read_text
 
     text = read_text(file.path) if text is None else text
     data = data_in(file.path, text)
@@ -223,8 +223,8 @@ def _read(file: ClientFile, text: str | None = None) -> _Read:
 
 def _servers_in(path: Path, text: str | None, section: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the servers at the end of some keys, if there are any."""
-    from toolfold_adapters.gateway.clients import servers_in
-    from toolfold_adapters.gateway.files import data_in
+    from toolfold_adapters.gateway.config.clients import servers_in
+    from toolfold_adapters.gateway.config.read import data_in
 
     if text is None or not section:
         return {}
@@ -237,10 +237,10 @@ def _servers_in(path: Path, text: str | None, section: tuple[str, ...]) -> Mappi
 
 def _servable(read: _Read) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the servers that Toolfold can serve, and what is wrong with the others."""
-    from toolfold_adapters.gateway.clients import is_disabled
-    from toolfold_adapters.gateway.files import parse_config
+    from toolfold_adapters.gateway.config.clients import is_disabled
+    from toolfold_adapters.gateway.config.read import parse_config
     from toolfold_adapters.gateway.naming import server_name
-    from toolfold_adapters.gateway.reasons import not_installed
+    from toolfold_adapters.gateway.upstream.reasons import not_installed
 
     if all(is_disabled(entry) for entry in read.others.values()):
         return {}, ()

@@ -66,7 +66,7 @@ def _is_fastmcp(server: object) -> bool:
 
 
 def _by_name(definitions: Sequence[Definition]) -> dict[str, list[str]]:
-    from toolfold_adapters.gateway.config import BudgetsConfig
+    from toolfold_adapters.gateway.config.settings import BudgetsConfig
     from toolfold_adapters.gateway.grouping import Sized, divide
     from toolfold_adapters.tokens import approximate_tokens
 

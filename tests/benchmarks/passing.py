@@ -23,7 +23,7 @@ from attrs import define, field
 from mcp import Client, MCPError
 
 from toolfold_adapters.gateway import UpstreamConfig
-from toolfold_adapters.gateway.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import transport_of
 
 from .peers import upstream
 from .peers.gateways import Gateway, gateways

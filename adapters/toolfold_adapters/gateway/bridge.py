@@ -28,9 +28,9 @@ from mcp_types import (
 from toolfold import ToolfoldError
 from toolfold.spi import table
 
-from .headers import ModernHeaders
 from .reconnecting import ReconnectingClient
-from .transports import CONNECT_SECONDS, http_transport
+from .upstream.headers import ModernHeaders
+from .upstream.transports import CONNECT_SECONDS, http_transport
 
 
 class ServerAway(ToolfoldError):

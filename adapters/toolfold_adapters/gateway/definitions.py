@@ -10,7 +10,7 @@ from attrs import frozen
 from toolfold import PromptOptions, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import Kind, table
 
-from .repair import Table, repaired
+from .upstream.repair import Table, repaired
 
 LISTS: dict[Kind, str] = {
     "tool": "tools",

@@ -18,14 +18,14 @@ from toolfold import ToolfoldError, ToolSet
 from toolfold.spi import Event, Kind, matching, observers
 
 from ..mcp.handlers import RequestHandlers
-from .config import GatewayConfig, UpstreamConfig
-from .downstream import Client, Clients, current_request
-from .forward import Forwarding
-from .link import UpstreamError
+from .config.reload import difference, follow
+from .config.settings import GatewayConfig, UpstreamConfig
 from .registration import Registration, Report
-from .reload import difference, follow
-from .serving import extend
-from .upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
+from .serving.downstream import Client, Clients, current_request
+from .serving.forward import Forwarding
+from .serving.requests import extend
+from .upstream.link import UpstreamError
+from .upstream.upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -23,11 +23,11 @@ from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens
 
-from .config import GatewayConfig, UpstreamConfig, quoted_key
+from .config.settings import GatewayConfig, UpstreamConfig, quoted_key
 from .definitions import Usable
 from .grouping import Sized, by_pattern, description_of, divide, matches
 from .naming import allowed_names, is_allowed
-from .repair import Table
+from .upstream.repair import Table
 
 SUMMARY_LENGTH = 160
 _PREAMBLE = re.compile(

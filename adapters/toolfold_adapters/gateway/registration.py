@@ -12,8 +12,8 @@ from attrs import evolve, field, frozen
 from toolfold import Catalog, ToolfoldError, ToolSet
 from toolfold.spi import Kind, ancestors
 
-from .approval import Approvals, Item, reviewed
-from .config import GatewayConfig, quoted_key
+from .config.approval import Approvals, Item, reviewed
+from .config.settings import GatewayConfig, quoted_key
 from .definitions import Definitions, Usable, register, usable
 from .layout import Layout, Placed, PlacedGroup, is_served, layout_of
 from .naming import allowed_names

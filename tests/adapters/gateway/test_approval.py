@@ -11,7 +11,7 @@ import pytest
 from tests.adapters.gateway.registering import answering, homes, offering, tool
 from toolfold import ToolSet
 from toolfold_adapters.gateway import Definitions, GatewayConfig, Registration, Report, UpstreamConfig
-from toolfold_adapters.gateway.approval import Approvals
+from toolfold_adapters.gateway.config.approval import Approvals
 from toolfold_adapters.gateway.naming import ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-11")

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from attrs import evolve
 
-from toolfold_adapters.gateway.lifecycle import TRANSITIONS, Backoff, Event, Life, NotNow, State, after
+from toolfold_adapters.gateway.upstream.life import TRANSITIONS, Backoff, Event, Life, NotNow, State, after
 
 pytestmark = pytest.mark.spec("GWY-3", "GWY-4")
 

@@ -28,7 +28,7 @@ from toolfold_adapters.gateway import (
     Runtime,
     open_gateway,
 )
-from toolfold_adapters.gateway.approval import Approvals, words_for
+from toolfold_adapters.gateway.config.approval import Approvals, words_for
 from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.mcp import build_server
 

@@ -14,8 +14,8 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
-from toolfold_adapters.gateway.dialogue import Dialogue
-from toolfold_adapters.gateway.downstream import Call
+from toolfold_adapters.gateway.serving.dialogue import Dialogue
+from toolfold_adapters.gateway.serving.downstream import Call
 from toolfold_adapters.mcp import Limit, Limits, build_server
 from toolfold_adapters.mcp.meta import HANDLE_META
 

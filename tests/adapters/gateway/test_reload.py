@@ -29,7 +29,7 @@ from toolfold_adapters.gateway import (
     difference,
     open_gateway,
 )
-from toolfold_adapters.gateway.approval import Approvals
+from toolfold_adapters.gateway.config.approval import Approvals
 from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.mcp import build_server
 

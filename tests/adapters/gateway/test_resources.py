@@ -14,8 +14,8 @@ from mcp.client.subscriptions import ResourceUpdated
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, opened, served, wired
 from tests.adapters.gateway.upstreams.shop import Shop
-from toolfold_adapters.gateway import watched
-from toolfold_adapters.gateway.wire import Mode
+from toolfold_adapters.gateway.upstream import watched
+from toolfold_adapters.gateway.upstream.wire import Mode
 
 pytestmark = pytest.mark.spec("GWY-1")
 

@@ -22,11 +22,10 @@ from toolfold_adapters.gateway import (
     GatewayConfig,
     Runtime,
     UpstreamError,
-    listing,
     open_gateway,
-    outbox,
 )
-from toolfold_adapters.gateway.approval import Approvals
+from toolfold_adapters.gateway.config.approval import Approvals
+from toolfold_adapters.gateway.upstream import listing, outbox
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -12,9 +12,10 @@ import pytest
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
 from toolfold import ProtocolError
 from toolfold.spi import table
-from toolfold_adapters.gateway import BudgetsConfig, Gateway, GatewayConfig, UpstreamConfig, waiting
-from toolfold_adapters.gateway.reasons import without_secrets
-from toolfold_adapters.gateway.wire import Mode, Wire
+from toolfold_adapters.gateway import BudgetsConfig, Gateway, GatewayConfig, UpstreamConfig
+from toolfold_adapters.gateway.serving import waiting
+from toolfold_adapters.gateway.upstream.reasons import without_secrets
+from toolfold_adapters.gateway.upstream.wire import Mode, Wire
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-4")

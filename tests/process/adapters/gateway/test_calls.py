@@ -15,7 +15,7 @@ from tests.adapters.gateway.support import opened, proper, raw
 from tests.adapters.gateway.upstreams.raw import EVIL, EVIL_NAMES, EVIL_URIS
 from toolfold import ProtocolError, ToolNotFound
 from toolfold_adapters.gateway import GatewayConfig, GroupConfig, open_gateway
-from toolfold_adapters.gateway.wire import Mode
+from toolfold_adapters.gateway.upstream.wire import Mode
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-1")

@@ -32,8 +32,9 @@ from pydantic import AnyHttpUrl
 
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
-from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, oauth, open_gateway
-from toolfold_adapters.gateway.oauth import Authorized
+from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
+from toolfold_adapters.gateway.upstream import oauth
+from toolfold_adapters.gateway.upstream.oauth import Authorized
 
 pytestmark = pytest.mark.spec("GWY-8")
 

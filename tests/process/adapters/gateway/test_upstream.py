@@ -19,7 +19,7 @@ from tests.adapters.gateway.support import SECONDS, command, is_running, opened,
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, load_config, open_gateway
 from toolfold_adapters.gateway.naming import ONE_SERVER
-from toolfold_adapters.gateway.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import transport_of
 
 
 async def refused(config: GatewayConfig) -> str:

@@ -20,10 +20,10 @@ from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ToolfoldError
 
-from .approval import Item
-from .definitions import Definitions
-from .downstream import Client
-from .lifecycle import Event, Life, NotNow, State, after
+from ..config.approval import Item
+from ..definitions import Definitions
+from ..serving.downstream import Client
+from .life import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .outbox import Delivery, Outbox
 from .reasons import reason_of, too_slow, without_secrets

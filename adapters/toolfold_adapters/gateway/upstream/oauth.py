@@ -26,8 +26,8 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from toolfold.spi import table
 
-from .config import UpstreamConfig
-from .private import write_private
+from ..config.settings import UpstreamConfig
+from ..private import write_private
 from .transports import transport_of
 from .wire import LoginFailed, Transport, start_limit
 

@@ -20,8 +20,12 @@ from pydantic import ValidationError
 from toolfold import ConfigError
 from toolfold.spi import extras_named, table
 
+from ..naming import ONE_SERVER, server_name
+from ..registration import check_config
 from .clients import is_disabled, servers_in, settings_of
-from .config import (
+from .hosts import SECTIONS, host_of
+from .jsonc import plain_json
+from .settings import (
     BudgetsConfig,
     GatewayConfig,
     GroupConfig,
@@ -30,10 +34,6 @@ from .config import (
     UpstreamConfig,
     quoted_key,
 )
-from .hosts import SECTIONS, host_of
-from .jsonc import plain_json
-from .naming import ONE_SERVER, server_name
-from .registration import check_config
 from .variables import Variables
 
 _PROBLEMS = {

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from toolfold import ToolfoldError
 
-from .config import GatewayConfig
+from .settings import GatewayConfig
 
 log = logging.getLogger("toolfold.gateway")
 

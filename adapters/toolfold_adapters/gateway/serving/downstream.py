@@ -33,8 +33,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolfold import Context
 from toolfold.spi import MAX_URI, Caller, Event, Full, Tally, observers, table
 
-from ..mcp.callers import caller_of, principal_of
-from ..mcp.limits import DEFAULTS, record_refusal
+from ...mcp.callers import caller_of, principal_of
+from ...mcp.limits import DEFAULTS, record_refusal
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -15,13 +15,13 @@ import mcp_types as types
 
 from toolfold.spi import table
 
-from ..mcp.handlers import RequestHandlers
-from ..names import WIRE_SEPARATOR
+from ...mcp.handlers import RequestHandlers
+from ...names import WIRE_SEPARATOR
+from ..upstream.upstream import Upstream
 from .downstream import ServerContext
-from .upstream import Upstream
 
 if TYPE_CHECKING:
-    from .gateway import Gateway
+    from ..gateway import Gateway
 
 SEARCH_SECONDS = 5.0
 

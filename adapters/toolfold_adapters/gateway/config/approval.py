@@ -19,10 +19,10 @@ from attrs import evolve
 
 from toolfold.spi import Kind, table
 
-from .config import UpstreamConfig
-from .definitions import LISTS, Definitions, Usable
-from .private import write_private
-from .repair import Table
+from ..definitions import LISTS, Definitions, Usable
+from ..private import write_private
+from ..upstream.repair import Table
+from .settings import UpstreamConfig
 
 log = logging.getLogger("toolfold.gateway")
 

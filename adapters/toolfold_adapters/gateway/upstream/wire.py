@@ -46,7 +46,7 @@ from mcp_types.version import (
 from toolfold import ProtocolError, ToolfoldError, __version__
 from toolfold.spi import table
 
-from ..mcp.meta import ALWAYS_LOAD_META
+from ...mcp.meta import ALWAYS_LOAD_META
 from .headers import ModernHeaders
 
 log = logging.getLogger("toolfold.gateway")

@@ -18,9 +18,9 @@ from attrs import asdict, frozen
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from .config import UpstreamConfig
-from .definitions import Definitions
-from .private import write_private
+from ..config.settings import UpstreamConfig
+from ..definitions import Definitions
+from ..private import write_private
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -38,7 +38,7 @@ from pydantic_core import from_json
 
 from toolfold.spi import table
 
-from .config import UpstreamConfig
+from ..config.settings import UpstreamConfig
 from .stderr import server_stderr
 from .wire import MessageTooLarge, Transport
 

@@ -55,7 +55,7 @@ from toolfold_adapters.bert import packaged_model
 from toolfold_adapters.search import bm25, by_meaning
 from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
-from .naming import ONE_SERVER
+from ..naming import ONE_SERVER
 
 Texts = tuple[str, ...]
 OPENER = Loader(name="open_group", closer="close_group", needs_groups=True, opens_outer=True)

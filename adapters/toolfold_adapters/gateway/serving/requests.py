@@ -22,17 +22,17 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolfold import Session, ToolError, ToolfoldError
 from toolfold.spi import Kind, available
 
-from ..mcp.handlers import RequestHandlers
-from ..mcp.render import CACHE_HINTS
+from ...mcp.handlers import RequestHandlers
+from ...mcp.render import CACHE_HINTS
+from ..layout import Placed
+from ..upstream.link import Link, UpstreamError
+from ..upstream.wire import end_to_end
 from .downstream import Call, Client, ServerContext, as_it_is, remember_request
 from .forward import set_level, unknown_resource
-from .layout import Placed
-from .link import Link, UpstreamError
 from .waiting import Waiting
-from .wire import end_to_end
 
 if TYPE_CHECKING:
-    from .gateway import Gateway
+    from ..gateway import Gateway
 
 log = logging.getLogger("toolfold.gateway")
 

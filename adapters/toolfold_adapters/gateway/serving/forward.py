@@ -18,14 +18,14 @@ from pydantic_core import to_json
 from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResult
 from toolfold.spi import MAX_URI, Kind, quoted, table
 
-from ..mcp.callers import principal_of
-from ..mcp.render import RESOURCE_NOT_FOUND
-from .approval import Item, words_for
+from ...mcp.callers import principal_of
+from ...mcp.render import RESOURCE_NOT_FOUND
+from ..config.approval import Item, words_for
+from ..upstream.link import Link, UpstreamError
+from ..upstream.upstream import Upstream
+from ..upstream.wire import ConnectionLost, Wire, end_to_end
 from .dialogue import Dialogues, in_rounds
 from .downstream import Call, Client, Clients, ServerContext, current_answer, server_context
-from .link import Link, UpstreamError
-from .upstream import Upstream
-from .wire import ConnectionLost, Wire, end_to_end
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -15,16 +15,16 @@ from attrs import evolve, field, frozen
 from toolfold import ConfigError
 from toolfold.spi import Full, Limit, Tally
 
-from ..mcp.limits import record_refusal
-from .approval import Approvals, Item
+from ...mcp.limits import record_refusal
+from ..config.approval import Approvals, Item
+from ..config.settings import GatewayConfig, UpstreamConfig
+from ..definitions import Definitions
+from ..naming import ONE_SERVER
+from ..serving.downstream import Client
 from .cache import DefinitionCache, Known
-from .config import GatewayConfig, UpstreamConfig
-from .definitions import Definitions
-from .downstream import Client
-from .lifecycle import Backoff, State
+from .life import Backoff, State
 from .link import Link, UpstreamError
 from .listing import known_of, learn, merged
-from .naming import ONE_SERVER
 from .reasons import without_secrets
 from .transports import transport_of
 from .wire import Mode, Transport, Wire

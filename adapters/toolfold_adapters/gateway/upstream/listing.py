@@ -11,9 +11,9 @@ from attrs import evolve
 from toolfold import ProtocolError
 from toolfold.spi import table
 
+from ..definitions import LISTS as FIELDS
+from ..definitions import Definitions, name_of
 from .cache import Known
-from .definitions import LISTS as FIELDS
-from .definitions import Definitions, name_of
 from .wire import NotMcp, Wire, is_missing
 
 LISTS = {

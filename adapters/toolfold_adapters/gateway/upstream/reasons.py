@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from toolfold import ProtocolError
 
-from .config import UpstreamConfig
+from ..config.settings import UpstreamConfig
 from .wire import ConnectionLost, LoginFailed, MessageTooLarge, NotMcp
 
 SHORTEST_SECRET = 6
