@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -147,6 +148,17 @@ class OneOf(click.Choice[str]):
         """Return what is wrong with a word."""
         near = get_close_matches(str(value), map(str, self.choices), 1)
         return super().get_invalid_choice_message(value, ctx) + (f" Did you mean {near[0]}?" if near else "")
+
+
+class ServerOption(click.Option):
+    """An option that `build_server` has, by the same name."""
+
+    def is_changed(self, value: Any) -> bool:
+        """Return whether a value of the option is another than that it has unless given."""
+        return value not in (None, (), self.default)
+
+
+server_option = partial(click.option, cls=ServerOption)
 
 
 def target_options(function: F) -> F:

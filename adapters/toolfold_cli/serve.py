@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from .options import (
     Integer,
     Number,
     OneOf,
+    ServerOption,
     TargetCommand,
     chosen_target,
     examples,
@@ -33,13 +34,13 @@ from .options import (
     parse_groups,
     parse_limits,
     parse_store,
+    server_option,
     target_options,
 )
 from .servers import check_options
 from .targets import GatewayOptions, OpenTarget, Target, open_target
 
 if TYPE_CHECKING:
-    from toolfold_adapters.mcp import Limits
     from toolfold_adapters.mcp.application import Era
 
 log = logging.getLogger("toolfold.cli")
@@ -58,23 +59,6 @@ class HttpOptions:
     shutdown_timeout: float
     auth: Path | None
     live: str | None
-
-
-@frozen(kw_only=True)
-class ServerOptions:
-    """The options of the server, over either transport."""
-
-    profile: str | None = None
-    active: tuple[str, ...] = ()
-    separator: str = WIRE_SEPARATOR
-    answers: str = "auto"
-    answer_tokens: int | None = None
-    read_tool: bool | None = None
-    selection: bool = True
-    disclosure: bool = True
-    delivery: str = "auto"
-    limits: Limits | None = None
-    store: Store | None = None
 
 
 @click.command(
@@ -144,7 +128,7 @@ class ServerOptions:
     help="Serve a page at /live that shows the sessions as they change; with --live=control groups can be opened and "
     "closed there. It is on loopback, or for the operators that --auth names.",
 )
-@click.option(
+@server_option(
     "--limit",
     "limits",
     envvar="TOOLFOLD_LIMIT",
@@ -161,8 +145,8 @@ class ServerOptions:
     callback=parse_groups,
     help="Servers that keep nothing for a client, so that all share one connection to each; * for all servers.",
 )
-@click.option("--profile", metavar="NAME", help="The profile to serve.")
-@click.option(
+@server_option("--profile", metavar="NAME", help="The profile to serve.")
+@server_option(
     "--active",
     metavar="GROUPS",
     multiple=True,
@@ -184,10 +168,10 @@ class ServerOptions:
     "them by OTEL_* variables.",
 )
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and exit.")
-@click.option(
+@server_option(
     "--separator", default=WIRE_SEPARATOR, show_default=True, help="Replaces the dot in names that clients see."
 )
-@click.option(
+@server_option(
     "--answers",
     type=OneOf(["auto", "definitions", "names"]),
     default="auto",
@@ -195,7 +179,7 @@ class ServerOptions:
     help="Answer the opening of a group with the definitions of its tools, or with their names; auto: with names where "
     "the client lists again automatically.",
 )
-@click.option(
+@server_option(
     "--answer-tokens",
     type=int,
     default=None,
@@ -203,32 +187,32 @@ class ServerOptions:
     metavar="N",
     help="The greatest length of such an answer, in approximate tokens.",
 )
-@click.option(
+@server_option(
     "--read-tool/--no-read-tool",
     default=None,
     help="Offer read_tool beside call_tool, which calls only tools that say that they read, so that the approval of a "
     "client can tell them apart; on in front of other servers.",
 )
-@click.option(
+@server_option(
     "--selection/--no-selection",
     default=True,
     help="Let requests name groups, in their URL or headers; or ignore that.",
 )
-@click.option(
+@server_option(
     "--delivery",
     type=OneOf(["auto", "principal"]),
     default="auto",
     show_default=True,
     help="principal: each authenticated caller has lists of its own in the modern era, too.",
 )
-@click.option(
+@server_option(
     "--store",
     callback=parse_store,
     metavar="URL",
     help="Where sessions are that outlive a request, so that they outlive this process, and others can serve them: "
     "sqlite:///state.db or redis://localhost:6379/0.",
 )
-@click.option("--disclosure/--no-disclosure", default=True, help="Offer the draft extension for groups, or don't.")
+@server_option("--disclosure/--no-disclosure", default=True, help="Offer the draft extension for groups, or don't.")
 @click.pass_context
 def serve_command(
     ctx: click.Context,
@@ -254,11 +238,13 @@ def serve_command(
     """
     configure_logging(log_level, log_format)
     http = HttpOptions(**{name: given.pop(name) for name in HttpOptions.__annotations__})
-    server = ServerOptions(**{name: given.pop(name) for name in ServerOptions.__annotations__})
+    server_options = [option for option in ctx.command.params if isinstance(option, ServerOption)]
+    server = {name: given.pop(name) for option in server_options if (name := option.name)}
+    changed = [name for option in server_options if (name := option.name) and option.is_changed(server[name])]
     set_by_user = [name for name in asdict(http) if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if era != "auto" and over_http:
         raise click.UsageError("--era is for stdio: over HTTP each request says its era.", ctx)
-    if server.delivery == "principal" and not over_http:
+    if server["delivery"] == "principal" and not over_http:
         raise click.UsageError("--delivery=principal is for HTTP, where callers are authenticated: add --http.", ctx)
     if set_by_user and not over_http:
         raise click.UsageError(f"--{set_by_user[0].replace('_', '-')} is for HTTP: add --http, or leave it out.", ctx)
@@ -268,7 +254,7 @@ def serve_command(
 
         show_profiles(target, options)
         return
-    opening = partial(_open, target, options, server.active, telemetry=telemetry)
+    opening = partial(_open, target, options, server["active"], changed, telemetry=telemetry)
     with cancelled_by_signals() as shutdown:
         if over_http:
             run(partial(_serve_http, opening, server, http))
@@ -282,9 +268,11 @@ Opening = Callable[[], AbstractAsyncContextManager[OpenTarget]]
 
 @asynccontextmanager
 async def _open(
-    target: Target, options: GatewayOptions, active: tuple[str, ...], *, telemetry: bool
+    target: Target, options: GatewayOptions, active: tuple[str, ...], changed: Sequence[str], *, telemetry: bool
 ) -> AsyncGenerator[OpenTarget]:
     async with open_target(target, options, serving=True, active=active) as opened:
+        if opened.server is not None:
+            check_options(opened.tools.name, changed)
         if telemetry:
             from toolfold_adapters.integrations.otel import instrument, is_configured
 
@@ -296,14 +284,14 @@ async def _open(
         yield opened
 
 
-async def _serve_http(opening: Opening, server: ServerOptions, http: HttpOptions) -> None:
+async def _serve_http(opening: Opening, server: Mapping[str, Any], http: HttpOptions) -> None:
     from toolfold_adapters.mcp import serve
     from toolfold_diagrams import live
 
     from .authentication import load_authentication
 
     auth = None if http.auth is None else load_authentication(http.auth)
-    async with checked(server.store), opening() as opened:
+    async with checked(server["store"]), opening() as opened:
         arguments = _server_arguments(opened, server)
         summary = summarise(opened, server)
         await serve(
@@ -328,11 +316,11 @@ def _announce_http(summary: str, http: HttpOptions, url: str) -> None:
     _announce(f"{summary}; {live}serving {url}")
 
 
-async def _serve_stdio(opening: Opening, server: ServerOptions, **over_stdio: Any) -> None:
+async def _serve_stdio(opening: Opening, server: Mapping[str, Any], **over_stdio: Any) -> None:
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
-        async with checked(server.store), opening() as opened:
+        async with checked(server["store"]), opening() as opened:
             arguments = _server_arguments(opened, server)
             summary = summarise(opened, server)
             with released():
@@ -353,18 +341,16 @@ async def checked(store: Store | None) -> AsyncGenerator[None]:
         await store.aclose()
 
 
-def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, Any]:
+def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str, Any]:
     if opened.server is not None:
-        defaults = asdict(ServerOptions())
-        check_options(opened.tools.name, [name for name, value in asdict(server).items() if value != defaults[name]])
         return {}
     arguments: dict[str, Any] = {
-        **asdict(server, recurse=False),
-        "active": opened.groups_of(server.active),
+        **server,
+        "active": opened.groups_of(server["active"]),
         "answer_tokens": next(
-            tokens for tokens in (server.answer_tokens, opened.answer_tokens, ANSWER_TOKENS) if tokens is not None
+            tokens for tokens in (server["answer_tokens"], opened.answer_tokens, ANSWER_TOKENS) if tokens is not None
         ),
-        "read_tool": opened.read_tool if server.read_tool is None else server.read_tool,
+        "read_tool": opened.read_tool if server["read_tool"] is None else server["read_tool"],
         "handles": opened.handles,
         "extend": opened.extend,
         "instructions": opened.instructions,
@@ -374,12 +360,12 @@ def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, An
     return {name: value for name, value in arguments.items() if value or name not in optional}
 
 
-def summarise(opened: OpenTarget, server: ServerOptions) -> str:
+def summarise(opened: OpenTarget, server: Mapping[str, Any]) -> str:
     """Return a line on what is served, how much of it is listed at first, and about how many tokens that saves."""
     if opened.unknown:
         return f"{counted(opened.unknown, 'server')} will be asked for tools, which come as they start"
-    reads = opened.read_tool if server.read_tool is None else server.read_tool
-    view = initial_view(opened.tools, server.profile, opened.groups_of(server.active))
+    reads = opened.read_tool if server["read_tool"] is None else server["read_tool"]
+    view = initial_view(opened.tools, server["profile"], opened.groups_of(server["active"]))
     costs, _ = wire_costs(view, read_tool=reads)
     groups = len(costs.groups) - 1
     return (

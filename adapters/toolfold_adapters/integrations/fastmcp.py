@@ -21,10 +21,11 @@ with extras_named():
     require("FastMCP", _fastmcp.__version__, "4.1", "fastmcp")
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
-    from ..mcp.existing import GroupedOptions, at_once, grouped_server
+    from ..mcp.existing import at_once, grouped_server
     from ..mcp.grouped import GroupedServer
     from ..mcp.grouping import By, in_group
     from ..mcp.meta import MOUNTED_META
+    from ..mcp.options import GroupedOptions
     from ..mcp.passing import Definition, dumped, is_asked_by_another
 
 __all__ = ["group_server", "in_group"]

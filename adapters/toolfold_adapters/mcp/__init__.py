@@ -30,9 +30,9 @@ with extras_named():
     from .existing import group_server
     from .grouping import in_group
     from .limits import Limits
-    from .options import ServerOptions
+    from .options import Extend, ServerOptions
     from .serve import serve
-    from .server import Extend, build_server
+    from .server import build_server
 
 __all__ = [
     "Authentication",

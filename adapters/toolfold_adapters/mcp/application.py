@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Literal, Unpack, get_args
@@ -22,7 +22,6 @@ from ..sdk import low_level_of
 from .auth import Authentication
 from .callers import one_client
 from .http import MAX_REQUEST_BYTES, HttpApp, guarded_app
-from .limits import Limits
 from .operator import OperatorPage, check_operator_page
 from .options import ServerOptions
 from .server import build_server
@@ -41,7 +40,6 @@ def http_app(
     max_request_bytes: int = MAX_REQUEST_BYTES,
     auth: Authentication | None = None,
     live: ASGIApp | None = None,
-    limits: Limits | None = None,
     **options: Unpack[ServerOptions],
 ) -> HttpApp:
     """Return an ASGI application that serves MCP over streamable HTTP, to be run or mounted (SPEC DEL-10, INT-1).
@@ -59,8 +57,7 @@ def http_app(
         auth: Who may call it; everybody who reaches it unless given.
         live: The operator's page, `toolfold_diagrams.live(tools)`, to be served at /live: on loopback, or for the
             operators that `auth` names.
-        limits: The limits in all and per caller (SPEC SAF-4), for a tool set.
-        options: The other options of `build_server`, for a tool set.
+        options: Those of `build_server`, for a tool set.
 
     Raises:
         ConfigError: A name is not that of a host or an origin, the path does not start with `/`, or `host` is not
@@ -69,7 +66,7 @@ def http_app(
     """
     if live is not None:
         check_operator_page(host, path, auth)
-    server = as_server(served, {**options, **({} if limits is None else {"limits": limits})})
+    server = as_server(served, options)
     return guarded_app(
         partial(_application, server, host, auth),
         host=host,
@@ -81,7 +78,7 @@ def http_app(
     )
 
 
-def as_server(served: Any, options: Mapping[str, Any]) -> Any:
+def as_server(served: Any, options: ServerOptions) -> Any:
     """Return the server of a tool set, or a server unchanged; raises `ConfigError` for options of a server."""
     if isinstance(served, ToolSet):
         return build_server(served, **options)

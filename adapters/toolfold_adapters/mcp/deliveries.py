@@ -6,28 +6,26 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
-from attrs import frozen
 
-from toolfold import ConfigError, Profile, Session, Store, ToolSet, WireNames
+from toolfold import Session, ToolSet, WireNames
 from toolfold.spi import Event, Limit, ListsAnnounced, SessionKind, SessionPool, StoredSessions, Tally, background
 
-from ..tokens import ANSWER_TOKENS
-from .answers import AnswerForm, AnswerOptions, SessionAnswers
+from .answers import AnswerOptions, SessionAnswers
 from .disclosure import Disclosure
 from .handlers import RequestHandlers
-from .handles import Handles, SignedHandles, Stale, signing_keys
+from .handles import SignedHandles, signing_keys
 from .instructions import instructions_for
 from .legacy import ConnectionSessions
-from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
+from .options import ServerSettings
 from .principal import PrincipalSessions
-from .proxy import READ_TOOL, proxies_of, reserve_names, with_handle
+from .proxy import proxies_of, reserve_names, with_handle
 from .render import Adjust, CacheScope, Renderer
 from .selection import DefaultSelection
 from .sessions import SessionDelivery
@@ -43,7 +41,6 @@ LEGACY_LIFETIME = 24 * 3600.0
 ENDING_SECONDS = 10
 """How long a server waits at its end for the hooks that tear down its sessions."""
 
-Delivery = Literal["auto", "principal"]
 TasksOf = Callable[[Any], TaskGroup]
 
 
@@ -55,50 +52,6 @@ class MakeRenderer(Protocol):
     ) -> Renderer:
         """Return a renderer."""
         ...
-
-
-@frozen(kw_only=True)
-class DeliverySettings:
-    """How a tool set is delivered; see the arguments of `build_server`.
-
-    Raises:
-        ConfigError: There is no such delivery, or no such form of handles.
-    """
-
-    delivery: Delivery = "auto"
-    profile: str | Profile | None = None
-    active: Iterable[str] = ()
-    selection: bool = True
-    disclosure: bool = True
-    call_tool: str = "call_tool"
-    legacy_call_tool: bool = True
-    read_tool: bool = False
-    handle_key: str | bytes | Sequence[str | bytes] | None = None
-    handle_lifetime: float = 3600
-    stale_handles: Stale = "normalise"
-    limits: Limits = DEFAULTS
-    handles: Handles = "auto"
-    answers: AnswerForm = "auto"
-    answer_tokens: int | Callable[[], int] = ANSWER_TOKENS
-    store: Store | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.delivery not in get_args(Delivery):
-            raise ConfigError(f'There is no delivery {self.delivery!r}; use "auto" or "principal".')
-        if self.handles not in get_args(Handles):
-            raise ConfigError(f'handles must be "auto" or "stored", not {self.handles!r}.')
-
-    @property
-    def proxies(self) -> tuple[str, ...]:
-        """The names of the call-tool proxies that clients of any era are offered."""
-        if self.delivery != "auto" and not self.legacy_call_tool:
-            return ()
-        return (self.call_tool, *((READ_TOOL,) if self.read_tool else ()))
-
-    def call_tool_for(self, *, modern: bool) -> str | None:
-        """Return the name of the call-tool proxy that clients of an era are offered, if they are."""
-        offered = self.delivery == "auto" if modern else self.legacy_call_tool
-        return self.call_tool if offered else None
 
 
 class Service:
@@ -126,7 +79,7 @@ class Service:
         self,
         tools: ToolSet,
         wire: WireNames,
-        settings: DeliverySettings,
+        settings: ServerSettings,
         make_renderer: MakeRenderer = Renderer,
         tasks_of: TasksOf = lambda ctx: ctx.lifespan_context,
         *,

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from collections.abc import Awaitable
+from typing import Any, TypeVar, Unpack, cast
 
 from mcp import Client
 from mcp.server import MCPServer, Server
 
-from toolfold import ConfigError, Profile, Store, ToolSet
+from toolfold import ConfigError, ToolSet
 
 from ..sdk import low_level_of
-from .answers import AnswerForm
 from .application import is_fastmcp
-from .deliveries import DeliverySettings
 from .grouped import GroupedServer, grouped
 from .grouping import By, Grouping
-from .handles import Handles, Stale
-from .limits import Limits
+from .options import GroupedOptions, ServerSettings
 from .passing import Definition, asking, dumped
 
 T = TypeVar("T")
-
-
-class GroupedOptions(TypedDict, total=False):
-    """How the groups of an existing server are delivered; see `build_server`.
-
-    With a `store`, legacy sessions of a server of the MCP SDK are resumed by other processes, too. A server that has
-    state of its own for each connection, which a store can't have, is left its sessions: one that lets clients
-    subscribe to resources or set a level of logging. So is one of FastMCP, whose session manager is out of reach.
-    """
-
-    profile: str | Profile | None
-    active: Iterable[str]
-    selection: bool
-    call_tool: str
-    legacy_call_tool: bool
-    read_tool: bool
-    handle_key: str | bytes | Sequence[str | bytes] | None
-    handle_lifetime: float
-    stale_handles: Stale
-    limits: Limits
-    handles: Handles
-    answers: AnswerForm
-    answer_tokens: int
-    store: Store | None
-
-
 S = TypeVar("S", bound=Server[Any] | MCPServer[Any])
 
 
@@ -85,9 +56,7 @@ def grouped_server(server: Server[Any], by: By | None, tools: ToolSet | None, op
     """Return a low-level server with groups that are still to be installed; raises as `group_server`."""
     tools = tools or ToolSet(server.name, control="open_group", on_hidden="hint")
     stateful = is_fastmcp(server) or any(map(server.get_request_handler, ("resources/subscribe", "logging/setLevel")))
-    return GroupedServer(
-        server, tools, Grouping(by), DeliverySettings(disclosure=False, **options), resumes=not stateful
-    )
+    return GroupedServer(server, tools, Grouping(by), ServerSettings(disclosure=False, **options), resumes=not stateful)
 
 
 def groups_of(server: object) -> GroupedServer | None:

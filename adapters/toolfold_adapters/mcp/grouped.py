@@ -36,9 +36,10 @@ from toolfold import (
 from toolfold.spi import ancestors, table
 
 from ..sdk import when_http_is_served
-from .deliveries import DeliverySettings, Service
+from .deliveries import Service
 from .grouping import Grouping
 from .http_sessions import guard_sessions
+from .options import ServerSettings
 from .passing import (
     Definition,
     Offer,
@@ -90,7 +91,7 @@ class GroupedServer:
         server: Server[Any],
         tools: ToolSet,
         grouping: Grouping,
-        settings: DeliverySettings,
+        settings: ServerSettings,
         *,
         resumes: bool,
     ) -> None:

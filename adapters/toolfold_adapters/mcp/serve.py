@@ -19,7 +19,7 @@ from .application import Era, Existing, as_server, http_app, run_stdio
 from .auth import Authentication
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
 from .http import MAX_REQUEST_BYTES, HttpApp
-from .limits import DEFAULTS, Limits
+from .limits import DEFAULTS
 from .operation import OperatedServer, Operation
 from .options import ServerOptions
 
@@ -47,7 +47,6 @@ async def serve(
     shutdown_timeout: float = SHUTDOWN_TIMEOUT,
     auth: Authentication | None = None,
     live: ASGIApp | None = None,
-    limits: Limits = DEFAULTS,
     era: Era = "auto",
     many_clients: bool = False,
     on_ready: Ready | None = None,
@@ -74,13 +73,12 @@ async def serve(
         shutdown_timeout: Seconds that calls in progress are given when the server is asked to end.
         auth: Who may call it over HTTP; everybody who reaches it unless given.
         live: The operator's page, `toolfold_diagrams.live(tools)`, to be served at /live over HTTP.
-        limits: The limits in all and per caller (SPEC SAF-4).
         era: Over stdio, `"auto"`: the era that the client asks for; `"legacy"`: up to 2025-11-25 alone, so that a
             client that asks for the modern one falls back, and what it opens enters its list (SPEC DEL-12).
         many_clients: Over stdio, whether who starts the process passes on requests of several clients, as a proxy or a
             test kit does: then each state has a handle, and a call opens nothing.
         on_ready: Called with the URL once the server accepts requests; over stdio with `"stdio"`.
-        options: The other options of `build_server`.
+        options: Those of `build_server`; of a server that is made already `limits` alone, for its connections.
 
     Raises:
         ConfigError: A setting is wrong, or the address can't be bound.
@@ -92,7 +90,10 @@ async def serve(
         raise ConfigError(f"Over HTTP each request says its era: leave out era={era!r}.")
     if transport == "stdio" and options.get("delivery") == "principal":
         raise ConfigError("Callers are not authenticated over stdio: delivery='principal' needs transport='http'.")
-    server = as_server(tools, {**options, "limits": limits} if isinstance(tools, ToolSet) else options)
+    limits = options.get("limits", DEFAULTS)
+    if not isinstance(tools, ToolSet):
+        options.pop("limits", None)
+    server = as_server(tools, options)
     if transport == "stdio":
         with stdin_closed_by_signals():
             if on_ready is not None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
 
 import pytest
+from attrs import asdict
 from mcp.server import Server
 
 from toolfold import ConfigError, ToolSet
 from toolfold_adapters.mcp import ServerOptions, build_server
+from toolfold_adapters.mcp.options import GroupedOptions, ServerSettings
 
 
-def test_the_typed_options_are_those_of_a_server() -> None:
-    assert {"tools", "limits", *ServerOptions.__optional_keys__} == signature(build_server).parameters.keys()
+def test_each_typed_option_has_a_value_unless_it_is_given() -> None:
+    assert ServerOptions.__optional_keys__ == asdict(ServerSettings()).keys()
+    assert GroupedOptions.__optional_keys__ < ServerOptions.__optional_keys__
+
+
+def test_an_option_that_there_is_not_is_refused() -> None:
+    unknown: Any = {"delivry": "auto"}
+    with pytest.raises(TypeError, match="delivry"):
+        build_server(ToolSet("t"), **unknown)
 
 
 @pytest.mark.spec("ERR-2")
