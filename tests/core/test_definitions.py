@@ -94,6 +94,7 @@ def plain(value: Any) -> bytes:
 
 
 @pytest.mark.spec("REG-1", "REG-6")
+@pytest.mark.filterwarnings("ignore:The tool .* takes the place of the one that opens:toolfold.ToolfoldWarning")
 @given(name=NAMES, handler=st.sampled_from(HANDLERS), options=OPTIONS)
 def test_any_value_registered_as_a_tool_is_refused_without_effect_or_can_be_sent(
     name: Any, handler: Any, options: Mapping[str, Any]
