@@ -95,12 +95,12 @@ def saved_percent(before: int, after: int) -> float:
     return round(100 * (before - after) / before, 1) if before else 0.0
 
 
-def measure(view: RequestView, extra: Iterable[Component] = (), to_wire: ToWire = str) -> Costs:
+def measure(view: RequestView, extra: Iterable[Component] = ()) -> Costs:
     """Return the cost of the tools that a session lists, and of all tools of its catalog (SPEC GWY-5).
 
     Tools that are never listed are not counted. Control tools count only in `after`, since without groups there are
     none. A loader counts among the tools in no group, and so do the tools that an adapter adds to a list, `extra`.
-    `to_wire` returns tools' names as clients know them.
+    Names are those that the caller of the view knows.
     """
     catalog = view.snapshot.catalog
     before: dict[str | None, list[Component]] = {None: [], **{group.path: [] for group in catalog.groups}}
@@ -117,8 +117,8 @@ def measure(view: RequestView, extra: Iterable[Component] = (), to_wire: ToWire 
                 path=path,
                 tools=len(before[path]),
                 listed=len(after[path]),
-                before=cost(before[path], to_wire),
-                after=cost(after[path], to_wire),
+                before=cost(before[path], view.to_wire),
+                after=cost(after[path], view.to_wire),
             )
             for path in before
         )

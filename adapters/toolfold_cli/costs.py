@@ -40,7 +40,7 @@ def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[st
     selected = tools.profile(profile)
     snapshot = Snapshot.of(tools.catalog_under(selected))
     groups = (*(selected.active if selected else ()), *active)
-    return tools.view_of(snapshot.after(TransitionRequest(activate=groups)))
+    return tools.view_of(snapshot.after(TransitionRequest(activate=groups)), WireNames(WIRE_SEPARATOR).to_wire)
 
 
 def wire_costs(view: RequestView, *, read_tool: bool) -> tuple[Costs, int | None]:
@@ -58,13 +58,12 @@ def wire_costs(view: RequestView, *, read_tool: bool) -> tuple[Costs, int | None
     if not view.snapshot.catalog.groups:
         costs = measure(view)
         return costs, costs.after
-    to_wire = WireNames(WIRE_SEPARATOR).to_wire
     plain, modern = (proxies_of(CALL_TOOL, with_handle=one, read_tool=read_tool).values() for one in (False, True))
-    costs = measure(view, [proxy.component for proxy in plain], to_wire)
+    costs = measure(view, [proxy.component for proxy in plain])
     definitions = [
         {
             **(with_handle(component.definition) if component.control else component.definition),
-            "name": to_wire(component.name),
+            "name": view.to_wire(component.name),
         }
         for component in listed(view, "tool")
     ]

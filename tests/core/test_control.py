@@ -249,7 +249,7 @@ async def test_a_refused_inner_group_names_the_group_to_open_first_and_what_open
     says(await tools.call_tool("gate.in.activate"), "'gate.in'", "needs the group gate, which is not open.")
     await tools.activate_group("b")
     says(await tools.call_tool("gate.in.activate"), "'gate.in'", "it opens when b.t succeeds.")
-    result = await tools.default_session.call("a.x.activate", to_wire=str.upper)
+    result = await tools.default_session.call("a.x.activate", view=tools.default_session.view(to_wire=str.upper))
     says(result, "call A.ACTIVATE first")
     assert (result.meta or {})[ERROR_META] == {"error": "ParentInactive", "missing": "a"}
 

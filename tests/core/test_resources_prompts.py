@@ -93,7 +93,7 @@ async def test_a_hint_names_the_group_and_what_opens_it_in_the_names_of_the_call
         await use(tools.default_session, kind, name)
     assert caught.value.hint == "it needs the group g: call g.activate first"
     with pytest.raises(ToolNotFound, match=r"call G\.ACTIVATE first"):
-        await use(tools.default_session, kind, name, to_wire=str.upper)
+        await use(tools.default_session, kind, name, view=tools.default_session.view(to_wire=str.upper))
 
 
 @pytest.mark.spec("REG-9", "LST-1", "LST-2")

@@ -318,7 +318,7 @@ class Conversation:
 
     def tokens(self) -> Tokens:
         """Return the approximate cost of the next turn's tools and prompt section, and of all tools (SPEC AGT-4)."""
-        costs = measure(self._tools.view_of(self._snapshot), to_wire=self._names.to_wire)
+        costs = measure(self._tools.view_of(self._snapshot, self._names.to_wire))
         section = prompt_section(self._session, to_wire=self._names.to_wire)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 

@@ -50,7 +50,7 @@ async def _run_turn(
     async def run(number: int, *, in_own_task: bool) -> None:
         name = written[number][0]
         if isinstance(name, str):
-            results[number] = await _result(session, calls[number], names.to_wire, in_own_task=in_own_task)
+            results[number] = await _result(session, calls[number], names, in_own_task=in_own_task)
         else:
             problem = f"The name of a tool must be a string, not {type(name).__name__}."
             results[number] = ToolResult.of_text(problem, is_error=True)
@@ -75,20 +75,20 @@ async def run_call(session: Session, names: WireNameCodec, call: Call, request: 
     """Return the result of one call, made in the task that calls this; `request` is for the handler's context."""
     try:
         async with session.request():
-            return await _result(session, call, names.to_wire, in_own_task=False, request=request)
+            return await _result(session, call, names, in_own_task=False, request=request)
     except (StoreError, HookFailed) as error:  # of a session in a store
         return ToolResult.of_text(str(error), is_error=True)
 
 
 async def _result(
-    session: Session, call: Call, to_wire: Callable[[str], str], *, in_own_task: bool, request: Any = None
+    session: Session, call: Call, names: WireNameCodec, *, in_own_task: bool, request: Any = None
 ) -> ToolResult:
     """Return the result of a call; `in_own_task` says whether it runs in a task of its own."""
-    name = to_wire(call.name)
+    name = names.to_wire(call.name)
     if call.arguments is None:
         return unreadable_arguments(name)
     try:
-        return await session.call(call.name, call.arguments, to_wire=to_wire, request=request)
+        return await session.call(call.name, call.arguments, view=session.view(to_wire=names.to_wire), request=request)
     except ToolNotFound as error:
         return ToolResult.of_text(str(ToolNotFound(name, error.hint)), is_error=True)
     except ToolfoldError as error:  # a protocol's error, or the end of the session

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, frozen
 
 from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
-from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, Kind, describe, names_alone
+from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, Kind, RequestView, describe, names_alone
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
 from .hosts import room_for
@@ -211,9 +211,13 @@ class SessionAnswers(Answers):
         self._way = by if call_tool else ""
         self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
 
+    def view(self, session: Session) -> RequestView:
+        """Return the view of one request in a session, with the names that clients see."""
+        return session.view(to_wire=self.wire.to_wire)
+
     def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Component, ...] = ()) -> Page:
         """Return a page of what a session lists, `extra` included; raises `InvalidCursor`."""
-        page = session.list(kind, cursor, extra, self.wire.to_wire)
+        page = session.list(kind, cursor, extra, self.view(session))
         if kind == "tool":
             self._history(session).listed(page, cursor)
         return page
@@ -230,13 +234,11 @@ class SessionAnswers(Answers):
 
         If a `proxy` makes the call, the caller may not know the schema.
         """
-        known, history, view = self.wire.from_wire(name), self._history(session), session.view()
+        known, history, view = self.wire.from_wire(name), self._history(session), self.view(session)
         component, relists = session.catalog.tools.get(known), history.relists
         if proxy is not None and (refused := proxy.refusal(name, component, view)) is not None:
             return refused
-        result = await session.call(
-            known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self.wire.to_wire, view=view
-        )
+        result = await session.call(known, arguments, progress=ctx.session.report_progress, request=ctx, view=view)
         return self.for_call(
             result,
             component,

@@ -100,8 +100,8 @@ class Disclosure:
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what is in no group."""
         catalog = self._start(ctx).catalog.ungrouped
-        view = self._tools.view_of(Snapshot.of(catalog))
-        page = page_of(view, kind, cursor, self._tools.page_size, to_wire=self._wire.to_wire)
+        view = self._tools.view_of(Snapshot.of(catalog), self._wire.to_wire)
+        page = page_of(view, kind, cursor, self._tools.page_size)
         self._tools.observers.listed("", kind, page.items)
         return self._renderer.page(page, kind)
 
@@ -144,8 +144,9 @@ class Disclosure:
             if component is not None and component.control is not None:
                 raise ToolNotFound(known)
             async with self._session(ctx, start, component) as session:
+                view = session.view(to_wire=self._wire.to_wire)
                 result = await session.call(
-                    known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self._wire.to_wire
+                    known, arguments, progress=ctx.session.report_progress, request=ctx, view=view
                 )
         except SELECTION_FAILURES as error:
             result = ToolResult.of_text(refusal_text(error), is_error=True)

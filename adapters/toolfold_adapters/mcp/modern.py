@@ -31,7 +31,7 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.spi import HANDLE, Kind, is_hidden, listed, may_change, page_of
+from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed, may_change, page_of
 
 from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, one_client, principal_of
@@ -127,7 +127,8 @@ class HandleDelivery:
         snapshot = reading.snapshot
         offered = self._proxies.values() if kind == "tool" and snapshot.catalog.groups else ()
         extra = tuple(proxy.component for proxy in offered)
-        page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
+        view = self._tools.view_of(snapshot, self._wire.to_wire)
+        page = page_of(view, kind, cursor, self._tools.page_size, extra)
         self._tools.observers.listed("", kind, page.items)
         meta: dict[str, Any] = {DISCARDED_META: list(reading.discarded)} if reading.discarded else {}
         if reading.store_away:
@@ -170,12 +171,12 @@ class HandleDelivery:
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt."""
         async with self._readable(ctx) as session:
-            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._wire.to_wire))
+            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._view(session)))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource."""
         async with self._readable(ctx) as session:
-            contents = await session.read(uri, ctx, self._wire.to_wire)
+            contents = await session.read(uri, ctx, self._view(session))
         return self._renderer.contents(contents)
 
     # -- the state of a request ---------------------------------------------------------------------------------------
@@ -239,6 +240,9 @@ class HandleDelivery:
         except HANDLE_ERRORS as error:
             raise _refused_handle(error) from error
 
+    def _view(self, session: Session) -> RequestView:
+        return session.view(to_wire=self._wire.to_wire)
+
     def _own_or(self, given: str | None) -> str | None:
         """Return the handle that a request itself carries, else that of the process if it has one client."""
         return given or (self._own if one_client.get() else None)
@@ -251,21 +255,14 @@ class HandleDelivery:
         opens = proxy is not None and call.handle == self._own and proxy.calls(session.catalog.tools.get(name))
         opened = await open_for(session, name) if opens else ()
         state.before = session.snapshot if opened else state.before
-        view, component = session.view(), session.catalog.tools.get(name)
+        view, component = self._view(session), session.catalog.tools.get(name)
         if proxy is not None and (refused := proxy.refusal(call.name, component, view)) is not None:
             return refused
         control = component is not None and component.control is not None
         opening = may_change(component, call.arguments)
         if opening and state.stored is None and self._stores_sessions(session.catalog):
             self._stored.check(session.caller)  # before any hook runs
-        result = await session.call(
-            name,
-            call.arguments,
-            progress=ctx.session.report_progress,
-            request=ctx,
-            to_wire=self._wire.to_wire,
-            view=view,
-        )
+        result = await session.call(name, call.arguments, progress=ctx.session.report_progress, request=ctx, view=view)
         room = self._answers.room(ctx)
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not opening or result.is_error):

@@ -71,14 +71,12 @@ class Renderer:
         modern: Whether the era is that of 2026-07-28.
         adjust: Changes the definitions of control tools, for deliveries that give them more arguments.
         cache_scope: Whether caches may share lists between callers.
-
-    `to_wire` returns a name as clients see it.
     """
 
     def __init__(
         self, wire: WireNames, *, modern: bool, adjust: Adjust | None = None, cache_scope: CacheScope = "public"
     ) -> None:
-        self.to_wire = wire.to_wire
+        self._to_wire = wire.to_wire
         self._cache_scope = cache_scope
         self._adjust = adjust
         self._modern = modern
@@ -116,7 +114,7 @@ class Renderer:
     def _render(self, component: Component) -> dict[str, Any] | None:
         rendered = dict(component.definition)
         if component.kind == "tool":
-            rendered["name"] = self.to_wire(component.name)
+            rendered["name"] = self._to_wire(component.name)
         if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
         if component.control is not None and not component.control[1]:  # it is for all groups

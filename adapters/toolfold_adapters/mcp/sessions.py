@@ -76,12 +76,12 @@ class SessionDelivery:
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
         async with self._source.session(server, ctx) as session:
-            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._renderer.to_wire))
+            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._answers.view(session)))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the session."""
         async with self._source.session(server, ctx) as session:
-            return self._renderer.contents(await session.read(uri, ctx, self._renderer.to_wire))
+            return self._renderer.contents(await session.read(uri, ctx, self._answers.view(session)))
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
         proxy = self._proxies.get(name) if session.catalog.groups else None

@@ -50,7 +50,7 @@ class Host(Protocol):
         """Return a registered profile by its name."""
         ...
 
-    def view_of(self, snapshot: Snapshot) -> RequestView:
+    def view_of(self, snapshot: Snapshot, to_wire: ToWire = str) -> RequestView:
         """Return a view of a snapshot for one request."""
         ...
 
@@ -58,6 +58,6 @@ class Host(Protocol):
         """Return a name for a session that is given none."""
         ...
 
-    def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
+    def hint(self, component: Component | None, view: RequestView) -> str | None:
         """Return which group to open first for an unavailable component, and how, where hints are on."""
         ...

@@ -271,12 +271,13 @@ class Session(Calls, Displayed):
         configuration = self.snapshot.configuration
         return bool(configuration.active >> configuration.forest.number(path) & 1)
 
-    def view(self, request: RequestView | None = None) -> RequestView:
+    def view(self, request: RequestView | None = None, to_wire: ToWire = str) -> RequestView:
         """Return the view of one request: the present snapshot and one reading of the application state.
 
-        With `request`, another view of the same request, it shares that reading (SPEC MOD-3).
+        `to_wire` maps tools' names to those that the caller knows. With `request`, another view of the same request, it
+        shares that one's reading and names (SPEC MOD-3).
         """
-        return self._tools.view_of(self.snapshot) if request is None else request.of(self.snapshot)
+        return self._tools.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
@@ -287,13 +288,17 @@ class Session(Calls, Displayed):
         return self.list("tool", cursor)
 
     def list(
-        self, kind: Kind, cursor: str | None = None, extra: tuple[Component, ...] = (), to_wire: ToWire = str
+        self,
+        kind: Kind,
+        cursor: str | None = None,
+        extra: tuple[Component, ...] = (),
+        view: RequestView | None = None,
     ) -> Page:
         """Return a page of the components of a kind that are listed, with `extra`; see `list_tools` (SPEC REG-9).
 
-        `to_wire` maps names to those by which the list is ordered.
+        It is ordered by the names of `view`, that of the request if there is one.
         """
-        page = page_of(self._view_of_request(), kind, cursor, self._tools.page_size, extra, to_wire)
+        page = page_of(self._view_of_request(view), kind, cursor, self._tools.page_size, extra)
         self._tools.observers.listed(self.id, kind, page.items)
         return page
 
@@ -395,7 +400,5 @@ class Session(Calls, Displayed):
         self._tools.pool.touch(self)
         return view or self.view()
 
-    def _context(
-        self, name: str, view: RequestView, request: Any, to_wire: ToWire, progress: Progress = no_progress
-    ) -> Context:
-        return Context(self, name, view, request, to_wire, progress)
+    def _context(self, name: str, view: RequestView, request: Any, progress: Progress = no_progress) -> Context:
+        return Context(self, name, view, request, progress)

@@ -176,16 +176,16 @@ class ToolSet(Registration, Displayed):
 
     # -- views --------------------------------------------------------------------------------------------------------
 
-    def view_of(self, snapshot: Snapshot) -> RequestView:
-        """Return a view of a snapshot for one request (SPEC VIS-3)."""
-        return RequestView(snapshot, self._state, self._report)
+    def view_of(self, snapshot: Snapshot, to_wire: ToWire = str) -> RequestView:
+        """Return a view of a snapshot for one request, whose caller knows tools by `to_wire` (SPEC VIS-3)."""
+        return RequestView(snapshot, self._state, self._report, to_wire)
 
-    def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
+    def hint(self, component: Component | None, view: RequestView) -> str | None:
         """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""
         if self._on_hidden != "hint" or component is None:
             return None
         path = topmost_inactive(component, view)
-        return None if path is None else needed(path, view, to_wire)
+        return None if path is None else needed(path, view)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""

@@ -60,13 +60,17 @@ class CallContext:
     name: str
     view: RequestView
     request: Any = None
-    to_wire: ToWire = str
     _progress: Progress = no_progress
 
     @property
     def snapshot(self) -> Snapshot:
         """The snapshot that the call was checked against."""
         return self.view.snapshot
+
+    @property
+    def to_wire(self) -> ToWire:
+        """Maps a tool's name to the one that the caller knows (SPEC NAM-6)."""
+        return self.view.to_wire
 
     @property
     def facts(self) -> Mapping[str, Any]:

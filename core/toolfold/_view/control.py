@@ -271,7 +271,7 @@ def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
     if isinstance(error, ParentInactive):
         about["missing"] = error.parent
         view = context.view.of(context.session.snapshot)
-        how = opener(error.parent, view, context.to_wire) or f"it needs the group {error.parent}, which is not open"
+        how = opener(error.parent, view) or f"it needs the group {error.parent}, which is not open"
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}
         if isinstance(error.__cause__, ToolfoldError):  # the names of other exceptions are internals

@@ -10,7 +10,6 @@ from attrs import evolve
 from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import Always
 from .._limits import quoted
-from .._names import ToWire
 from .._snapshot import Change
 from .._usercode import caller
 from .context import CallContext
@@ -87,7 +86,7 @@ async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[st
     """
     query, limit = arguments["query"][:MAX_QUERY], arguments.get("limit", LIMIT)
     search = search_of(context.view, ranker)
-    best: list[Found] = await caller(search.best, in_thread=True)(query, int(limit), context.to_wire)
+    best: list[Found] = await caller(search.best, in_thread=True)(query, int(limit))
     view, change = context.view, Change()
     if arguments.get("open", False) and best and best[0].closed:  # more groups would make the list of a client long
         try:
@@ -110,14 +109,14 @@ def _answer(
         "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
         "found": [context.to_wire(component.name) for component in tools],
     }
-    text = _text(query, change, _places(best, view, context.to_wire, change.activated), [] if best else _missing(view))
+    text = _text(query, change, _places(best, view, change.activated), [] if best else _missing(view))
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
-    described = about.describe([_described(component, context.to_wire) for component in tools], ROOM)
+    described = about.describe([_described(component, view) for component in tools], ROOM)
     return evolve(ToolResult.of_text(text(described), structured), about=about)
 
 
-def _described(component: Component, to_wire: ToWire) -> Described:
-    return Described.of({**component.definition, "name": to_wire(component.name)})
+def _described(component: Component, view: RequestView) -> Described:
+    return Described.of({**component.definition, "name": view.to_wire(component.name)})
 
 
 def _text(query: str, change: Change, places: Sequence[str], missing: Sequence[str]) -> Callable[[str], str]:
@@ -153,25 +152,25 @@ def opened_by_search(text: str) -> tuple[str, ...]:
     return tuple(first.removeprefix(_OPENED).removesuffix(".").split(", ")) if first.startswith(_OPENED) else ()
 
 
-def _places(best: Sequence[Found], view: RequestView, to_wire: ToWire, opened: Sequence[str]) -> list[str]:
+def _places(best: Sequence[Found], view: RequestView, opened: Sequence[str]) -> list[str]:
     """Return lines that say where tools are, and what opens their groups, one for each group.
 
     The group of a tool that can be called now is left out if its name shows it, or the answer says that it was opened.
     """
     places: dict[str, list[str]] = {}
     for one in best:
-        places.setdefault(_place(one, view, to_wire, opened), []).append(to_wire(one.component.name))
+        places.setdefault(_place(one, view, opened), []).append(view.to_wire(one.component.name))
     if [*places] == [_READY]:
         return [f"{_READY}."]
     return [f"{place}: {', '.join(names)}" for place, names in places.items()]
 
 
-def _place(one: Found, view: RequestView, to_wire: ToWire, opened: Sequence[str]) -> str:
+def _place(one: Found, view: RequestView, opened: Sequence[str]) -> str:
     group = one.component.group or (one.closed[-1] if one.closed else None)
     where = "In no group" if group is None else f"In group {group}"
     if not one.closed:
         known = group is not None and (group in opened or one.component.name.startswith(group))
         return _READY if known else f"{where}, can be called now"
     first = topmost_inactive(one.component, view) or one.closed[0]
-    how = opener(first, view, to_wire)
+    how = opener(first, view)
     return f"{where}, not open" + (f"; {how}" if how else "")

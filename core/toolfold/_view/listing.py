@@ -109,9 +109,8 @@ def page_of(
     cursor: str | None = None,
     size: int | None = None,
     extra: tuple[Component, ...] = (),
-    to_wire: ToWire = str,
 ) -> Page:
-    """Return one page of the list (SPEC LST-1, LST-2).
+    """Return one page of the list, which is ordered by the names that the view's caller knows (SPEC LST-1, LST-2).
 
     Args:
         view: The snapshot to list.
@@ -119,13 +118,11 @@ def page_of(
         cursor: Where the page before ended, or `None` for the first page.
         size: The greatest number of items in a page, or `None` for all.
         extra: What an adapter lists beside the catalog's own.
-        to_wire: Maps a tool's name to the client's, by which the list is ordered.
 
     Raises:
         InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
     """
-    if kind != "tool":
-        to_wire = str
+    to_wire = view.to_wire if kind == "tool" else str
     if cursor is None and size is None and not extra and to_wire is str:
         whole = outlook(view, view.snapshot, kind)
         if not whole.undecided:

@@ -10,7 +10,7 @@ import json
 
 from .._catalog.components import Component
 from .._catalog.rules import required_groups
-from .._names import SEPARATOR, ToWire, canonical_key
+from .._names import SEPARATOR, canonical_key
 from ..machine import bits
 from .visibility import RequestView, available, is_hidden
 
@@ -28,23 +28,23 @@ def topmost_inactive(component: Component, view: RequestView) -> str | None:
     return forest.paths[bits(inactive)[0]]
 
 
-def needed(path: str, view: RequestView, to_wire: ToWire) -> str:
+def needed(path: str, view: RequestView) -> str:
     """Return a clause that says that a group is needed, and what opens it, if the caller has anything that does."""
-    how = opener(path, view, to_wire)
+    how = opener(path, view)
     return f"it needs the group {path}: {how}" if how else f"it needs the group {path}, which is not open"
 
 
-def opener(path: str, view: RequestView, to_wire: ToWire) -> str | None:
+def opener(path: str, view: RequestView) -> str | None:
     """Return a clause that says what opens a group now, with the caller's names of tools; `None` if nothing does."""
     catalog = view.snapshot.catalog
     group, loader = catalog.group(path), catalog.loader
     if activator := _offered(f"{path}{SEPARATOR}activate", view):
-        return f"call {to_wire(activator.name)} first"
+        return f"call {view.to_wire(activator.name)} first"
     if group.controls and loader is not None:
         argument = next(iter(loader.input_schema["properties"]))
-        return f"call {to_wire(loader.name)} {json.dumps({argument: path})} first"
+        return f"call {view.to_wire(loader.name)} {json.dumps({argument: path})} first"
     if group.opens_on is not None and (event := _offered(group.opens_on, view)):
-        return f"it opens when {to_wire(event.name)} succeeds"
+        return f"it opens when {view.to_wire(event.name)} succeeds"
     return None
 
 

@@ -199,14 +199,15 @@ def _openable(catalog: Catalog) -> int:
 class Search:
     """The search of one request: run it in any thread, for it only looks at values.
 
-    `found` is what the session may find.
+    `found` is what the session may find, and `to_wire` maps a tool's name to the one that the caller knows.
     """
 
     catalog: Catalog
     ranker: Ranker
     found: tuple[Found, ...]
+    to_wire: ToWire
 
-    def best(self, query: str, limit: int, to_wire: ToWire = str) -> list[Found]:
+    def best(self, query: str, limit: int) -> list[Found]:
         """Return the tools that match a query best: first those that it names, the closest first (SPEC FND-5).
 
         The ranking decides between names that are equally close, and on all the others.
@@ -220,7 +221,7 @@ class Search:
         named = {
             name: min(found)
             for name in by_name
-            if (found := [close for text in {name, to_wire(name)} if (close := closeness(text)) is not None])
+            if (found := [close for text in {name, self.to_wire(name)} if (close := closeness(text)) is not None])
         }
         first = sorted(named, key=lambda name: (named[name], places.get(name, len(places)), name))
         return [by_name[name] for name in islice(dict.fromkeys([*first, *ranked]), limit)]
@@ -245,8 +246,8 @@ def search_of(view: RequestView, ranker: Ranker) -> Search:
     """
     found, memo = findable(view), view.snapshot.memo
     known: Search | None = memo.get(Search)
-    if known is None or known.found is not found:
-        known = memo[Search] = Search(view.snapshot.catalog, ranker, found)
+    if known is None or known.found is not found or known.to_wire != view.to_wire:
+        known = memo[Search] = Search(view.snapshot.catalog, ranker, found, view.to_wire)
     return known
 
 

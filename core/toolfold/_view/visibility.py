@@ -18,6 +18,7 @@ from typing import Any
 
 from .._catalog.components import Component
 from .._catalog.rules import Always, Both, Either, Group, Not, Predicate, Visibility, When
+from .._names import ToWire
 from .._snapshot import Snapshot
 from .._usercode import is_failure
 
@@ -26,13 +27,25 @@ FailureReport = Callable[[Component, BaseException, str | None], None]
 
 
 class RequestView:
-    """The view of one request: one snapshot, and one reading of the application state (SPEC VIS-3, MOD-3)."""
+    """The view of one request: one snapshot, and one reading of the application state (SPEC VIS-3, MOD-3).
 
-    __slots__ = ("_modes", "_read", "_reading", "_report", "_snapshot")
+    Args:
+        snapshot: What everything in the request is a function of.
+        read_state: Reads the application state.
+        report: Called when a predicate raises.
+        to_wire: Maps a tool's name to the one that the request's caller knows, as `WireNames.to_wire` (SPEC NAM-6).
+    """
+
+    __slots__ = ("_modes", "_read", "_reading", "_report", "_snapshot", "to_wire")
 
     def __init__(
-        self, snapshot: Snapshot, read_state: StateReader | None = None, report: FailureReport | None = None
+        self,
+        snapshot: Snapshot,
+        read_state: StateReader | None = None,
+        report: FailureReport | None = None,
+        to_wire: ToWire = str,
     ) -> None:
+        self.to_wire = to_wire
         self._snapshot = snapshot
         self._read = read_state
         self._reading: tuple[Any, BaseException | None] | None = None
@@ -74,8 +87,8 @@ class RequestView:
         return value
 
     def of(self, snapshot: Snapshot) -> RequestView:
-        """Return a view of another snapshot that shares this one's reading of the application state."""
-        return RequestView(snapshot, lambda: self.state, self._report)
+        """Return a view of another snapshot, with this one's names and reading of the application state."""
+        return RequestView(snapshot, lambda: self.state, self._report, self.to_wire)
 
     def modes_of(self, component: Component) -> tuple[str, ...]:
         """Return the available modes of a composite tool in declared order, decided once for this view (SPEC MOD-1)."""
