@@ -14,7 +14,7 @@ from mcp import MCPError
 
 from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, wired
 from tests.adapters.gateway.registering import SERVER, answering, configured, homes, offering, tool
-from tests.adapters.gateway.test_questions import text_of
+from tests.adapters.gateway.serving.test_questions import text_of
 from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import endpoint_of
 from toolfold import ProtocolError, Session, ToolError, ToolSet

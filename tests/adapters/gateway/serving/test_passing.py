@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, MCPError
 
 from tests.adapters.gateway.inprocess import House, config_of, opened, served, wired
-from tests.adapters.gateway.test_questions import Person, text_of
+from tests.adapters.gateway.serving.test_questions import Person, text_of
 from toolfold_adapters.gateway.upstream.wire import Mode
 
 pytestmark = pytest.mark.spec("GWY-1")
