@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 import sys
-import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Set
 from contextlib import suppress
@@ -309,13 +308,15 @@ def _refuse_both(file: ClientFile, served: Set[str], others: Set[str]) -> None:
 
 def apply(change: Change) -> Path:
     """Make a change, the file that is served first, and return the backup of the client's file."""
+    from toolfold_adapters.gateway.files import write_whole
+
     path, served = change.file.path, change.file.served
     backup = path.with_name(f"{path.name}.backup{f'-{len(_backups(path)) + 1}' if _backups(path) else ''}")
     shutil.copy2(path, backup)
     mark = "\ufeff" if path.read_bytes().startswith(BOM_UTF8) else ""
     if change.served is not None:
-        _write(served, change.served, 0o600)
-    _write(path, mark + change.text, path.stat().st_mode & 0o777)
+        write_whole(served, change.served.encode())
+    write_whole(path, (mark + change.text).encode(), path.stat().st_mode & 0o777)
     if change.served is None:
         served.unlink()
     return backup
@@ -329,18 +330,3 @@ def _backups(path: Path) -> list[Path]:
         found.insert(0, backup)
         backup = path.with_name(f"{path.name}.backup-{len(found) + 1}")
     return found
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    """Write all of a file or nothing, through links to it."""
-    target = path.resolve()
-    descriptor, name = tempfile.mkstemp(dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise

@@ -20,8 +20,8 @@ with extras_named():
     from .grouping import by_pattern
     from .naming import allowed_names
     from .registration import Registration, Report
-    from .upstream.cache import DefinitionCache, default_folder
     from .upstream.life import Backoff
+    from .upstream.listing import DefinitionCache, default_folder
     from .upstream.upstream import Runtime, Upstream, UpstreamError, UpstreamStatus
 
 __all__ = [

@@ -7,24 +7,21 @@ own, is stored when the server is first seen; one that is another now, or that w
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 from collections.abc import Mapping
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from attrs import evolve
+from pydantic import TypeAdapter
 
 from toolfold.spi import Kind, table
 
 from ..definitions import LISTS, Definitions, Usable
-from ..private import write_private
+from ..files import Files, as_stored
 from ..upstream.repair import Table
 from .settings import UpstreamConfig
-
-log = logging.getLogger("toolfold.gateway")
 
 CHANGED = "dev.toolfold/changed"
 """Marks a definition that changed since it was approved (SPEC GWY-11)."""
@@ -45,7 +42,7 @@ class Approvals:
     """
 
     def __init__(self, folder: Path, *, serving: bool = True) -> None:
-        self._folder = folder
+        self._files = Files(folder, "approved definitions", TypeAdapter(dict[str, Any]))
         self._serving = serving
 
     def changed(self, upstream: UpstreamConfig, definitions: Definitions) -> frozenset[Item]:
@@ -70,27 +67,11 @@ class Approvals:
 
     def approve(self, upstream: UpstreamConfig, definitions: Definitions) -> None:
         """Approve all that a server says as it is now; a file that can't be written is logged."""
-        data = json.dumps(_as_stored(definitions), indent=1, sort_keys=True)
-        try:
-            write_private(self._path(upstream), data.encode("utf-8", "replace"))
-        except OSError as error:
-            log.warning("approved definitions can't be stored in %s: %s", self._folder, error)
+        self._files.write(_key(upstream), _as_stored(definitions))
 
     def _read(self, upstream: UpstreamConfig) -> Mapping[str, Any] | None:
         """Return the approved definitions, none of them if they can't be read, or `None` if there is no file."""
-        path = self._path(upstream)
-        try:
-            return table(json.loads(path.read_text(encoding="utf-8"))) or {}
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, ValueError, RecursionError) as error:
-            log.warning("the approved definitions in %s can't be read: %s", path, type(error).__name__)
-            return {}
-
-    def _path(self, upstream: UpstreamConfig) -> Path:
-        """Return the file of a server: it is the same one while the command or the address is the same."""
-        key = json.dumps([upstream.command, upstream.url, upstream.cwd])
-        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+        return self._files.read(_key(upstream), damaged={})
 
 
 def reviewed(offered: Usable, changed: frozenset[Item], *, quarantine: bool) -> Usable:
@@ -137,8 +118,13 @@ def _as_stored(definitions: Definitions) -> dict[str, dict[str, Any]]:
     said: dict[str, Any] = {TEXT: texts, **{kind: definitions.by_name(kind) for kind in LISTS}}
     for uri, resource in said["resource"].items():  # how many bytes it has, which is a number, says nothing to a model
         said["resource"][uri] = {key: value for key, value in resource.items() if key != "size"}
-    stored: dict[str, dict[str, Any]] = json.loads(json.dumps(said, default=_plain))
+    stored: dict[str, dict[str, Any]] = as_stored(said)
     return stored
+
+
+def _key(upstream: UpstreamConfig) -> str:
+    """Return what a server's approvals are stored under: it stays while the command or the address does."""
+    return json.dumps([upstream.command, upstream.url, upstream.cwd])
 
 
 def _at(said: Mapping[str, Any], item: Item) -> Any:
@@ -155,10 +141,6 @@ def _visible(definition: Any) -> str:
     plain = isinstance(definition, str)
     text = definition if plain else json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
-
-
-def _plain(value: Any) -> Any:
-    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else repr(value)
 
 
 def approvals_folder() -> Path:

@@ -1,19 +1,24 @@
-"""Asks an upstream what it offers (SPEC GWY-1, GWY-4)."""
+"""What upstreams offer: asked for, or as they offered it when they were last asked (SPEC GWY-1, GWY-4)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import anyio
-from attrs import evolve
+from attrs import asdict, evolve, frozen
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from toolfold import ProtocolError
 from toolfold.spi import table
 
+from ..config.settings import UpstreamConfig
 from ..definitions import LISTS as FIELDS
 from ..definitions import Definitions, name_of
-from .cache import Known
+from ..files import Files
 from .wire import NotMcp, Wire, is_missing
 
 LISTS = {
@@ -35,6 +40,23 @@ LIST_SECONDS = 10.0
 """How long a server may take to list what it has beside tools."""
 MOST_PAGES = 1000
 """How many pages of a list are asked for; a server that has more has none that end."""
+
+
+@frozen(kw_only=True)
+class Known:
+    """What is known of an upstream.
+
+    Attributes:
+        definitions: What it offers.
+        modern: Whether its era is that without sessions.
+        able: What the client could do that this was offered to; a server may offer less to one that can do less.
+        capabilities: What the upstream says that it can do.
+    """
+
+    definitions: Definitions
+    modern: bool
+    able: tuple[str, ...]
+    capabilities: Mapping[str, Any]
 
 
 async def known_of(wire: Wire) -> Known:
@@ -149,3 +171,80 @@ def _callable(wire: Wire, tools: Any) -> tuple[list[Any], list[str]]:
 def _text(info: Mapping[str, Any], key: str) -> str:
     value = info.get(key)
     return value if isinstance(value, str) else ""
+
+
+# -- stored for the next start ----------------------------------------------------------------------------------------
+
+
+class _Definitions(TypedDict):
+    name: str
+    title: str | None
+    version: str
+    instructions: str | None
+    tools: list[Any]
+    prompts: list[Any]
+    resources: list[Any]
+    resource_templates: list[Any]
+    warnings: tuple[str, ...]
+
+
+class _File(TypedDict):
+    format: Literal[1]
+    definitions: _Definitions
+    modern: bool
+    able: tuple[str, ...]
+    capabilities: dict[str, Any]
+
+
+_FILE = TypeAdapter(_File)
+
+
+class DefinitionCache:
+    """What upstreams offered when they were last asked; where that can't be read, they are asked instead.
+
+    It is stored by all that decides on what answers: the command or URL, the folder, and the environment and headers
+    that an upstream is given, whose values are not stored.
+
+    Args:
+        folder: Where the files are; without one nothing is stored.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._files = Files(folder, "cached definitions", _FILE)
+
+    def read(self, config: UpstreamConfig) -> Known | None:
+        """Return what is stored of an upstream, or `None`."""
+        if (stored := self._files.read(_key(config))) is None:
+            return None
+        definitions = Definitions(**stored["definitions"])
+        return Known(
+            definitions=definitions,
+            modern=stored["modern"],
+            able=stored["able"],
+            capabilities=stored["capabilities"],
+        )
+
+    def write(self, config: UpstreamConfig, known: Known) -> None:
+        """Store what is known of an upstream."""
+        stored: Any = {"format": 1, **asdict(known)}
+        self._files.write(_key(config), stored)
+
+
+def _key(config: UpstreamConfig) -> str:
+    """Return all that decides on what answers."""
+    given: dict[str, Any] = {
+        "command": config.command,
+        "url": config.url,
+        "cwd": config.cwd,
+        "env": sorted(config.env.items()),
+        "headers": sorted(config.headers.items()),
+        "mode": config.mode,
+    }
+    return json.dumps(given)
+
+
+def default_folder() -> Path:
+    """Return where definitions are cached on this machine, by its conventions."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("toolfold") / "definitions"

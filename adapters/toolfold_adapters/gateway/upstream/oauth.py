@@ -7,14 +7,13 @@ back to a port of this machine; the tokens are stored for the next time, readabl
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -22,12 +21,11 @@ import anyio.to_thread
 import httpx2
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl, BaseModel, ValidationError
-
-from toolfold.spi import table
+from pydantic import AnyUrl, TypeAdapter
+from typing_extensions import TypedDict
 
 from ..config.settings import UpstreamConfig
-from ..private import write_private
+from ..files import Files
 from .transports import transport_of
 from .wire import LoginFailed, Transport, start_limit
 
@@ -50,50 +48,39 @@ DONE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nCon
 OTHER = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 OpenUrl = Callable[[str], Coroutine[Any, Any, None]]
-M = TypeVar("M", bound=BaseModel)
 
 
-class FileTokens:
-    """The tokens and the registration for one server, in a file that only its owner can read."""
+class _Stored(TypedDict, total=False):
+    """The tokens for one server, and what its authorization server knows this program as."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    tokens: OAuthToken
+    client: OAuthClientInformationFull
+
+
+_STORED = TypeAdapter(_Stored)
+
+
+class _Tokens:
+    """The tokens and the registration for one server, as the SDK asks for them."""
+
+    def __init__(self, files: Files[_Stored], url: str) -> None:
+        self._files = files
+        self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the stored tokens, if there are any."""
-        return self._model(OAuthToken, "tokens")
+        return self._read().get("tokens")
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store tokens."""
-        self._store("tokens", tokens)
+        self._files.write(self._url, {**self._read(), "tokens": tokens})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return what the authorization server knows this program as, if it does."""
-        return self._model(OAuthClientInformationFull, "client")
+        return self._read().get("client")
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store that."""
-        self._store("client", client_info)
+        self._files.write(self._url, {**self._read(), "client": client_info})
 
-    def _read(self) -> dict[str, Any]:
-        try:
-            return table(json.loads(self._path.read_bytes())) or {}
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            log.warning("the stored tokens in %s can't be read: %s", self._path, type(error).__name__)
-            return {}
-
-    def _model(self, model: type[M], key: str) -> M | None:
-        try:
-            return model.model_validate(stored) if (stored := self._read().get(key)) is not None else None
-        except ValidationError:
-            log.warning("the stored tokens in %s are damaged", self._path)
-            return None
-
-    def _store(self, key: str, value: BaseModel) -> None:
-        data = {**self._read(), key: value.model_dump(mode="json", exclude_none=True)}
-        write_private(self._path, json.dumps(data).encode())
+    def _read(self) -> _Stored:
+        return self._files.read(self._url) or {}
 
 
 class Authorized:
@@ -105,7 +92,7 @@ class Authorized:
     """
 
     def __init__(self, folder: Path, open_url: OpenUrl | None = None) -> None:
-        self._folder = folder
+        self._files = Files(folder, "stored tokens", _STORED)
         self._open_url = open_url or _in_browser
         self._logins: dict[str, _Login] = {}
 
@@ -128,7 +115,7 @@ class Authorized:
             grant_types=["authorization_code", "refresh_token"],
             token_endpoint_auth_method="none",
         )
-        tokens = FileTokens(self._folder / f"{digest}.json")
+        tokens = _Tokens(self._files, url)
         return _Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result))
 
 

@@ -183,6 +183,15 @@ async def test_damaged_tokens_are_as_none(tmp_path: Path, free_tcp_port: int) ->
     assert accounts.logins == 2
 
 
+async def test_a_login_goes_on_where_its_tokens_can_not_be_stored(
+    tmp_path: Path, free_tcp_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    async with guarded(Accounts(), free_tcp_port) as url:
+        assert await call(url, authorized(tmp_path / "file" / "tokens")) == "[]"
+    assert "the stored tokens can't be stored in" in caplog.text
+
+
 async def test_a_header_of_the_configuration_takes_the_place_of_a_login(tmp_path: Path, free_tcp_port: int) -> None:
     accounts = Accounts()
     accounts.tokens["given"] = AccessToken(token="given", client_id="c", scopes=[])
