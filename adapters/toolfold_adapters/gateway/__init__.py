@@ -6,7 +6,6 @@ layout.py        the name and the group of everything        serving/       its 
 grouping.py      groups from names, or by patterns           definitions.py what an upstream offers
 words.py         nouns in names and descriptions             naming.py      names that clients accept
 bridge.py        `toolfold connect`                          private.py     files for their owner only
-reconnecting.py  a client that outlives its server
 """
 
 from toolfold.spi import extras_named

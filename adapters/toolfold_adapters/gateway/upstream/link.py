@@ -25,10 +25,9 @@ from ..definitions import Definitions
 from ..serving.downstream import Client
 from .life import Event, Life, NotNow, State, after
 from .listing import CHANGES
-from .outbox import Delivery, Outbox
+from .notifications import Delivery, OnUpdate, Outbox, Watched
 from .reasons import reason_of, too_slow, without_secrets
-from .stderr import ServerStderr, server_stderr
-from .watched import OnUpdate, Watched
+from .transports import ServerStderr, server_stderr
 from .wire import ConnectionLost, Wire, connect, start_limit
 
 if TYPE_CHECKING:

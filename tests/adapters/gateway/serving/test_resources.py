@@ -14,7 +14,7 @@ from mcp.client.subscriptions import ResourceUpdated
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, opened, served, wired
 from tests.adapters.gateway.upstreams.shop import Shop
-from toolfold_adapters.gateway.upstream import watched
+from toolfold_adapters.gateway.upstream import notifications
 from toolfold_adapters.gateway.upstream.wire import Mode
 
 pytestmark = pytest.mark.spec("GWY-1")
@@ -295,7 +295,7 @@ async def test_the_refusal_of_an_upstream_is_the_answer_to_a_subscription() -> N
 
 @pytest.mark.spec("SAF-4")
 async def test_a_client_can_not_subscribe_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "MOST", 2)
+    monkeypatch.setattr(notifications, "MOST_WATCHED", 2)
     async with (
         served(House(), config_of("shop", mode="legacy")) as (_, server),
         Client(server, mode="legacy") as client,

@@ -25,7 +25,7 @@ from toolfold_adapters.gateway import (
     open_gateway,
 )
 from toolfold_adapters.gateway.config.approval import Approvals
-from toolfold_adapters.gateway.upstream import listing, outbox
+from toolfold_adapters.gateway.upstream import listing, notifications
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -417,7 +417,7 @@ async def test_a_flood_that_a_client_can_not_receive_is_logged_in_one_line(
     async def note(progress: float, total: float | None, message: str | None) -> None:
         raise AssertionError("nothing was to be received")
 
-    monkeypatch.setattr(outbox, "MOST_WAITING", 0)
+    monkeypatch.setattr(notifications, "MOST_WAITING", 0)
     async with opened(House(), config_of("shop", mode="legacy")) as (_, session):
         assert (await session.call("steps", progress=note)).text == "[]"
     assert caplog.messages == ["the MCP server shop sends more than a client receives; the rest is lost"]

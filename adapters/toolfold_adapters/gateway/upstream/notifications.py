@@ -1,16 +1,22 @@
-"""The resources of one upstream that are watched over one connection, and who watches them (SPEC GWY-1).
+"""What an upstream sends beside its answers, and who it is for (SPEC GWY-1).
 
-In the legacy era each is a request to subscribe; in the modern era all of them belong to one subscription, which also
-notifies of changes of lists. Whatever connection is open has those that are watched.
+It is passed on to clients one after the other: an answer waits until all that came before it has been passed on, also
+what is just being passed on.
+
+A resource is watched over one connection. In the legacy era each is a request to subscribe; in the modern era all of
+them belong to one subscription, which also notifies of changes of lists. Whatever connection is open has those that are
+watched.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import anyio
+from anyio.abc import TaskGroup
 
 from toolfold import ProtocolError, ToolError
 from toolfold.spi import table
@@ -19,13 +25,69 @@ from .wire import ConnectionLost, Wire, end_to_end
 
 log = logging.getLogger("toolfold.gateway")
 
-MOST = 1000
+MOST_WAITING = 1000
+"""How much may wait for a slow client; what comes then is discarded."""
+MOST_WATCHED = 1000
 """How many resources one client may watch at an upstream (SPEC SAF-4)."""
-
 ACKNOWLEDGED_SECONDS = 5.0
 """How long a client waits at most for a server of the modern era to take note of what it watches."""
 
+Delivery = Callable[[], Awaitable[None]]
 OnUpdate = Callable[[dict[str, Any]], None]
+
+
+class Outbox:
+    """The deliveries of one connection to one client, in order.
+
+    Args:
+        tasks: Where they are passed on, while there are any.
+        upstream: The name of the upstream.
+    """
+
+    def __init__(self, tasks: TaskGroup, upstream: str) -> None:
+        self._tasks = tasks
+        self._upstream = upstream
+        self._discards = False
+        self._waiting: deque[Delivery] = deque()
+        self._running = False
+        self._closed = False
+        self._put = 0
+        self._passed = 0
+        self._progress = anyio.Event()
+
+    def put(self, delivery: Delivery) -> None:
+        """Have something passed on after what came before it; it is discarded if far too much waits already."""
+        if self._closed or len(self._waiting) >= MOST_WAITING:
+            if not self._discards:  # one line for a flood
+                log.warning("the MCP server %s sends more than a client receives; the rest is lost", self._upstream)
+            self._discards = True
+            return
+        self._waiting.append(delivery)
+        self._put += 1
+        if not self._running:
+            self._running = True
+            self._tasks.start_soon(self._run)
+
+    async def flushed(self) -> None:
+        """Wait until all that was put so far has been passed on, or can't be any more."""
+        until = self._put
+        while self._passed < until and not self._closed:
+            await self._progress.wait()
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._waiting.popleft()()
+                self._passed += 1
+                self._moved()
+            self._running = self._discards = False
+        finally:
+            self._closed = self._running
+            self._moved()
+
+    def _moved(self) -> None:
+        self._progress.set()
+        self._progress = anyio.Event()
 
 
 class Watched:
@@ -45,8 +107,10 @@ class Watched:
 
     def add(self, uri: str, watcher: object, on_update: OnUpdate) -> None:
         """Note that somebody watches a resource; raises `ToolError` for one too many."""
-        if sum(watcher in watchers for watchers in self._watchers.values()) >= MOST:
-            raise ToolError(f"No more than {MOST:,} resources can be subscribed to; unsubscribe from some first.")
+        if sum(watcher in watchers for watchers in self._watchers.values()) >= MOST_WATCHED:
+            raise ToolError(
+                f"No more than {MOST_WATCHED:,} resources can be subscribed to; unsubscribe from some first."
+            )
         self._watchers.setdefault(uri, {})[watcher] = on_update
 
     def remove(self, uri: str, watcher: object) -> None:
