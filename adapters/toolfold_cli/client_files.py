@@ -239,7 +239,7 @@ def _servable(read: _Read) -> tuple[dict[str, Any], tuple[str, ...]]:
     from toolfold_adapters.gateway.config.clients import is_disabled
     from toolfold_adapters.gateway.config.read import parse_config
     from toolfold_adapters.gateway.naming import server_name
-    from toolfold_adapters.gateway.upstream.reasons import not_installed
+    from toolfold_adapters.gateway.upstream.life import not_installed
 
     if all(is_disabled(entry) for entry in read.others.values()):
         return {}, ()

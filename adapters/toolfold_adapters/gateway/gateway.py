@@ -24,7 +24,7 @@ from .registration import Registration, Report
 from .serving.downstream import Client, Clients, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend
-from .upstream.link import UpstreamError
+from .upstream.life import UpstreamError
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
 
 log = logging.getLogger("toolfold.gateway")

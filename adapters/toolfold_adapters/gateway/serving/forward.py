@@ -21,9 +21,10 @@ from toolfold.spi import MAX_URI, Kind, quoted, table
 from ...mcp.callers import principal_of
 from ...mcp.render import RESOURCE_NOT_FOUND
 from ..config.approval import Item, words_for
-from ..upstream.link import Link, UpstreamError
+from ..upstream.life import ConnectionLost, UpstreamError
+from ..upstream.link import Link
 from ..upstream.upstream import Upstream
-from ..upstream.wire import ConnectionLost, Wire, end_to_end
+from ..upstream.wire import Wire, end_to_end
 from .dialogue import Dialogues, in_rounds
 from .downstream import Call, Client, Clients, ServerContext, current_answer, server_context
 

@@ -25,7 +25,8 @@ from toolfold.spi import Kind, available
 from ...mcp.handlers import RequestHandlers
 from ...mcp.render import CACHE_HINTS
 from ..layout import Placed
-from ..upstream.link import Link, UpstreamError
+from ..upstream.life import UpstreamError
+from ..upstream.link import Link
 from ..upstream.wire import end_to_end
 from .downstream import Call, Client, ServerContext, as_it_is, remember_request
 from .forward import set_level, unknown_resource

@@ -1,7 +1,8 @@
-"""The life of a connection to an upstream, as data: states, events, and what follows from which (SPEC GWY-3, GWY-4).
+"""The life of a connection to an upstream: its states, as a table, and why it failed (SPEC GWY-3, GWY-4).
 
-`TRANSITIONS` is the program. `after` looks an event up in it and keeps the books: how often in a row it went wrong, and
-when it may be tried again. Nothing here knows processes, clocks or tasks: times are given, in seconds of any clock.
+`TABLE` is the program: what follows from an event in a state, under which guard, and what is done about it. `after`
+looks an event up, refuses what has no row, and keeps the books: how often in a row it went wrong, and when it may be
+tried again. Nothing here knows processes, clocks or tasks: times are given, in seconds of any clock.
 
 A connection starts when it is used. One that fails, or is lost, waits, the longer the more often in a row that
 happened; then it starts again, at the next use or when its time has come, whichever is first. One that was up long
@@ -10,13 +11,23 @@ enough may start again at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
+from typing import cast
 
 from attrs import evolve, frozen
+from pydantic import ValidationError
 
-from toolfold import ToolfoldError
+from toolfold import ProtocolError, ToolfoldError
+
+from ..config.settings import UpstreamConfig
+
+SHORTEST_SECRET = 6
+"""Shorter values, such as 1 or debug, are no secrets, and parts of many words."""
+_CREDENTIALS = re.compile(r"://[^/\s@]+@")
 
 
 class State(Enum):
@@ -41,25 +52,55 @@ class Event(Enum):
     STOPPED = "stopped"
 
 
-TRANSITIONS: Mapping[tuple[State, Event], State] = MappingProxyType(
+class Guard(Enum):
+    """Conditions on the time of an event."""
+
+    NONE = ""
+    DUE = "it may start again"
+    STEADY = "it was up for long"
+    SOON = "it was not up for long"
+
+
+class Effect(Enum):
+    """What is done about a change."""
+
+    NOTHING = "nothing"
+    OPEN = "a task opens it"
+    CLOSE = "its task closes it"
+    REPORT = "it is known why it failed"
+
+
+@frozen
+class Row:
+    """One row of the table: under `guard`, go to `target` and do `effect`."""
+
+    target: State
+    effect: Effect = Effect.NOTHING
+    guard: Guard = Guard.NONE
+
+
+TABLE: Mapping[tuple[State, Event], tuple[Row, ...]] = MappingProxyType(
     {
-        (State.IDLE, Event.USE): State.STARTING,
-        (State.IDLE, Event.STOP): State.IDLE,
-        (State.STARTING, Event.USE): State.STARTING,
-        (State.STARTING, Event.STARTED): State.READY,
-        (State.STARTING, Event.FAILED): State.BACKING_OFF,
-        (State.STARTING, Event.STOP): State.STOPPING,
-        (State.READY, Event.USE): State.READY,
-        (State.READY, Event.LOST): State.BACKING_OFF,
-        (State.READY, Event.STOP): State.STOPPING,
-        (State.BACKING_OFF, Event.USE): State.STARTING,  # once it is due; before that the use is refused
-        (State.BACKING_OFF, Event.DUE): State.STARTING,
-        (State.BACKING_OFF, Event.STOP): State.IDLE,
-        (State.STOPPING, Event.STOP): State.STOPPING,
-        (State.STOPPING, Event.STARTED): State.STOPPING,
-        (State.STOPPING, Event.FAILED): State.IDLE,
-        (State.STOPPING, Event.LOST): State.IDLE,
-        (State.STOPPING, Event.STOPPED): State.IDLE,
+        (State.IDLE, Event.USE): (Row(State.STARTING, Effect.OPEN),),
+        (State.IDLE, Event.STOP): (Row(State.IDLE),),
+        (State.STARTING, Event.USE): (Row(State.STARTING),),
+        (State.STARTING, Event.STARTED): (Row(State.READY),),
+        (State.STARTING, Event.FAILED): (Row(State.BACKING_OFF, Effect.REPORT),),
+        (State.STARTING, Event.STOP): (Row(State.STOPPING, Effect.CLOSE),),
+        (State.READY, Event.USE): (Row(State.READY),),
+        (State.READY, Event.LOST): (
+            Row(State.BACKING_OFF, Effect.REPORT, Guard.STEADY),
+            Row(State.BACKING_OFF, Effect.REPORT, Guard.SOON),
+        ),
+        (State.READY, Event.STOP): (Row(State.STOPPING, Effect.CLOSE),),
+        (State.BACKING_OFF, Event.USE): (Row(State.STARTING, Effect.OPEN, Guard.DUE),),
+        (State.BACKING_OFF, Event.DUE): (Row(State.STARTING, Effect.OPEN, Guard.DUE),),
+        (State.BACKING_OFF, Event.STOP): (Row(State.IDLE),),
+        (State.STOPPING, Event.STOP): (Row(State.STOPPING),),
+        (State.STOPPING, Event.STARTED): (Row(State.STOPPING),),
+        (State.STOPPING, Event.FAILED): (Row(State.IDLE),),
+        (State.STOPPING, Event.LOST): (Row(State.IDLE),),
+        (State.STOPPING, Event.STOPPED): (Row(State.IDLE),),
     }
 )
 
@@ -105,24 +146,141 @@ class Life:
     lost: bool = False
 
 
-def after(life: Life, event: Event, now: float, backoff: Backoff, reason: str = "") -> Life:
-    """Return where a connection stands after an event; `reason` says why it failed or was lost.
+def after(life: Life, event: Event, now: float, backoff: Backoff, reason: str = "") -> tuple[Life, Effect]:
+    """Return where a connection stands after an event, and what is to be done; `reason` says why it failed or was lost.
 
     Raises:
         NotNow: The event is not one of its state, or it is used before it is due.
     """
-    state = TRANSITIONS.get((life.state, event))
-    if state is None:
-        raise NotNow(f"A connection that is {life.state.value} can't take the event {event.value!r}.")
-    if life.state is State.BACKING_OFF and state is State.STARTING and now < life.due:
-        raise NotNow(f"It is tried again in {life.due - now:.1f} seconds.")
-    if state is life.state:
-        return life
-    if state is State.BACKING_OFF:
-        steady = event is Event.LOST and now - life.since >= backoff.steady
-        failures = 0 if steady else life.failures + 1
+    row = _row(life, event, now, backoff)
+    if row.target is life.state:
+        return life, row.effect
+    if row.target is State.BACKING_OFF:
+        failures = 0 if row.guard is Guard.STEADY else life.failures + 1
         due = now + backoff.delay(failures)
-        return Life(state, now, failures, due, reason, lost=event is Event.LOST)
-    if state is State.IDLE:
-        return Life(state, now)
-    return evolve(life, state=state, since=now)
+        return Life(row.target, now, failures, due, reason, lost=event is Event.LOST), row.effect
+    if row.target is State.IDLE:
+        return Life(row.target, now), row.effect
+    return evolve(life, state=row.target, since=now), row.effect
+
+
+def _row(life: Life, event: Event, now: float, backoff: Backoff) -> Row:
+    """Return what the table says of an event; raises `NotNow` if that is nothing."""
+    steady = now - life.since >= backoff.steady
+    holds = {Guard.NONE: True, Guard.DUE: now >= life.due, Guard.STEADY: steady, Guard.SOON: not steady}
+    rows = TABLE.get((life.state, event), ())
+    if not rows:
+        raise NotNow(f"A connection that is {life.state.value} can't take the event {event.value!r}.")
+    row = next((row for row in rows if holds[row.guard]), None)
+    if row is None:
+        raise NotNow(f"It is tried again in {life.due - now:.1f} seconds.")
+    return row
+
+
+# -- why it failed ----------------------------------------------------------------------------------------------------
+
+
+class UpstreamError(ToolfoldError):
+    """A server behind a gateway can't be used now, or its answer was lost (SPEC GWY-3)."""
+
+
+class ConnectionLost(ToolfoldError):
+    """The connection ended while an answer was waited for; `refused` if the server can't have begun to answer."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+class MessageTooLarge(ConnectionLost):
+    """The server sent a message of more than `limit` bytes, so that the connection has ended (SPEC GWY-12)."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"it sent a message of more than {limit} bytes")
+        self.limit = limit
+
+
+class NotMcp(ToolfoldError):
+    """What answers is not an MCP server of a version that is known here."""
+
+
+class LoginFailed(ToolfoldError):
+    """A server wants a login, and none can take place."""
+
+
+def reason_of(error: BaseException, config: UpstreamConfig, stray: int, stderr: str = "") -> str:
+    """Return why a start failed, and what to do.
+
+    Args:
+        error: What ended the start.
+        config: How the server is reached.
+        stray: How many lines came that are no messages.
+        stderr: The line of its stderr that says most likely why.
+    """
+    cause = first_cause(error)
+    match cause:
+        case FileNotFoundError() | NotADirectoryError() if config.cwd and not Path(config.cwd).is_dir():
+            return f"there is no folder {config.cwd!r} to run it in; correct cwd."
+        case FileNotFoundError():
+            return not_installed(config)
+        case PermissionError():
+            return "the program may not be executed; check its permissions."
+        case ProtocolError():
+            return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
+        case LoginFailed():
+            return f"{cause}."
+        case NotMcp():
+            return f"{cause}; check that it is an MCP server."
+        case ValidationError():
+            return "its first answer is not one of the protocol; check that it is an MCP server."
+        case MessageTooLarge():
+            return f"{cause}; if it has to, raise its max_message_bytes."
+        case ConnectionLost() if config.url is None:
+            said = f" {stray_warning(stray)}" if stray else ""
+            why = f" Its stderr says: {stderr}" if stderr else " It wrote nothing to stderr; try it on its own."
+            return f"it ended before it answered.{said}{why}"
+        case _:
+            pass
+    if config.url:
+        return f"it can't be reached ({type(cause).__name__}: {cause}); check its address, and that it is running."
+    return f"{type(cause).__name__}: {cause}."
+
+
+def not_installed(config: UpstreamConfig) -> str:
+    """Return what to do about a command whose program there is not."""
+    return f"the program {(config.command or ('',))[0]} is not installed; install it, or give its full path."
+
+
+def too_slow(config: UpstreamConfig, stray: int) -> str:
+    """Return what to do about a server that does not answer in time."""
+    said = f" {stray_warning(stray)}" if stray else ""
+    return (
+        f"it did not answer within {config.start_timeout:g} seconds, so it was stopped.{said} Check that it is an MCP "
+        "server, or give it more time by start_timeout."
+    )
+
+
+def stray_warning(stray: int) -> str:
+    """Return a sentence on what a server has written that is no message."""
+    return f"It wrote {stray} line(s) to its stdout that are no messages of the protocol."
+
+
+def without_secrets(text: str, config: UpstreamConfig) -> str:
+    """Return a text about a server without what only its operator may know, for models (SPEC GWY-4).
+
+    That is what the server was given: its environment, headers and arguments, its address, and any credentials.
+    """
+    program, *arguments = config.command or ("",)
+    arguments += program.split()[1:]  # a whole command may have been written where its program belongs
+    given = [*config.env.values(), *config.headers.values(), *arguments, config.url or ""]
+    values = {part for value in given for part in (value, *re.split(r"[\s=]+", value)) if len(part) >= SHORTEST_SECRET}
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "…")
+    return _CREDENTIALS.sub("://…@", text)
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Return the error itself, or the first of those that it groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

@@ -1,6 +1,6 @@
 """One connection to an upstream, for one client or for all, and the task that holds it (SPEC GWY-3, GWY-4).
 
-What may happen when is in `lifecycle`; here is what is done: a connection that starts gets a task, which opens it, has
+What may happen when is in `life`; here is what is done: a connection that starts gets a task, which opens it, has
 it used until it ends or is to stop, and closes it. Whatever goes wrong in there ends with it.
 """
 
@@ -23,12 +23,23 @@ from toolfold import ToolfoldError
 from ..config.approval import Item
 from ..definitions import Definitions
 from ..serving.downstream import Client
-from .life import Event, Life, NotNow, State, after
+from .life import (
+    ConnectionLost,
+    Effect,
+    Event,
+    Life,
+    NotNow,
+    State,
+    UpstreamError,
+    after,
+    reason_of,
+    too_slow,
+    without_secrets,
+)
 from .listing import CHANGES
 from .notifications import Delivery, OnUpdate, Outbox, Watched
-from .reasons import reason_of, too_slow, without_secrets
 from .transports import ServerStderr, server_stderr
-from .wire import ConnectionLost, Wire, connect, start_limit
+from .wire import Wire, connect, start_limit
 
 if TYPE_CHECKING:
     from .upstream import Upstream
@@ -41,10 +52,6 @@ SETTLE_SECONDS = 5.0
 """How long the first call of a new connection waits for what the server asks at the beginning."""
 TAKE_UP_SECONDS = 0.1
 """How long it then waits for the server to take up the answer: the protocol has nothing that says when it has."""
-
-
-class UpstreamError(ToolfoldError):
-    """A server behind a gateway can't be used now, or its answer was lost (SPEC GWY-3)."""
 
 
 class Link:
@@ -254,10 +261,10 @@ class Link:
     def step(self, event: Event, reason: str = "") -> None:
         """Take an event, and do what follows from it; raises `NotNow`."""
         before = self.life
-        self.life = after(before, event, self.upstream.clock(), self.upstream.backoff, reason)
-        if self.life.state is before.state:
+        self.life, effect = after(before, event, self.upstream.clock(), self.upstream.backoff, reason)
+        if self.life is before:
             return
-        failed = self.life.state is State.BACKING_OFF
+        failed = effect is Effect.REPORT
         log.log(
             logging.WARNING if failed and not self.upstream.awaited else logging.INFO,
             "the MCP server %s%s %s%s",
@@ -266,15 +273,18 @@ class Link:
             ("has stopped" if self.life.lost else "did not start") if failed else f"is {self.life.state.value}",
             f": {reason}" if reason else "",
         )
-        if failed:
-            self.upstream.failed(reason)
-        elif self.life.state is State.STARTING:
-            self._stop = anyio.Event()
-            self.upstream.tasks.start_soon(self._run)
-        elif self.life.state is State.STOPPING:
-            self._stop.set()
-            if self._opening is not None:
-                self._opening.cancel()
+        match effect:
+            case Effect.REPORT:
+                self.upstream.failed(reason)
+            case Effect.OPEN:
+                self._stop = anyio.Event()
+                self.upstream.tasks.start_soon(self._run)
+            case Effect.CLOSE:
+                self._stop.set()
+                if self._opening is not None:
+                    self._opening.cancel()
+            case Effect.NOTHING:
+                pass
         self._changed.set()
         self._changed = anyio.Event()
 

@@ -19,7 +19,8 @@ from ..config.settings import UpstreamConfig
 from ..definitions import LISTS as FIELDS
 from ..definitions import Definitions, name_of
 from ..files import Files
-from .wire import NotMcp, Wire, is_missing
+from .life import NotMcp
+from .wire import Wire, is_missing
 
 LISTS = {
     "tools": ("tools/list", "tools"),

@@ -21,7 +21,8 @@ from anyio.abc import TaskGroup
 from toolfold import ProtocolError, ToolError
 from toolfold.spi import table
 
-from .wire import ConnectionLost, Wire, end_to_end
+from .life import ConnectionLost
+from .wire import Wire, end_to_end
 
 log = logging.getLogger("toolfold.gateway")
 

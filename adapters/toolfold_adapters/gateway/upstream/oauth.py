@@ -26,8 +26,9 @@ from typing_extensions import TypedDict
 
 from ..config.settings import UpstreamConfig
 from ..files import Files
+from .life import LoginFailed
 from .transports import transport_of
-from .wire import LoginFailed, Transport, start_limit
+from .wire import Transport, start_limit
 
 if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider

@@ -45,7 +45,8 @@ from pydantic_core import from_json
 from toolfold.spi import table
 
 from ..config.settings import UpstreamConfig
-from .wire import MessageTooLarge, Transport
+from .life import MessageTooLarge
+from .wire import Transport
 
 log = logging.getLogger("toolfold.gateway")
 

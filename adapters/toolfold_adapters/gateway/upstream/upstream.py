@@ -21,10 +21,9 @@ from ..config.settings import GatewayConfig, UpstreamConfig
 from ..definitions import Definitions
 from ..naming import ONE_SERVER
 from ..serving.downstream import Client
-from .life import Backoff, State
-from .link import Link, UpstreamError
+from .life import Backoff, State, UpstreamError, without_secrets
+from .link import Link
 from .listing import DefinitionCache, Known, known_of, learn, merged
-from .reasons import without_secrets
 from .transports import transport_of
 from .wire import Mode, Transport, Wire
 

@@ -19,7 +19,16 @@ import anyio
 from attrs import define, field, frozen
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
@@ -43,11 +52,11 @@ from mcp_types.version import (
     MODERN_PROTOCOL_VERSIONS,
 )
 
-from toolfold import ProtocolError, ToolfoldError, __version__
+from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
 from ...mcp.meta import ALWAYS_LOAD_META
-from .headers import ModernHeaders
+from .life import ConnectionLost, MessageTooLarge, NotMcp
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -84,30 +93,6 @@ start_limit: ContextVar[anyio.CancelScope | None] = ContextVar("toolfold_gateway
 """The time limit on the start of a connection, which stands still while a user logs in."""
 
 
-class ConnectionLost(ToolfoldError):
-    """The connection ended while an answer was waited for; `refused` if the server can't have begun to answer."""
-
-    def __init__(self, message: str, *, refused: bool = False) -> None:
-        super().__init__(message)
-        self.refused = refused
-
-
-class MessageTooLarge(ConnectionLost):
-    """The server sent a message of more than `limit` bytes, so that the connection has ended (SPEC GWY-12)."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"it sent a message of more than {limit} bytes")
-        self.limit = limit
-
-
-class NotMcp(ToolfoldError):
-    """What answers is not an MCP server of a version that is known here."""
-
-
-class LoginFailed(ToolfoldError):
-    """A server wants a login, and none can take place."""
-
-
 @frozen(kw_only=True)
 class ServerFacts:
     """What a server says of itself in the handshake."""
@@ -121,6 +106,33 @@ class ServerFacts:
     def modern(self) -> bool:
         """Whether its era is that without sessions, 2026-07-28."""
         return self.version in MODERN_PROTOCOL_VERSIONS
+
+
+class ModernHeaders:
+    """The HTTP headers of requests in the modern era, which repeat what is in their bodies (SPEC GWY-1, GWY-10).
+
+    Those of the arguments that a tool's schema marks are among them.
+    """
+
+    def __init__(self) -> None:
+        self._marked: dict[str, Mapping[tuple[str, ...], str]] = {}
+
+    def learn(self, tool: str, input_schema: Any) -> str | None:
+        """Note which arguments of a tool are headers, too; return what is wrong with the marks, if anything."""
+        problem = find_invalid_x_mcp_header(input_schema)
+        if problem is None and (marked := x_mcp_header_map(input_schema)):
+            self._marked[tool] = marked
+        return problem
+
+    def of(self, version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """Return the headers of a request."""
+        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
+        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        if isinstance(name, str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+            if method == "tools/call" and name in self._marked:
+                headers |= mcp_param_headers(self._marked[name], table(params.get("arguments")) or {})
+        return headers
 
 
 @define(eq=False)
@@ -285,9 +297,7 @@ async def connect(
 
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()
-        dispatcher = JSONRPCDispatcher(
-            _NotingReader(read, ended), _NotingWriter(write, ended), on_stream_exception=observe
-        )
+        dispatcher = JSONRPCDispatcher(_Noting(read, ended), _Noting(write, ended), on_stream_exception=observe)
         wire = Wire(dispatcher, capabilities, ended=ended)
         await tasks.start(dispatcher.run, answer, _dropped, intercept)
         try:
@@ -298,14 +308,18 @@ async def connect(
 
 
 class _Noting:
-    """One side of a transport, which notes its end."""
+    """One side of a transport, which notes its end before the dispatcher learns of it.
+
+    What comes has no reserved keys. A server may answer with the very code that the dispatcher has for the end of a
+    connection.
+    """
 
     def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event) -> None:
-        self._side = stream
+        self._stream = stream
         self._ended = ended
 
     async def aclose(self) -> None:
-        await self._side.aclose()
+        await self._stream.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -314,17 +328,6 @@ class _Noting:
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-class _NotingReader(_Noting):
-    """The messages that come, without reserved keys, which notes their end before the dispatcher learns of it.
-
-    A server may answer with the very code that the dispatcher has for a connection that is closed.
-    """
-
-    def __init__(self, stream: ReadStream, ended: anyio.Event) -> None:
-        super().__init__(stream, ended)
-        self._stream = stream
 
     def __aiter__(self) -> Self:
         return self
@@ -339,14 +342,6 @@ class _NotingReader(_Noting):
 
     async def receive(self) -> SessionMessage | Exception:
         return _without_reserved(await self._stream.receive())
-
-
-class _NotingWriter(_Noting):
-    """Where messages go, which notes that nothing takes them any more."""
-
-    def __init__(self, stream: WriteStream, ended: anyio.Event) -> None:
-        super().__init__(stream, ended)
-        self._stream = stream
 
     async def send(self, item: SessionMessage, /) -> None:
         try:

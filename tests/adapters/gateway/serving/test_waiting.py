@@ -14,7 +14,7 @@ from toolfold import ProtocolError
 from toolfold.spi import table
 from toolfold_adapters.gateway import BudgetsConfig, Gateway, GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.serving import waiting
-from toolfold_adapters.gateway.upstream.reasons import without_secrets
+from toolfold_adapters.gateway.upstream.life import without_secrets
 from toolfold_adapters.gateway.upstream.wire import Mode, Wire
 from toolfold_adapters.mcp import build_server
 
