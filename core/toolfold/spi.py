@@ -24,7 +24,7 @@ from ._view.describe import Described, describe, line_of, names_alone, shortened
 from ._view.directory import directory, introduced, one_line
 from ._view.finder import opened_by_search
 from ._view.listing import group_infos, listed, page_of, selectable_groups
-from ._view.results import internal_error, misfit
+from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
 
@@ -52,6 +52,7 @@ __all__ = [
     "Limit",
     "ListsAnnounced",
     "Not",
+    "Passed",
     "RequestView",
     "Saved",
     "SessionKind",

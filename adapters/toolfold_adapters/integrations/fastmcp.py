@@ -25,8 +25,9 @@ with extras_named():
     from ..mcp.grouped import GroupedServer
     from ..mcp.grouping import By, in_group
     from ..mcp.meta import MOUNTED_META
+    from ..mcp.offers import Definition, is_asked_by_another
     from ..mcp.options import GroupedOptions
-    from ..mcp.passing import Definition, dumped, is_asked_by_another
+    from ..mcp.passing import dumped
 
 __all__ = ["group_server", "in_group"]
 

@@ -18,6 +18,7 @@ from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, Kind, RequestV
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
 from .hosts import room_for
 from .meta import CHANGE_META, DISCARDED_META, HANDLE_META
+from .passing import with_text
 from .proxy import CallToolProxy
 from .render import Renderer
 
@@ -162,8 +163,7 @@ class Answers:
             room,
             names_alone if self._form == "names" else describe,
         )
-        content = [*result.content, {"type": "text", "text": text}]
-        return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
+        return with_text(result, text, meta={HANDLE_META: handle})
 
     def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool], room: int) -> ToolResult:
         """Return a refusal of arguments, with the schema if the caller may not know it (SPEC CALL-2)."""
@@ -258,8 +258,7 @@ def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
         return result
     named = ", ".join("a group that no longer exists" if path == NAMELESS else path for path in paths)
     text = f"No longer open, because this server's groups have changed: {named}."
-    meta = {**(result.meta or {}), DISCARDED_META: list(paths)}
-    return evolve(result, content=[*result.content, {"type": "text", "text": text}], meta=meta)
+    return with_text(result, text, meta={DISCARDED_META: list(paths)})
 
 
 _MORE = "More may be available now."

@@ -14,8 +14,9 @@ from ..sdk import low_level_of
 from .application import is_fastmcp
 from .grouped import GroupedServer, grouped
 from .grouping import By, Grouping
+from .offers import Definition, asking
 from .options import GroupedOptions, ServerSettings
-from .passing import Definition, asking, dumped
+from .passing import dumped
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Server[Any] | MCPServer[Any])

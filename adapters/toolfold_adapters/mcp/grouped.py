@@ -25,7 +25,6 @@ from mcp.server.context import CallNext, HandlerResult
 from toolfold import (
     ConfigError,
     Context,
-    InputRequired,
     InvalidDefinition,
     ToolError,
     ToolfoldError,
@@ -33,25 +32,15 @@ from toolfold import (
     ToolSet,
     Visibility,
 )
-from toolfold.spi import ancestors, table
+from toolfold.spi import ancestors
 
 from ..sdk import when_http_is_served
 from .deliveries import Service
 from .grouping import Grouping
 from .http_sessions import guard_sessions
+from .offers import Definition, Offer, OwnNames, PassingRenderer, asking, offer_of, offering, without_mounted_groups
 from .options import ServerSettings
-from .passing import (
-    Definition,
-    Offer,
-    OwnNames,
-    Passed,
-    PassingRenderer,
-    asking,
-    dumped,
-    offer_of,
-    offering,
-    without_mounted_groups,
-)
+from .passing import dumped, passed
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -333,7 +322,7 @@ class GroupedServer:
 
         return handle
 
-    async def _pass(self, ctx: RequestContext, name: str, arguments: dict[str, Any]) -> Passed:
+    async def _pass(self, ctx: RequestContext, name: str, arguments: dict[str, Any]) -> ToolResult:
         given = dict(ctx.params or {})
         if given.get("name") != name:  # called by the call-tool proxy
             given = {**given, "name": name, "arguments": arguments}
@@ -343,10 +332,8 @@ class GroupedServer:
                 ctx, self._called.params_type.model_validate(given, by_name=False)
             )
         except Exception as error:
-            return Passed(is_error=True, outcome=error)
-        failed, kind = _said(outcome, "is_error", "isError"), _said(outcome, "result_type", "resultType")
-        unfinished = InputRequired() if kind not in (None, "complete") else None
-        return Passed(is_error=failed is True, needs=unfinished, outcome=outcome)
+            return passed(error)
+        return passed(outcome)
 
     async def _introduce(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Say in the answer to `initialize` and `server/discover` that lists change, and how groups are opened."""
@@ -369,12 +356,6 @@ _grouped: WeakKeyDictionary[Server[Any], GroupedServer] = WeakKeyDictionary()
 def grouped(server: Server[Any]) -> GroupedServer | None:
     """Return the groups of a low-level server, if it has any."""
     return _grouped.get(server)
-
-
-def _said(result: Any, field: str, key: str) -> Any:
-    """Return what a result, a model or a mapping, has in a field."""
-    given = table(result)
-    return getattr(result, field, None) if given is None else given.get(key)
 
 
 def _described(definition: Definition) -> dict[str, Any]:

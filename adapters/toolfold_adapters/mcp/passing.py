@@ -1,115 +1,101 @@
-"""A server's own definitions and results, passed on as the server made them; and its own names (SPEC INT-1)."""
+"""The answers of other servers, which pass as they came (SPEC GWY-1, INT-1).
+
+Such an answer is a `Passed` result: nothing of it is checked or encoded on its way, and what is added to it is added
+here. It is a model of the SDK or a mapping, in the form of the era of the caller, or the exception that was raised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
-from attrs import field, frozen
-from mcp.server.caching import CacheHint
+from attrs import evolve
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    LOG_LEVEL_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+)
 from pydantic import BaseModel
 
-from toolfold import Component, Page, ToolNotFound, ToolResult, WireNames
-from toolfold.spi import Kind, table
+from toolfold import InputRequired, ToolResult
+from toolfold.spi import Passed, array, table
 
-from ..names import WIRE_SEPARATOR
-from .meta import MOUNTED_META
-from .render import Renderer
+OWN_PREFIX = "dev.toolfold/"
+"""How the keys of `_meta` begin that Toolfold sets itself."""
 
-_LONGEST = 1_024
-_FIELDS = {"ttlMs": "ttl_ms", "cacheScope": "cache_scope"}
+# Each of the two connections of a gateway has its own.
+_HOP_BY_HOP = frozenset(
+    {
+        CLIENT_CAPABILITIES_META_KEY,
+        CLIENT_INFO_META_KEY,
+        LOG_LEVEL_META_KEY,
+        PROTOCOL_VERSION_META_KEY,
+        SERVER_INFO_META_KEY,
+        "progressToken",
+        "progress_token",
+        SUBSCRIPTION_ID_META_KEY,
+    }
+)
 
-Definition = Mapping[str, Any]
 
+def passed(answer: Any) -> Passed:
+    """Return the answer of a server's own tool as a result that passes unchanged.
 
-@frozen
-class Offer:
-    """What a server offers the caller of a request, in one page of its list or in all of them.
-
-    Attributes:
-        definitions: The definitions of its tools, by name.
-        rest: What else the page says.
-        next_cursor: The cursor of the next page, if there is one.
-        first: Whether the list begins with it.
+    Args:
+        answer: What the server answered, or the exception that it raised.
     """
-
-    definitions: Mapping[str, Definition]
-    rest: Mapping[str, Any] = field(factory=dict[str, Any])
-    next_cursor: str | None = None
-    first: bool = True
-
-
-@frozen(kw_only=True, eq=False)
-class Passed(ToolResult):
-    """The result of a server's own tool, or the exception that its handler raised, to be passed on unchanged."""
-
-    outcome: Any = None
-
-
-_offer: ContextVar[Offer | None] = ContextVar("toolfold_offer", default=None)
-_asking: ContextVar[object] = ContextVar("toolfold_asking", default=None)
+    if isinstance(answer, BaseException):
+        return Passed(is_error=True, answer=answer)
+    kind = _said(answer, "result_type", "resultType")
+    said = table(answer) or {}
+    return Passed(
+        content=array(said.get("content")) or (),
+        structured=said.get("structuredContent"),
+        is_error=_said(answer, "is_error", "isError") is True,
+        meta=table(said.get("_meta")),
+        needs=InputRequired() if kind not in (None, "complete") else None,
+        answer=answer,
+    )
 
 
-class OwnNames(WireNames):
-    """Names on the wire where a server's own tools keep theirs, whatever characters they have.
+def with_text(
+    result: ToolResult, text: str, *, first: bool = False, meta: Mapping[str, Any] | None = None
+) -> ToolResult:
+    """Return a result with one more text, before all others or after them, and with more in its `_meta`."""
+    block = {"type": "text", "text": text}
 
-    `own` maps the names that its tools are registered by to their own.
+    def joined(content: Any) -> list[Any]:
+        return [block, *content] if first else [*content, block]
+
+    if not isinstance(result, Passed):
+        return evolve(result, content=joined(result.content), meta={**(result.meta or {}), **(meta or {})} or None)
+    if isinstance(result.answer, BaseException):
+        return result
+    answer = dumped(result.answer)
+    more = {"_meta": {**(table(answer.get("_meta")) or {}), **meta}} if meta else {}
+    return evolve(result, answer={**answer, "content": joined(answer.get("content", ())), **more})
+
+
+def end_to_end(meta: Any) -> dict[str, Any] | None:
+    """Return what of `_meta` is for the other end, without what belongs to each connection."""
+    given = table(meta) or {}
+    return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(OWN_PREFIX)} or None
+
+
+def for_caller(answer: Mapping[str, Any], *, modern: bool) -> dict[str, Any]:
+    """Return an answer that came over another connection in the form of the caller's era (SPEC GWY-1).
+
+    It has its own fields, without those of the other connection.
     """
-
-    def __init__(self) -> None:
-        super().__init__(WIRE_SEPARATOR, _LONGEST)
-        self.own: dict[str, str] = {}
-
-    def to_wire(self, name: str) -> str:
-        """Return the name that clients see."""
-        return self.own[name] if name in self.own else super().to_wire(name)
-
-    def knows(self, wire: str) -> bool:
-        """Return whether a tool has that name on the wire."""
-        try:
-            self.from_wire(wire)
-        except ToolNotFound:
-            return False
-        return True
-
-
-class PassingRenderer(Renderer):
-    """Puts a server's own definitions and results on the wire as the server made them; see `Renderer`.
-
-    Of its own tools it shows those that the server offers to the caller of the request.
-    """
-
-    def __init__(self, own: Mapping[str, str], wire: WireNames, **options: Any) -> None:
-        super().__init__(wire, **options)
-        self._own = own
-
-    def page(self, page: Page, kind: Kind) -> dict[str, Any]:
-        """Return a page of a list; how long it may be cached is for the server to say."""
-        shown = super().page(page, kind)
-        offer = _offer.get()
-        return shown if offer is None else {**shown, **offer.rest}
-
-    def definition(self, component: Component) -> dict[str, Any] | None:
-        """Return a definition as the caller is offered it, or `None` if it is not."""
-        offer = _offer.get()
-        if component.name not in self._own:
-            return super().definition(component) if offer is None or offer.first else None
-        offered = None if offer is None else offer.definitions.get(self._own[component.name])
-        return None if offered is None else cast("dict[str, Any]", without_mounted_groups(offered))
-
-    def result(self, result: ToolResult) -> dict[str, Any]:
-        """Return a result; that of a server's own tool as it came, unless something has been added to it."""
-        if not isinstance(result, Passed):
-            return super().result(result)
-        if not result.content and not result.meta:
-            return cast("dict[str, Any]", result.outcome)
-        if isinstance(result.outcome, BaseException):
-            return cast("dict[str, Any]", result.outcome)
-        outcome = dumped(result.outcome)
-        meta = {"_meta": {**(table(outcome.get("_meta")) or {}), **result.meta}} if result.meta else {}
-        return {**outcome, "content": [*outcome.get("content", ()), *map(dict, result.content)], **meta}
+    given = {key: value for key, value in answer.items() if key not in ("resultType", "_meta")}
+    if not modern and table(given.get("structuredContent")) is None:
+        given.pop("structuredContent", None)
+    if meta := end_to_end(answer.get("_meta")):
+        given["_meta"] = meta
+    return {"resultType": "complete", **given} if modern else given
 
 
 def dumped(result: Any) -> dict[str, Any]:
@@ -119,50 +105,7 @@ def dumped(result: Any) -> dict[str, Any]:
     return dict(result or {})
 
 
-def offer_of(result: Any, hint: CacheHint | None, *, first: bool) -> Offer:
-    """Return a page of a server's list; how long it may be cached is the server's `hint`, unless the page says."""
-    page = dumped(result)
-    rest = {key: page[key] for key in ("_meta", "nextCursor", *_FIELDS) if key in page}
-    said = result.model_fields_set if isinstance(result, BaseModel) else page.keys()
-    if hint is not None:
-        hints = {"ttlMs": hint.ttl_ms, "cacheScope": hint.scope}
-        rest |= {key: value for key, value in hints.items() if key not in said and _FIELDS[key] not in said}
-    definitions: dict[str, Definition] = {}
-    for definition in page.get("tools", ()):
-        definitions.setdefault(str(definition["name"]), definition)
-    return Offer(definitions, rest, page.get("nextCursor"), first)
-
-
-@contextmanager
-def asking(groups: object) -> Generator[None]:
-    """Have the servers that are mounted in a server say the groups of their tools, while that is asked for its list."""
-    token = _asking.set(groups)
-    try:
-        yield
-    finally:
-        _asking.reset(token)
-
-
-def is_asked_by_another(groups: object) -> bool:
-    """Return whether a server is asked for its list as one that is mounted, and not by its own `groups`."""
-    return _asking.get() not in (None, groups)
-
-
-def without_mounted_groups(definition: Definition) -> Definition:
-    """Return a definition as the server made it."""
-    meta = table(definition.get("_meta"))
-    if meta is None or MOUNTED_META not in meta:
-        return definition
-    rest = {key: value for key, value in meta.items() if key != MOUNTED_META}
-    without = {key: value for key, value in definition.items() if key != "_meta"}
-    return {**without, "_meta": rest} if rest else without
-
-
-@contextmanager
-def offering(offer: Offer) -> Generator[None]:
-    """Have `offer` hold for what is rendered within."""
-    token = _offer.set(offer)
-    try:
-        yield
-    finally:
-        _offer.reset(token)
+def _said(result: Any, field: str, key: str) -> Any:
+    """Return what a result, a model or a mapping, has in a field."""
+    given = table(result)
+    return getattr(result, field, None) if given is None else given.get(key)

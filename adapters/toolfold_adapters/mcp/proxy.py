@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from toolfold import (
     Component,
@@ -23,6 +23,7 @@ from toolfold import (
 from toolfold.spi import HANDLE, Arguments, RequestView, available, check_segment, opened_for, quoted, table
 
 from .meta import ALWAYS_LOAD_META
+from .passing import with_text
 
 _HANDLE_SCHEMA = {
     "type": "string",
@@ -141,7 +142,7 @@ def with_opened(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     if not paths:
         return result
     text = f"Opened for this call: {', '.join(paths)}.\n"  # some clients join texts without anything between them
-    return evolve(result, content=[{"type": "text", "text": text}, *result.content])
+    return with_text(result, text, first=True)
 
 
 def proxies_of(call_tool: str, *, with_handle: bool, read_tool: bool) -> dict[str, CallToolProxy]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 import mcp_types as types
@@ -28,7 +28,7 @@ from toolfold import (
     ToolResult,
     WireNames,
 )
-from toolfold.spi import MAX_URI, Full, Kind, quoted
+from toolfold.spi import MAX_URI, Full, Kind, Passed, quoted
 
 from .limits import record_refusal
 from .meta import ALWAYS_LOAD_META
@@ -140,7 +140,9 @@ class Renderer:
         return {**result, **hints}
 
     def result(self, result: ToolResult) -> dict[str, Any]:
-        """Return a tool's result."""
+        """Return a tool's result; that of another server as it came."""
+        if isinstance(result, Passed):
+            return cast("dict[str, Any]", result.answer)
         meta = {"_meta": dict(result.meta)} if result.meta else {}
         if result.needs is not None and not self._modern:
             return self.result(ToolResult.of_text(UNASKABLE, is_error=True))

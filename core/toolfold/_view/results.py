@@ -79,6 +79,17 @@ class ToolResult:
         return "\n".join(str(block["text"]) for block in self.content if block.get("type") == "text")
 
 
+@frozen(kw_only=True, eq=False)
+class Passed(ToolResult):
+    """The answer of another server, to be passed on as it came; a handler of anything may answer so.
+
+    `answer` is the whole of it, in the form of the caller's protocol. It is not encoded to see whether it can be. The
+    other fields are what a tool's result has for programs in this process.
+    """
+
+    answer: Any
+
+
 def misfit(name: str, problems: str) -> ToolResult:
     """Return the answer to a call whose result is not one that the tool may give (SPEC KIT-6)."""
     text = f"{name} failed: its result does not fit its output schema: {problems}. Its operator can find it in the log."
@@ -126,7 +137,7 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
 def result_made(value: Any) -> ToolResult | None:
     """Return what a handler answered as a result if it made the whole result itself, else `None`."""
     if isinstance(value, ToolResult):
-        return _encodable(value)
+        return value if isinstance(value, Passed) else _encodable(value)
     if isinstance(value, InputRequired):
         return ToolResult(needs=_encodable_needs(value))
     if not is_result_type(type(value)):
@@ -153,6 +164,8 @@ def _encodable_needs(needs: InputRequired) -> InputRequired:
 
 def to_prompt(value: Any) -> Any:
     """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
+    if isinstance(value, Passed):
+        return value.answer
     if isinstance(value, InputRequired):
         return _encodable_needs(value)
     if isinstance(value, str):
@@ -162,6 +175,8 @@ def to_prompt(value: Any) -> Any:
 
 def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
     """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
+    if isinstance(value, Passed):
+        return value.answer
     if isinstance(value, InputRequired):
         return _encodable_needs(value)
     kind = {"mimeType": mime_type} if mime_type else {}
