@@ -85,16 +85,22 @@ def end_to_end(meta: Any) -> dict[str, Any] | None:
     return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(OWN_PREFIX)} or None
 
 
-def for_caller(answer: Mapping[str, Any], *, modern: bool) -> dict[str, Any]:
+def own_fields(message: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of a request, notification or answer, without what belongs to the connection it came over."""
+    given = dict(message or {})
+    if (meta := end_to_end(given.pop("_meta", None))) is not None:
+        given["_meta"] = meta
+    return given
+
+
+def for_caller(answer: Mapping[str, Any], *, modern: bool | None) -> dict[str, Any]:
     """Return an answer that came over another connection in the form of the caller's era (SPEC GWY-1).
 
-    It has its own fields, without those of the other connection.
+    A program has no era: then `modern` is `None`.
     """
-    given = {key: value for key, value in answer.items() if key not in ("resultType", "_meta")}
-    if not modern and table(given.get("structuredContent")) is None:
+    given = {key: value for key, value in own_fields(answer).items() if key != "resultType"}
+    if modern is False and table(given.get("structuredContent")) is None:
         given.pop("structuredContent", None)
-    if meta := end_to_end(answer.get("_meta")):
-        given["_meta"] = meta
     return {"resultType": "complete", **given} if modern else given
 
 

@@ -294,10 +294,9 @@ def _is_context(request: Any) -> TypeGuard[ServerContext]:
 
 @define(eq=False)
 class Answer:
-    """What a request is answered with: `result` if it is to pass unchanged, and fields of it that the core has not."""
+    """What a request is answered with: `result`, if that is to pass unchanged."""
 
     result: dict[str, Any] | None = None
-    rest: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 current_answer: ContextVar[Answer | None] = ContextVar("toolfold_gateway_answer", default=None)
@@ -320,7 +319,7 @@ async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:
         return sent
     given = [table((table(one) or {}).get("_meta")) or {} for one in (sent, answer.result)]
     meta: dict[str, Any] = {**given[0], **given[1]}
-    return {**answer.rest, **answer.result, **({"_meta": meta} if meta else {})}
+    return {**answer.result, **({"_meta": meta} if meta else {})}
 
 
 def as_it_is(handler: Handler, instead: Mapping[str, Any]) -> Handler:

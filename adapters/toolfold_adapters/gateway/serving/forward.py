@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
@@ -16,21 +16,21 @@ from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
 
 from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResult
-from toolfold.spi import MAX_URI, Kind, quoted, table
+from toolfold.spi import MAX_URI, Kind, Passed, array, quoted, table
 
 from ...mcp.callers import principal_of
+from ...mcp.passing import end_to_end, for_caller, passed
 from ...mcp.render import RESOURCE_NOT_FOUND
 from ..config.approval import Item, words_for
 from ..upstream.life import ConnectionLost, UpstreamError
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
-from ..upstream.wire import Wire, end_to_end
+from ..upstream.wire import Wire
 from .dialogue import Dialogues, in_rounds
-from .downstream import Call, Client, Clients, ServerContext, current_answer, server_context
+from .downstream import Call, Client, Clients, ServerContext, server_context
 
 log = logging.getLogger("toolfold.gateway")
 
-_OF_RESULTS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
 _AGAIN = ("inputResponses", "requestState")
 
 Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
@@ -62,15 +62,18 @@ class Forwarding:
         self, upstream: Upstream, name: str, arguments: dict[str, Any], context: Context
     ) -> ToolResult | InputRequired:
         params = {"name": name, "arguments": arguments}
-        return _tool_result(await self._perform(upstream, "tools/call", params, context, ("tool", name)))
+        result = await self._perform(upstream, "tools/call", params, context, ("tool", name))
+        if isinstance(result, Passed) and not _is_tool_result(result.answer):
+            raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
+        return result
 
     async def _prompt(self, upstream: Upstream, name: str, arguments: dict[str, Any], context: Context) -> Any:
         params = {"name": name, **({"arguments": arguments} if arguments else {})}
-        return _plain(await self._perform(upstream, "prompts/get", params, context, ("prompt", name)))
+        return await self._perform(upstream, "prompts/get", params, context, ("prompt", name))
 
     async def _resource(self, upstream: Upstream, item: Item, values: dict[str, Any], context: Context) -> Any:
         params = {"uri": values.get("uri", item[1])}  # a template has no URI of its own
-        return _plain(await self._perform(upstream, "resources/read", params, context, item))
+        return await self._perform(upstream, "resources/read", params, context, item)
 
     async def unlisted(self, values: dict[str, Any], context: Context) -> Any:
         """Return the contents of a resource that no upstream lists; raises `ProtocolError` if none can have it."""
@@ -84,16 +87,17 @@ class Forwarding:
 
     async def _perform(
         self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, item: Item
-    ) -> dict[str, Any] | InputRequired:
+    ) -> Passed | InputRequired:
         """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
         ctx = server_context(context.request)
         if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         client, call = self._clients.of(context), Call(ctx)
         try:
-            return await self.request(upstream, method, params, client, call, item, context.report_progress)
+            answer = await self.request(upstream, method, params, client, call, item, context.report_progress)
         except UpstreamError as error:
             raise ToolError(str(error)) from error
+        return _passing(answer, call)
 
     async def request(
         self,
@@ -244,31 +248,18 @@ def _check_json(method: str, params: Mapping[str, Any]) -> None:
         raise ToolError(f"The arguments of {asked} can't be written as JSON in UTF-8; correct them.") from error
 
 
-def _plain(answer: Mapping[str, Any] | InputRequired) -> Any:
-    """Return the answer of a prompt or resource: its own fields, without those of the connection."""
+def _passing(answer: Mapping[str, Any] | InputRequired, call: Call) -> Passed | InputRequired:
+    """Return the answer of an upstream as one that passes as it came."""
     if isinstance(answer, InputRequired):
         return answer
     if answer.get("resultType") == "input_required":
         return _input_required(answer)
-    passed = {key: value for key, value in answer.items() if key not in ("resultType", "_meta")}
-    if meta := end_to_end(answer.get("_meta")):
-        passed["_meta"] = meta
-    return passed
+    return passed(for_caller(answer, modern=None if call.ctx is None else call.modern))
 
 
-def _tool_result(answer: Mapping[str, Any] | InputRequired) -> ToolResult | InputRequired:
-    if isinstance(answer, InputRequired):
-        return answer
-    if answer.get("resultType") == "input_required":
-        return _input_required(answer)
-    content: Any = answer.get("content", [])
-    blocks = cast("list[dict[str, Any]]", content) if isinstance(content, list) else None
-    if blocks is None or any(table(block) is None for block in blocks):
-        raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
-    if (passed := current_answer.get()) is not None:
-        passed.rest = {key: value for key, value in answer.items() if key not in _OF_RESULTS}
-    structured = answer.get("structuredContent")
-    return ToolResult(blocks, structured, answer.get("isError") is True, end_to_end(answer.get("_meta")))
+def _is_tool_result(answer: Mapping[str, Any]) -> bool:
+    content = array(answer.get("content", []))
+    return content is not None and all(table(block) is not None for block in content)
 
 
 def _input_required(answer: Mapping[str, Any]) -> InputRequired:

@@ -23,11 +23,11 @@ from toolfold import Session, ToolError, ToolfoldError
 from toolfold.spi import Kind, available
 
 from ...mcp.handlers import RequestHandlers
+from ...mcp.passing import own_fields
 from ...mcp.render import CACHE_HINTS
 from ..layout import Placed
 from ..upstream.life import UpstreamError
 from ..upstream.link import Link
-from ..upstream.wire import end_to_end
 from .downstream import Call, Client, ServerContext, as_it_is, remember_request
 from .forward import set_level, unknown_resource
 from .waiting import Waiting
@@ -93,7 +93,7 @@ class Passage:
 
     async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> dict[str, Any]:
         """Return completions of an argument of a prompt or resource template, as its upstream gives them."""
-        asked = _end_to_end(ctx.params)
+        asked = own_fields(ctx.params)
         ref = dict(asked.get("ref") or {})
         async with self._handlers.request(ctx) as session:
             if ref.get("type") == "ref/prompt":
@@ -117,7 +117,7 @@ class Passage:
 
     async def subscribe(self, ctx: ServerContext, params: Any) -> dict[str, Any]:
         """Have a client of the legacy era notified when a resource is updated, or no longer."""
-        asked, uri = _end_to_end(ctx.params), str(params.uri)
+        asked, uri = own_fields(ctx.params), str(params.uri)
         async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
             upstream = self._gateway.upstream_of(uri, client)
@@ -195,14 +195,6 @@ async def _unwatch(links: Mapping[str, Link], watcher: object) -> None:
         for uri, link in links.items():
             with suppress(ToolfoldError):
                 await link.unwatch({"uri": uri}, watcher)
-
-
-def _end_to_end(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the parameters of a request without what belongs to the connection."""
-    passed = dict(params or {})
-    if (meta := end_to_end(passed.pop("_meta", None))) is not None:
-        passed["_meta"] = meta
-    return passed
 
 
 @contextmanager

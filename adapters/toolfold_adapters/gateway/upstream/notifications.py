@@ -21,8 +21,9 @@ from anyio.abc import TaskGroup
 from toolfold import ProtocolError, ToolError
 from toolfold.spi import table
 
+from ...mcp.passing import own_fields
 from .life import ConnectionLost
-from .wire import Wire, end_to_end
+from .wire import Wire
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -124,9 +125,7 @@ class Watched:
     def update(self, params: Mapping[str, Any]) -> bool:
         """Notify those who watch a resource, or one that it is in, of an update; return whether there are any."""
         uri = str(params.get("uri"))
-        passed: dict[str, Any] = {key: value for key, value in params.items() if key != "_meta"}
-        if meta := end_to_end(params.get("_meta")):
-            passed["_meta"] = meta
+        passed = own_fields(params)
         due = [watchers for watched, watchers in self._watchers.items() if _is_within(uri, watched)]
         for on_update in {watcher: each for watchers in due for watcher, each in watchers.items()}.values():
             on_update(passed)

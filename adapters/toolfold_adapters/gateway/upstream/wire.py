@@ -31,13 +31,11 @@ from mcp.shared.inbound import (
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     CONNECTION_CLOSED,
     INVALID_REQUEST,
-    LOG_LEVEL_META_KEY,
     METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
@@ -56,6 +54,7 @@ from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
 from ...mcp.meta import ALWAYS_LOAD_META
+from ...mcp.passing import OWN_PREFIX
 from .life import ConnectionLost, MessageTooLarge, NotMcp
 
 log = logging.getLogger("toolfold.gateway")
@@ -64,21 +63,6 @@ DISCOVER_SECONDS = 10.0
 CLIENT_INFO = {"name": "toolfold", "version": __version__}
 SESSION_GONE = "Session terminated"
 """What the SDK's HTTP transport says when a server does not know the session any more: it did nothing."""
-
-# Each of the two connections has its own.
-_HOP_BY_HOP = frozenset(
-    {
-        CLIENT_CAPABILITIES_META_KEY,
-        CLIENT_INFO_META_KEY,
-        LOG_LEVEL_META_KEY,
-        PROTOCOL_VERSION_META_KEY,
-        SERVER_INFO_META_KEY,
-        "progressToken",
-        "progress_token",
-        SUBSCRIPTION_ID_META_KEY,
-    }
-)
-_OWN_PREFIX = "dev.toolfold/"
 
 Mode = Literal["legacy", "auto"]
 ReadStream = Any
@@ -374,7 +358,7 @@ def _allowed(value: Any, *, reserved: bool = False) -> Any:
 
 
 def _is_reserved(key: str) -> bool:
-    return key.startswith(_OWN_PREFIX) or key == ALWAYS_LOAD_META
+    return key.startswith(OWN_PREFIX) or key == ALWAYS_LOAD_META
 
 
 async def _dropped(_: Any, method: str, params: Mapping[str, Any] | None) -> None:
@@ -402,9 +386,3 @@ def _facts(version: str, info: Mapping[str, Any] | None, answer: Mapping[str, An
 def is_missing(error: ProtocolError) -> bool:
     """Return whether an error says that the server does not have what was asked for at all."""
     return error.code == METHOD_NOT_FOUND
-
-
-def end_to_end(meta: Any) -> dict[str, Any] | None:
-    """Return what of `_meta` is for the other end, without what belongs to each connection."""
-    given = table(meta) or {}
-    return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(_OWN_PREFIX)} or None
