@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
+from pydantic_core import to_json
 
-from toolfold import PromptOptions, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
+from toolfold import PromptOptions, ResourceOptions, ToolOptions, ToolSet
 from toolfold.spi import Kind, table
 
 from .upstream.repair import Table, repaired
@@ -61,7 +62,7 @@ def name_of(kind: Kind, definition: Any) -> str | None:
 
 @frozen(kw_only=True)
 class Usable:
-    """The definitions of an upstream that can be registered: by kind, those by what the upstream calls them.
+    """The definitions of an upstream that have a name and are JSON: by kind, those by what the upstream calls them.
 
     `warnings` has a sentence for each of the others.
     """
@@ -72,7 +73,7 @@ class Usable:
 
 
 def usable(said: Definitions) -> Usable:
-    """Return the definitions that can be registered; each that can't harms none of the others."""
+    """Return the definitions that have a name and are JSON; each that has not, or is not, harms none of the others."""
     warnings = list(said.warnings)
     by_kind: dict[Kind, Mapping[str, Table]] = {kind: _checked(kind, said, warnings) for kind in LISTS}
     return Usable(said=said, by_kind=by_kind, warnings=tuple(warnings))
@@ -81,7 +82,6 @@ def usable(said: Definitions) -> Usable:
 def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Table]:
     checked: dict[str, Table] = {}
     counted = said.by_name(kind)
-    scratch = ToolSet("scratch", control="none")
     words = kind.replace("_", " ")
     for position, given in enumerate(getattr(said, LISTS[kind]), 1):
         name = name_of(kind, given)
@@ -91,7 +91,7 @@ def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Ta
             warnings.append(f"The {words} {name!r} is listed more than once; the first is used.")
         else:
             definition, changed = repaired(definition) if kind == "tool" else (definition, ())
-            if problem := _problem(scratch, kind, definition, position):
+            if problem := _problem(definition):
                 warnings.append(f"The {words} {name!r} is left out: {problem}.")
                 continue
             checked[name] = definition
@@ -101,17 +101,13 @@ def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Ta
     return checked
 
 
-def _problem(scratch: ToolSet, kind: Kind, definition: Table, position: int) -> str | None:
-    name = definition[_KEYS[kind]] if kind.startswith("resource") else f"{kind}-{position}"
+def _problem(definition: Table) -> str | None:
+    """Return why something can't even be told how large it is; the rest is checked when it is registered."""
     try:
-        register(scratch, kind, name, _never_called, definition)
-    except ToolfoldError as error:
-        return str(getattr(error, "problem", error))
+        to_json(definition)
+    except (ValueError, RecursionError) as error:
+        return f"it is not JSON: {error}"
     return None
-
-
-def _never_called() -> None:
-    """Stand in for a handler where definitions are checked."""
 
 
 def register(tools: ToolSet, kind: Kind, name: str, handler: Any, definition: Table, **options: Any) -> None:

@@ -280,7 +280,8 @@ class Registration:
                     meta=one.meta,
                 )
             except ToolfoldError as error:
-                warnings.append(f"The {one.kind} {one.name!r} is left out: {getattr(error, 'problem', error)}.")
+                problem = getattr(error, "problem", error)
+                warnings.append(f"The {one.kind.replace('_', ' ')} {one.name!r} is left out: {problem}.")
         return warnings
 
     def _report(self, warnings: tuple[str, ...]) -> Report:

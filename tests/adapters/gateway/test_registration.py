@@ -50,6 +50,37 @@ async def test_a_definition_is_left_out_only_if_it_has_no_name_and_what_clients_
     assert "'only_task' can only be called as a task" in report.warnings[-1]
 
 
+@pytest.mark.spec("REG-6", "GWY-7")
+async def test_what_cannot_be_registered_is_left_out_and_harms_nothing_else() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(3000):
+        deep = {"items": deep}
+    said = Definitions(
+        tools=[
+            tool("unpaired", description="\ud800"),
+            tool("nested", inputSchema={"type": "object", "properties": {"x": deep}}),
+            tool("endless", description="x" * 2_000_000),
+            tool("infinite", inputSchema={"type": "object", "default": float("inf")}),
+            tool("good"),
+        ],
+        prompts=[{"name": "ask", "arguments": [{"description": "no name"}]}, {"name": "good"}],
+        resources=[{"uri": "no scheme", "name": "a"}, {"uri": "a:b", "name": "b"}],
+    )
+    _, tools, report = registered({ONE_SERVER: said})
+    assert list(homes(tools)) == ["good"]
+    assert [list(tools.catalog.components[kind].by_name) for kind in ("prompt", "resource")] == [["good"], ["a:b"]]
+    assert dict(report.tools) == {"good": "good"}
+    left_out = [warning.partition(" is left out: ")[0] for warning in report.warnings]
+    assert left_out == [
+        "The tool 'unpaired'",
+        "The tool 'nested'",
+        "The tool 'endless'",
+        "The tool 'infinite'",
+        "The prompt 'ask'",
+        "The resource 'no scheme'",
+    ]
+
+
 @pytest.mark.spec("GWY-7")
 @pytest.mark.parametrize(
     "field",
