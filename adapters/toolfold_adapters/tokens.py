@@ -7,11 +7,11 @@ Schema are mostly within a quarter of that; ratios of two costs are much closer.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from attrs import frozen
+from pydantic_core import to_json
 
 from toolfold import Component
 from toolfold.spi import RequestView, ToWire, listed, never_listed
@@ -28,7 +28,7 @@ def approximate_tokens(value: Any) -> int:
 
     A value other than a string is counted as JSON without white space, with non-ASCII characters unescaped.
     """
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = value if isinstance(value, str) else to_json(value).decode()
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 

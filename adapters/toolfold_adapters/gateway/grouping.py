@@ -136,9 +136,10 @@ def _by_noun(
 ) -> tuple[dict[str, tuple[Sized, ...]], tuple[Sized, ...]]:
     """Return the tools of each noun that at least three tools go to, and those that go to none."""
     counts = Counter(noun for tool in tools for noun in set(nouns[tool.name]))
+    wishes = {tool.name: _wishes(tool, nouns[tool.name], counts) for tool in tools}
     retained = {noun for noun, count in counts.items() if count >= MIN_TOOLS}
     while True:
-        homes = {tool.name: _home(tool, nouns[tool.name], retained, counts) for tool in tools}
+        homes = {name: next((noun for noun in own if noun in retained), None) for name, own in wishes.items()}
         sizes = Counter(home for home in homes.values() if home is not None)
         small = {noun for noun in retained if sizes[noun] < MIN_TOOLS}
         if not small:
@@ -148,14 +149,9 @@ def _by_noun(
     return members, tuple(tool for tool in tools if homes[tool.name] is None)
 
 
-def _home(tool: Sized, own: Sequence[str], retained: set[str], counts: Mapping[str, int]) -> str | None:
-    """Return the noun that a tool goes to: of its name's the one that most share, else the first of its description."""
-    candidates = [noun for noun in own if noun in retained]
-    if candidates:
-        return max(candidates, key=lambda noun: (counts[noun], -own.index(noun)))
-    if own:
-        return None
-    return next((noun for noun in words_of(tool.description) if noun in retained), None)
+def _wishes(tool: Sized, own: Sequence[str], counts: Mapping[str, int]) -> Sequence[str]:
+    """Return the nouns that a tool would go to: its name's, those first that most share, else its description's."""
+    return sorted(own, key=lambda noun: -counts[noun]) if own else words_of(tool.description)
 
 
 def _runs(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:

@@ -72,7 +72,9 @@ def check_text(name: str, what: str, value: Any) -> str | None:
     """Return `value` if it is a text that UTF-8 can carry, or `None`; else raise `InvalidDefinition` for `name`."""
     if value is not None and not isinstance(value, str):
         raise InvalidDefinition(name, f"its {what} is {type(value).__name__}, and must be a text")
-    return value if value is None else str(plain_json(name, value, what))
+    if value is None or (type(value) is str and value.isascii() and len(value) < MAX_DEFINITION // 6):
+        return value  # at most six characters of JSON for each
+    return str(plain_json(name, value, what))
 
 
 def _plain_mapping(value: Any) -> Any:
