@@ -55,7 +55,9 @@ server = MCPServer("u")
 @server.tool()
 def yes(path: str) -> str:
     return "yes"
-listener = socket.create_server(("127.0.0.1", 0))
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+listener.bind(("127.0.0.1", 0))
+listener.listen()
 print(listener.getsockname()[1], flush=True)
 app = server.streamable_http_app()
 logging.disable()
