@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from toolfold import ConfigError, Profile, ToolfoldError, ToolSet
+from toolfold.machine.statechart import Statechart
 
 from .diagram import RENDERED, Diagram, snapshot_of
 from .page import page
@@ -83,7 +84,8 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
     if form == "html":
         return page(source).encode()
     if form in EXPORTS:
-        return EXPORTS[form](snapshot_of(source).catalog).encode()
+        catalog = snapshot_of(source).catalog
+        return EXPORTS[form](Statechart.of(catalog.name, catalog.forest)).encode()
     diagram = _diagram(view, source, limit)
     if form in RENDERED:
         return diagram.rendered(form)

@@ -49,7 +49,7 @@ def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
             f"{catalog.name!r} has {len(catalog.groups)} groups, and a statechart of more than {limit} can't be read: "
             "draw the structure view, or raise the limit."
         )
-    chart = Statechart.of(catalog)
+    chart = Statechart.of(catalog.name, catalog.forest)
     view = _View(snapshot, chart)
     mermaid_text = drawable(_mermaid(view), sum(len(region.transitions) for region in chart.walk()))
     exports = {name: export(chart) for name, export in EXPORTS.items()} if chart.is_exportable else {}
@@ -57,11 +57,11 @@ def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
     return Diagram(f"{catalog.name}: statechart", _dot(view), mermaid_text, description=about, **exports)
 
 
-def _xstate(source: Catalog | Statechart) -> str:
-    return json.dumps(to_xstate(source), indent=2, ensure_ascii=False) + "\n"
+def _xstate(chart: Statechart) -> str:
+    return json.dumps(to_xstate(chart), indent=2, ensure_ascii=False) + "\n"
 
 
-EXPORTS: Mapping[str, Callable[[Catalog | Statechart], str]] = MappingProxyType({"scxml": to_scxml, "xstate": _xstate})
+EXPORTS: Mapping[str, Callable[[Statechart], str]] = MappingProxyType({"scxml": to_scxml, "xstate": _xstate})
 """The exports, for any number of groups; each raises `ConfigError` if the active groups are limited."""
 
 

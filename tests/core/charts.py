@@ -184,9 +184,14 @@ FOUR = tuple(world(system).catalog for system in distinct_systems(4))
 # The exports
 
 
+def chart_of(source: Source) -> Statechart:
+    """The statechart of a catalog; a statechart is its own."""
+    return source if isinstance(source, Statechart) else Statechart.of(source.name, source.forest)
+
+
 def by_hand(source: Source, events: Iterable[str]) -> Iterator[Active]:
     """Run the description itself."""
-    chart = source if isinstance(source, Statechart) else Statechart.of(source)
+    chart = chart_of(source)
     active: Active = frozenset()
     for event in events:
         there = [region.group for region in chart.walk() if active.issuperset(ancestors(region.group))]
@@ -205,7 +210,7 @@ def by_hand(source: Source, events: Iterable[str]) -> Iterator[Active]:
 
 
 def by_transitions(source: Source, events: Iterable[str]) -> Iterator[Active]:
-    machine: Any = to_transitions(source)
+    machine: Any = to_transitions(chart_of(source))
     for event in events:
         machine.trigger(event)
         yield frozenset(path for leaf in leaves(machine.state) for path in active_in(leaf))
@@ -230,7 +235,7 @@ def active_in(leaf: str) -> Iterator[str]:
 
 
 def by_scxml(source: Source, events: Iterable[str]) -> Iterator[Active]:
-    machine = load(to_scxml(source), format="scxml")()
+    machine = load(to_scxml(chart_of(source)), format="scxml")()
     for event in events:
         machine.send(event)
         here = [str(state) for state in machine.configuration_values]
@@ -255,7 +260,7 @@ def difference(run: Runner, source: Source, trace: Trace) -> tuple[int, str, Act
 
 def mutants(catalog: Catalog, trace: Trace) -> Iterator[Statechart]:
     """The statechart with one transition disabled that could happen, or without its guard."""
-    chart = Statechart.of(catalog)
+    chart = chart_of(catalog)
     for each in arrows(chart):
         if can_happen(each, trace):
             yield replaced(chart, each, evolve(each, guard="never"))
@@ -288,6 +293,6 @@ def can_happen(transition: Transition, trace: Trace) -> bool:
 
 
 def exported(catalog: Catalog) -> list[str]:
-    machine: Any = to_transitions(catalog)
+    machine: Any = to_transitions(chart_of(catalog))
     shown = [(each.source, each.dest) for event in machine.events for each in machine.get_transitions(event)]
-    return [to_scxml(catalog), json.dumps(to_xstate(catalog)), repr(shown), repr(Statechart.of(catalog))]
+    return [to_scxml(chart_of(catalog)), json.dumps(to_xstate(chart_of(catalog))), repr(shown), repr(chart_of(catalog))]

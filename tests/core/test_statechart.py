@@ -19,10 +19,10 @@ from tests.core.charts import (
     SMALL,
     Active,
     Runner,
-    Source,
     arrows,
     by_scxml,
     by_transitions,
+    chart_of,
     desk,
     difference,
     exported,
@@ -73,8 +73,8 @@ def test_groups_with_odd_names_are_exported_and_behave_as_in_the_core(run: Runne
 def test_a_catalog_without_groups_has_a_statechart(run: Runner) -> None:
     catalog = ToolSet("empty").catalog
     assert list(run(catalog, [])) == []
-    assert Statechart.of(catalog).regions == ()
-    assert to_xstate(catalog) == {"id": "empty", "type": "parallel", "states": {}}
+    assert chart_of(catalog).regions == ()
+    assert to_xstate(chart_of(catalog)) == {"id": "empty", "type": "parallel", "states": {}}
 
 
 def partners(catalog: Catalog, path: str) -> Active:
@@ -104,7 +104,7 @@ def test_the_walks_in_large_forests_include_the_difficult_cases() -> None:
 @each_export
 @pytest.mark.spec("CNF-6")
 def test_the_comparison_notices_an_export_with_a_disabled_transition_or_a_missing_guard(run: Runner) -> None:
-    catalogs = [catalog for catalog in (*SMALL, *FOUR) if any(each.guard for each in arrows(Statechart.of(catalog)))]
+    catalogs = [catalog for catalog in (*SMALL, *FOUR) if any(each.guard for each in arrows(chart_of(catalog)))]
     noticed = 0
     for catalog in catalogs[::3]:
         trace = followed(catalog, tour(catalog))
@@ -118,7 +118,7 @@ def test_the_comparison_notices_an_export_with_a_disabled_transition_or_a_missin
 @pytest.mark.parametrize("run", [by_transitions, by_scxml])
 def test_a_partner_below_a_partner_must_not_react_too_or_the_upper_one_stays_active(run: Runner) -> None:
     catalog = nested_partners()
-    chart, trace = Statechart.of(catalog), followed(catalog, tour(catalog))
+    chart, trace = chart_of(catalog), followed(catalog, tour(catalog))
     upper = next(each for each in chart.reactions["activate:c"] if each.group == "a")
     lower = chart.regions[0].children[0]
     assert lower.group == "a.b"
@@ -136,7 +136,7 @@ def test_a_partner_below_a_partner_must_not_react_too_or_the_upper_one_stays_act
 
 @pytest.mark.spec("DIA-1", "DIA-2")
 def test_the_regions_are_the_forest_in_canonical_order_and_each_is_either_inactive_or_active() -> None:
-    chart = Statechart.of(desk())
+    chart = chart_of(desk())
     assert [region.group for region in chart.regions] == ["chat", "files", "repo"]
     assert [child.segment for child in chart.regions[2].children] == ["prod", "test"]
     assert tuple(region.group for region in chart.walk()) == tuple(group.path for group in desk().groups)
@@ -150,7 +150,7 @@ def test_the_regions_are_the_forest_in_canonical_order_and_each_is_either_inacti
 def test_the_reactions_to_an_event_are_its_transitions_in_all_regions_with_their_guards() -> None:
     received = {
         event: {(each.group, each.effect, each.guard) for each in transitions}
-        for event, transitions in Statechart.of(desk()).reactions.items()
+        for event, transitions in chart_of(desk()).reactions.items()
     }
     assert received["activate:repo"] == {("repo", Effect.SET_UP, None), ("chat", Effect.TEAR_DOWN, None)}
     assert received["deactivate:repo"] == {("repo", Effect.TEAR_DOWN, None)}
@@ -181,28 +181,28 @@ def test_nesting_implements_the_rows_about_ancestors() -> None:
 
 @pytest.mark.spec("ACT-10", "DIA-1")
 @pytest.mark.parametrize("export", [to_transitions, to_scxml, to_xstate])
-def test_a_limit_on_active_groups_is_described_but_not_exported(export: Callable[[Source], object]) -> None:
+def test_a_limit_on_active_groups_is_described_but_not_exported(export: Callable[[Statechart], object]) -> None:
     def limited(most: int) -> Catalog:
         tools = ToolSet("limited", max_active=most)
         tools.register_group("a")
         tools.register_group("b")
         return tools.catalog
 
-    assert Statechart.of(limited(1)).limit == 1
+    assert chart_of(limited(1)).limit == 1
     with pytest.raises(ConfigError, match="'limited' limits its active groups to 1"):
-        export(limited(1))
-    assert Statechart.of(limited(2)).limit is None
-    assert export(limited(2))
+        export(chart_of(limited(1)))
+    assert chart_of(limited(2)).limit is None
+    assert export(chart_of(limited(2)))
 
 
 @pytest.mark.spec("FND-3", "DIA-1")
 @pytest.mark.parametrize("export", [to_transitions, to_scxml, to_xstate])
-def test_a_budget_of_the_list_is_described_but_not_exported(export: Callable[[Source], object]) -> None:
+def test_a_budget_of_the_list_is_described_but_not_exported(export: Callable[[Statechart], object]) -> None:
     tools = ToolSet("weighed", list_budget=ListBudget(100, lambda definition: 10))
     tools.register_group("a")
-    assert Statechart.of(tools.catalog).weighs
+    assert chart_of(tools.catalog).weighs
     with pytest.raises(ConfigError, match=r"'weighed' has a budget for its list.* without list_budget"):
-        export(tools.catalog)
+        export(chart_of(tools.catalog))
 
 
 # Names and bytes
@@ -210,7 +210,7 @@ def test_a_budget_of_the_list_is_described_but_not_exported(export: Callable[[So
 
 @pytest.mark.spec("NAM-1", "DIA-1")
 def test_ids_are_unique_xml_names_and_events_are_single_tokens() -> None:
-    chart = Statechart.of(odd())
+    chart = chart_of(odd())
     document = ET.fromstring(to_scxml(chart))
     ids = [element.attrib["id"] for element in document.iter() if "id" in element.attrib]
     assert len(ids) == len(set(ids)) == 1 + 3 * len(odd().groups)
@@ -231,7 +231,7 @@ def changes(catalog: Catalog) -> Iterator[tuple[bool, str]]:
 
 @pytest.mark.spec("DIA-1")
 def test_an_event_that_no_group_has_is_an_error_and_others_return_whether_they_changed_something() -> None:
-    machine: Any = to_transitions(desk())
+    machine: Any = to_transitions(chart_of(desk()))
     received = [(machine.trigger(event_name(*move)), event_name(*move)) for move in tour(desk())]
     assert received == list(changes(desk()))
     machine.trigger("activate:repo")

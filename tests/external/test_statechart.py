@@ -17,6 +17,7 @@ from tests.core.charts import (
     Active,
     Source,
     Trace,
+    chart_of,
     followed,
     mutants,
     nested_partners,
@@ -41,7 +42,7 @@ def project(tmp_path: Path) -> Path:
 
 async def differing(project: Path, *runs: tuple[Source, Trace]) -> list[int]:
     """Return which of the charts are, after some step, in another state in XState than the core is."""
-    asked = [(json.dumps(to_xstate(source)), [event for event, _ in trace]) for source, trace in runs]
+    asked = [(json.dumps(to_xstate(chart_of(source))), [event for event, _ in trace]) for source, trace in runs]
     (project / "runs.json").write_text(json.dumps(asked))
     module, file = project / "statechart.mjs", project / "runs.json"
     status, printed = await run("node", str(FOLDER / "statechart.mjs"), str(module), str(file))

@@ -20,7 +20,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import frozen
 from transitions import EventData
@@ -53,20 +53,6 @@ def event_name(request: RegionEvent, path: str) -> str:
     Without dots it is one token: an SCXML processor takes `deactivate.web` to match `deactivate.web.search` too.
     """
     return f"{request.value}:{path.replace(SEPARATOR, ':')}"
-
-
-class Forested(Protocol):
-    """A forest with a name, such as a catalog."""
-
-    @property
-    def name(self) -> str:
-        """What the statechart is called."""
-        ...
-
-    @property
-    def forest(self) -> Forest:
-        """The groups."""
-        ...
 
 
 @frozen
@@ -127,9 +113,8 @@ class Statechart:
     weighs: bool = False
 
     @classmethod
-    def of(cls, source: Forested) -> Statechart:
-        """Return the statechart of a catalog, or of another forest with a name (SPEC DIA-2)."""
-        forest = source.forest
+    def of(cls, name: str, forest: Forest) -> Statechart:
+        """Return the statechart of a forest, called `name` (SPEC DIA-2)."""
         children: dict[str | None, list[int]] = {}
         for number, path in enumerate(forest.paths):
             children.setdefault(split_name(path)[0] or None, []).append(number)
@@ -140,7 +125,7 @@ class Statechart:
 
         bites = forest.max_active is not None and forest.max_active < len(forest.paths)
         weighs = forest.max_weight is not None
-        return cls(source.name, below(None), forest.max_active if bites else None, weighs)
+        return cls(name, below(None), forest.max_active if bites else None, weighs)
 
     @property
     def is_exportable(self) -> bool:
@@ -197,8 +182,7 @@ def _guard(forest: Forest, number: int, asked: int) -> str | None:
     return parent
 
 
-def _exportable(source: Forested | Statechart) -> Statechart:
-    chart = source if isinstance(source, Statechart) else Statechart.of(source)
+def _check_exportable(chart: Statechart) -> None:
     if chart.weighs:
         raise ConfigError(
             f"{chart.name!r} has a budget for its list, which a statechart of regions can't express: export the same "
@@ -209,7 +193,6 @@ def _exportable(source: Forested | Statechart) -> Statechart:
             f"{chart.name!r} limits its active groups to {chart.limit}, which a statechart of regions can't express: "
             "export the same groups without max_active."
         )
-    return chart
 
 
 # transitions
@@ -235,7 +218,7 @@ class _Machine(HierarchicalMachine):
         pass
 
 
-def to_transitions(source: Forested | Statechart) -> HierarchicalMachine:
+def to_transitions(chart: Statechart) -> HierarchicalMachine:
     """Return the statechart as a machine of the library `transitions`, which is its own model (SPEC CNF-6).
 
     Group `a.b` is active in the state `groups.a.active.b.active`: ask `is_state(name, machine, allow_substates=True)`.
@@ -245,7 +228,7 @@ def to_transitions(source: Forested | Statechart) -> HierarchicalMachine:
     Raises:
         ConfigError: The forest limits its active groups.
     """
-    chart = _exportable(source)
+    _check_exportable(chart)
     machine = _Machine(
         name=chart.name,
         states=[_state(ROOT, chart.regions)],
@@ -292,7 +275,7 @@ def _is_active(path: str) -> Callable[[EventData], bool]:
 # SCXML
 
 
-def to_scxml(source: Forested | Statechart) -> str:
+def to_scxml(chart: Statechart) -> str:
     """Return the statechart as an SCXML document with the null data model (SPEC DIA-1).
 
     Its states are `group.<path>`, `inactive.<path>` and `active.<path>`; for the events see `event_name`.
@@ -300,7 +283,7 @@ def to_scxml(source: Forested | Statechart) -> str:
     Raises:
         ConfigError: The forest limits its active groups.
     """
-    chart = _exportable(source)
+    _check_exportable(chart)
     document = ET.Element("scxml", xmlns="http://www.w3.org/2005/07/scxml", version="1.0", datamodel="null")
     _add_regions(ET.SubElement(document, "parallel", id=ROOT), chart.regions)
     ET.indent(document)
@@ -342,7 +325,7 @@ export const toMachine = (json) => createMachine(JSON.parse(json, revive));
 """A JavaScript module whose `toMachine` makes a machine of XState 5 from the JSON text of what `to_xstate` returns."""
 
 
-def to_xstate(source: Forested | Statechart) -> dict[str, Any]:
+def to_xstate(chart: Statechart) -> dict[str, Any]:
     """Return the statechart as a machine configuration of XState 5, ready for `json.dumps` (SPEC DIA-1).
 
     Group `a.b` is active while `{"a": {"active": {"b": "active"}}}` matches; for the events see `event_name`. JSON
@@ -351,7 +334,7 @@ def to_xstate(source: Forested | Statechart) -> dict[str, Any]:
     Raises:
         ConfigError: The forest limits its active groups.
     """
-    chart = _exportable(source)
+    _check_exportable(chart)
     return {"id": chart.name, **_parallel(chart.regions)}
 
 

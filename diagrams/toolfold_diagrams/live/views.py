@@ -109,7 +109,7 @@ def change_by_clients(group: GroupSpec, *, is_open: bool) -> bool:
 
 def groups(catalog: Catalog) -> list[dict[str, Any]]:
     """Return the groups of a catalog in canonical order, with the transitions of their regions (SPEC DIA-2)."""
-    moves = {region.group: region.transitions for region in Statechart.of(catalog).walk()}
+    moves = {region.group: region.transitions for region in Statechart.of(catalog.name, catalog.forest).walk()}
     return [
         {
             "path": group.path,

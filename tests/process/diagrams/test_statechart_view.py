@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statemachine.io import load
 
-from tests.core.charts import FOUR, desk, odd
+from tests.core.charts import FOUR, chart_of, desk, odd
 from tests.diagrams.support import Drawn, dot, forest, hostile, somewhere, states, texts_of
 from toolfold import Catalog, ConfigError, Snapshot, ToolSet
-from toolfold.machine.statechart import Statechart, to_scxml, to_xstate
+from toolfold.machine.statechart import to_scxml, to_xstate
 from toolfold_diagrams import statechart
 from toolfold_diagrams.text import identifier
 
@@ -39,7 +39,7 @@ def arrows(drawn: Drawn) -> dict[tuple[str, str], list[str]]:
 def described(catalog: Catalog) -> dict[tuple[str, str], list[str]]:
     """The same from the description, without what the actions run."""
     found: dict[tuple[str, str], list[str]] = {}
-    for region in Statechart.of(catalog).walk():
+    for region in chart_of(catalog).walk():
         for each in region.transitions:
             ends = identifier(each.source.value, each.group), identifier(each.target.value, each.group)
             guard = f" [{each.guard} active]" if each.guard else ""
@@ -72,7 +72,7 @@ def test_regions_are_boxes_and_those_of_children_are_inside_of_active() -> None:
     drawn = Drawn.of(statechart(desk()).dot)
     names = {each["_gvid"]: name for name, each in drawn.clusters.items()}
     inside = {name: {names[one] for one in each.get("subgraphs", [])} for name, each in drawn.clusters.items()}
-    for region in Statechart.of(desk()).walk():
+    for region in chart_of(desk()).walk():
         box = f"cluster_{identifier('region', region.group)}"
         active = f"cluster_{identifier('active', region.group)}"
         assert inside[box] == ({active} if region.children else set())
@@ -163,8 +163,8 @@ def test_a_limit_on_active_groups_is_a_note_and_there_are_no_exports() -> None:
 @pytest.mark.spec("DIA-1", "CNF-6")
 def test_the_exports_are_those_of_the_core_in_files_that_end_with_a_line() -> None:
     picture = statechart(desk())
-    assert picture.scxml == to_scxml(desk())
-    assert json.loads(picture.xstate or "") == to_xstate(desk())
+    assert picture.scxml == to_scxml(chart_of(desk()))
+    assert json.loads(picture.xstate or "") == to_xstate(chart_of(desk()))
     assert (picture.xstate or "").endswith("}\n")
     machine = load(picture.scxml or "", format="scxml")()
     machine.send("activate:repo")
