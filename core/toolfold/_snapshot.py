@@ -7,6 +7,7 @@ its list, is computed once and shared by every session in it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from attrs import field, frozen
 
 from ._catalog.catalog import Catalog
 from ._display import Displayed
+from ._memo import Memo, Memory
 from .machine import Configuration, TransitionRequest, plan
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
@@ -23,13 +25,13 @@ NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 class Snapshot(Displayed):
     """One state of one session; compare by identity. Make one with `Snapshot.of`.
 
-    `memo` is for what others compute once for a snapshot.
+    `memo` holds what others compute once for a snapshot; see `Memo`.
     """
 
     catalog: Catalog
     configuration: Configuration
     facts: Mapping[str, Any] = NO_FACTS
-    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+    memo: Memory = field(init=False, factory=dict[Memo[Any, Any], Any], repr=False)
 
     @classmethod
     def of(
@@ -74,11 +76,14 @@ class Snapshot(Displayed):
         """Return the same state as far as another catalog allows it (SPEC REG-7, PER-2)."""
         if catalog is self.catalog:
             return self
-        newest: Snapshot | None = self.memo.get(Snapshot)
-        if newest is None or newest.catalog is not catalog:
-            configuration = catalog.restored(self.configuration.oldest_first).after
-            newest = self.memo[Snapshot] = Snapshot.of(catalog, configuration, self.facts)
-        return newest
+        return _MOVED.of(self.memo, catalog, partial(self._moved_to, catalog))
+
+    def _moved_to(self, catalog: Catalog) -> Snapshot:
+        return Snapshot.of(catalog, catalog.restored(self.configuration.oldest_first).after, self.facts)
+
+
+_MOVED = Memo[Catalog, Snapshot](most=1)
+"""A snapshot in the newest catalog."""
 
 
 @frozen

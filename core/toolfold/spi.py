@@ -3,9 +3,9 @@
 from ._background import background
 from ._catalog.components import KINDS, Kind, is_settled, listing_rule, never_listed, undescribed
 from ._catalog.rules import Always, Both, Either, Group, Not, required_groups
-from ._catalog.uri_templates import matching
 from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
+from ._memo import Memo
 from ._names import ToWire, ancestors, canonical_key, check_segment, split_name
 from ._plain import array, table
 from ._schema.arguments import HANDLE, NO_ARGUMENTS, Arguments, check_text, plain_json
@@ -51,6 +51,7 @@ __all__ = [
     "Kind",
     "Limit",
     "ListsAnnounced",
+    "Memo",
     "Not",
     "Passed",
     "RequestView",
@@ -83,7 +84,6 @@ __all__ = [
     "line_of",
     "listed",
     "listing_rule",
-    "matching",
     "may_change",
     "misfit",
     "names_alone",

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from mcp.server import Server
 
 from toolfold import ToolfoldError, ToolSet
-from toolfold.spi import Event, Kind, matching, observers
+from toolfold.spi import Event, Kind, observers
 
 from ..mcp.handlers import RequestHandlers
 from .config.reload import difference, follow
@@ -189,7 +189,7 @@ class Gateway:
         It is the one that lists it, else the one that linked to it in an answer to this client, else the one that lists
         what begins most like it, else the only one that has resources.
         """
-        templates = (component.name for component, _ in matching(self.tools.catalog, uri))
+        templates = (component.name for component, _ in self.tools.catalog.matching(uri))
         listed = (self.registration.find("resource_template", template) for template in templates)
         placed = self.registration.find("resource", uri) or next(filter(None, listed), None)
         server = placed.server if placed is not None else client.links.get(uri) or self.registration.nearest(uri)

@@ -9,6 +9,7 @@ from typing import Self, TypedDict
 from attrs import frozen
 
 from toolfold import Catalog, ConfigError, ToolNotFound, WireNames
+from toolfold.spi import Memo
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 
@@ -44,6 +45,10 @@ class _Names:
         return cls(names, frozenset(known), refused)
 
 
+_NAMES = Memo[tuple[str, int], _Names](most=8)
+"""The wire names of a catalog by separator and maximum length."""
+
+
 class WireNameCodec:
     """Converts the names of the newest catalog that it was given into wire names and back.
 
@@ -75,11 +80,8 @@ class WireNameCodec:
 
     def _shared(self, catalog: Catalog) -> _Names:
         """Return the names that all conversations with a catalog have in common, so that each needs no table of all."""
-        key = (WireNameCodec, self.separator, self.max_length)
-        found: _Names | None = catalog.memo.get(key)
-        if found is None:
-            found = catalog.memo[key] = _Names.of(catalog, self.separator, self.max_length)
-        return found
+        options = self.separator, self.max_length
+        return _NAMES.of(catalog.memo, options, lambda: _Names.of(catalog, *options))
 
     def has_name(self, name: str) -> bool:
         """Return whether a tool has a wire name."""

@@ -36,7 +36,7 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.spi import KINDS, Kind, ancestors, listed, matching, page_of, quoted, selectable_groups
+from toolfold.spi import KINDS, Kind, ancestors, listed, page_of, quoted, selectable_groups
 
 from .render import LISTS, Renderer
 from .selection import SELECTION_FAILURES, DefaultSelection, refusal_text, selection_of
@@ -164,7 +164,7 @@ class Disclosure:
         components = start.catalog.components
         component = components["resource"].by_name.get(uri)
         if component is None:
-            found = next(matching(start.catalog, uri), None)
+            found = next(start.catalog.matching(uri), None)
             component = found[0] if found else None
         async with self._session(ctx, start, component) as session:
             return self._renderer.contents(await session.read(uri, ctx))

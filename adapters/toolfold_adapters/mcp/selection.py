@@ -25,12 +25,15 @@ from toolfold import (
     TransitionRequest,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import ancestors, enumerated, quoted, selectable_groups
+from toolfold.spi import Memo, ancestors, enumerated, quoted, selectable_groups
 
 log = logging.getLogger("toolfold.mcp")
 
 REMEMBERED = 64
 """How many snapshots of selections, and with them their lists, are cached for a catalog."""
+
+_STARTS = Memo[tuple[str, ...], Snapshot](REMEMBERED)
+_SELECTABLE = Memo[None, frozenset[str]](most=1)
 
 GROUPS = "groups"
 PROFILE = "profile"
@@ -58,12 +61,8 @@ class Selection:
         """
         catalog = tools.catalog_under(self.profile)
         paths = self.paths(catalog)
-        snapshots: dict[tuple[str, ...], Snapshot] = catalog.memo.setdefault(Selection, {})
-        if (found := snapshots.get(paths)) is None:
-            if len(snapshots) >= REMEMBERED:
-                snapshots.clear()
-            found = snapshots[paths] = Snapshot.of(catalog).after(TransitionRequest(activate=paths))
-        return found
+        request = TransitionRequest(activate=paths)
+        return _STARTS.of(catalog.memo, paths, lambda: Snapshot.of(catalog).after(request))
 
     def paths(self, catalog: Catalog) -> tuple[str, ...]:
         """Return the selected groups, each with its parents; those that `catalog` does not have are left out."""
@@ -135,10 +134,11 @@ def selection_of(tools: ToolSet, defaults: DefaultSelection, request: Any) -> Se
 
 def selectable(catalog: Catalog) -> frozenset[str]:
     """Return the groups that a request may select, computed once for a catalog."""
-    if selectable not in catalog.memo:
-        catalog.memo[selectable] = frozenset(group.path for group in selectable_groups(Snapshot.of(catalog)))
-    found: frozenset[str] = catalog.memo[selectable]
-    return found
+
+    def paths() -> frozenset[str]:
+        return frozenset(group.path for group in selectable_groups(Snapshot.of(catalog)))
+
+    return _SELECTABLE.of(catalog.memo, None, paths)
 
 
 def depends_on_headers(default: DefaultSelection, request: Any) -> bool:

@@ -8,7 +8,7 @@ into the buckets of active groups, however much is registered (SPEC LST-5).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
@@ -18,11 +18,14 @@ from weakref import WeakValueDictionary
 from attrs import evolve, field, frozen
 
 from .._display import Displayed
-from .._names import canonical_key
+from .._limits import MAX_URI
+from .._memo import Memo, Memory
+from .._names import SEPARATOR, canonical_key, is_text
 from ..machine import Configuration, Forest, Plan, restore
 from .budget import ListBudget
 from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, is_settled, listing_rule, never_listed
 from .rules import required_groups
+from .uri_templates import UriTemplate
 
 
 @frozen
@@ -66,8 +69,8 @@ class Components:
 class Catalog(Displayed):
     """The immutable definition that everything else is a function of (SPEC 1).
 
-    `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` is for what others work
-    out once for a catalog.
+    `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` holds what others
+    compute once for a catalog; see `Memo`.
     """
 
     name: str
@@ -85,7 +88,7 @@ class Catalog(Displayed):
     components: Mapping[Kind, Components] = field(init=False)
     opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
     interned: WeakValueDictionary[Any, Any] = field(init=False, factory=WeakValueDictionary[Any, Any], repr=False)
-    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+    memo: Memory = field(init=False, factory=dict[Memo[Any, Any], Any], repr=False)
 
     def __attrs_post_init__(self) -> None:
         forest = Forest.of(
@@ -135,6 +138,25 @@ class Catalog(Displayed):
 
     def _control(self, role: Role) -> Component | None:
         return next((one for one in self.tools.values() if one.control and one.control[0] == role), None)
+
+    def matching(self, uri: str) -> Iterator[tuple[Component, dict[str, str]]]:
+        """Yield the templates that `uri` is an instance of, in order of name, and what their variables are.
+
+        A URI beyond the limit is an instance of none.
+        """
+        if not is_text(uri) or len(uri) > MAX_URI:
+            return
+        for component, template in self._templates:
+            if (values := template.values(uri)) is not None:
+                yield component, values
+
+    @cached_property
+    def _templates(self) -> tuple[tuple[Component, UriTemplate], ...]:
+        components = self.components["resource_template"].by_name
+        return tuple(
+            (component, UriTemplate.of(name, is_parsed=component.arguments is not None))
+            for name, component in sorted(components.items())
+        )
 
     @property
     def index(self) -> Mapping[str, int]:
@@ -187,6 +209,18 @@ class Catalog(Displayed):
             if group.selectable and not self.forest.ancestors[number] & ~mask:
                 mask |= 1 << number
         return mask
+
+    @cached_property
+    def openable(self) -> int:
+        """The groups that the library's own control tools open, as a bit set.
+
+        A tool of the author's in place of an activator may ask for more than a call (SPEC NAM-4).
+        """
+        return sum(1 << number for number, group in enumerate(self.groups) if group.controls and self._opens(group))
+
+    def _opens(self, group: GroupSpec) -> bool:
+        activator = self.tools.get(f"{group.path}{SEPARATOR}activate")
+        return self.loader is not None or (activator is not None and activator.control is not None)
 
     def under(self, profile: Profile) -> Catalog:
         """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""

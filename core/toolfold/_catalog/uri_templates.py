@@ -17,11 +17,8 @@ from urllib.parse import unquote
 
 from attrs import frozen
 
-from .._limits import MAX_URI, MAX_VARIABLES
-from .._names import is_text
+from .._limits import MAX_VARIABLES
 from ..errors import InvalidDefinition
-from .catalog import Catalog
-from .components import Component
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _VARIABLE = re.compile(r"\+?[A-Za-z_][A-Za-z0-9_]*")
@@ -48,39 +45,22 @@ def template_variables(template: str) -> list[str]:
     return names
 
 
-def matching(catalog: Catalog, uri: str) -> Iterator[tuple[Component, dict[str, str]]]:
-    """Yield the templates that `uri` is an instance of, in order of name, and what their variables are.
-
-    A URI beyond the limit is an instance of none.
-    """
-    if not is_text(uri) or len(uri) > MAX_URI:
-        return
-    for template in _templates(catalog):
-        if (values := template.values(uri)) is not None:
-            yield template.component, values
-
-
-def _templates(catalog: Catalog) -> tuple[_Template, ...]:
-    """Return the templates of a catalog in order of name, taken apart once for each catalog."""
-    found: tuple[_Template, ...] | None = catalog.memo.get(_Template)
-    if found is None:
-        components = catalog.components["resource_template"].by_name
-        found = catalog.memo[_Template] = tuple(_Template.of(components[name]) for name in sorted(components))
-    return found
-
-
 @frozen
-class _Template:
-    """A template, taken apart: a literal, a variable, a literal, and so on to a literal, any of them maybe empty."""
+class UriTemplate:
+    """A template, taken apart: a literal, a variable, a literal, and so on to a literal, any of them maybe empty.
 
-    component: Component
+    Unless it `is_parsed`, its only value is the whole URI.
+    """
+
     literals: tuple[str, ...]
     variables: tuple[str, ...]
+    is_parsed: bool = True
 
     @classmethod
-    def of(cls, component: Component) -> _Template:
-        parts = _EXPRESSION.split(component.name)
-        return cls(component, tuple(parts[::2]), tuple(parts[1::2]))
+    def of(cls, template: str, *, is_parsed: bool) -> UriTemplate:
+        """Return a template, taken apart."""
+        parts = _EXPRESSION.split(template)
+        return cls(tuple(parts[::2]), tuple(parts[1::2]), is_parsed)
 
     def values(self, uri: str) -> dict[str, str] | None:
         """Return the values of the variables, or `None` if `uri` is no instance of the template."""
@@ -88,7 +68,7 @@ class _Template:
         begin, end = len(first), len(uri) - len(last)
         if begin > end or not (uri.startswith(first) and uri.endswith(last)):
             return None
-        if self.component.arguments is None:
+        if not self.is_parsed:
             return {"uri": uri} if _in_order(self.literals[1:-1], uri, begin, end) else None
         stops = [_stops(uri, variable) for variable in self.variables]
         # Where the value of each variable may end so that the rest fits, the last variable first.

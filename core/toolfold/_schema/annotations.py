@@ -9,13 +9,13 @@ what pydantic would refuse in a model, it refuses in a single parameter.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
 from functools import partial
 from inspect import Parameter
 from operator import attrgetter
 from types import GenericAlias
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 from attrs import evolve, frozen
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
@@ -24,15 +24,11 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
 from .._limits import quoted
+from .._memo import Memo, Memory
 from .._plain import table
 from ..errors import InvalidDefinition
 from .arguments import Arguments, Output, compile_schema, plain_json
 from .returns import structured
-
-T = TypeVar("T")
-
-_REMEMBERED = 10_000
-"""How many schemas a cache holds before it starts afresh: more than one program has annotations."""
 
 _FEW = 32
 """How many light schemas make one that is certainly within every limit, so that it need not be compiled to know it."""
@@ -88,12 +84,16 @@ class _Field:
         return [one for one in metadata if isinstance(one, FieldInfo)]
 
 
+_PROPERTIES = Memo[Hashable, _Property](most=10_000)
+_OUTPUTS = Memo[Hashable, Output | str](most=10_000)
+"""The schemas of parameters and of results, by what they are annotated with: more than one program has annotations."""
+
+
 class SchemaCache:
     """The schemas of annotations, each made once: there is one cache for each tool set."""
 
     def __init__(self) -> None:
-        self._properties: dict[Hashable, _Property] = {}
-        self._outputs: dict[Hashable, Output | str] = {}
+        self._memo: Memory = {}
 
     def arguments(
         self, name: str, parameters: Iterable[Parameter], hints: Mapping[str, Any], texts: Mapping[str, str]
@@ -132,7 +132,8 @@ class SchemaCache:
         Raises:
             InvalidDefinition: It must, and does not.
         """
-        made = _once(self._outputs, _hashable(_key(annotation)), partial(_output, name, annotation))
+        make, key = partial(_output, name, annotation), _hashable(_key(annotation))
+        made = make() if key is None else _OUTPUTS.of(self._memo, key, make)
         if isinstance(made, Output):
             return made
         if needed:
@@ -141,7 +142,8 @@ class SchemaCache:
         return None
 
     def _property(self, name: str, field: _Field) -> _Property:
-        return _once(self._properties, _key_of_field(field), partial(_made, name, field))
+        make, key = partial(_made, name, field), _key_of_field(field)
+        return make() if key is None else _PROPERTIES.of(self._memo, key, make)
 
 
 def of_texts(name: str, arguments: Arguments, schema: Mapping[str, Any]) -> Arguments:
@@ -165,18 +167,6 @@ def _is_readable(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> b
     if arms := schema.get("anyOf"):
         return any(_is_readable(arm, definitions) for arm in arms)
     return schema.get("type", "string") in ("string", "integer", "number", "boolean")
-
-
-def _once(cache: dict[Hashable, T], key: Hashable | None, make: Callable[[], T]) -> T:
-    """Return what a cache has for a key, or else what `make` does, which the cache then has."""
-    if key is not None and key in cache:
-        return cache[key]
-    made = make()
-    if key is not None:
-        if len(cache) >= _REMEMBERED:
-            cache.clear()
-        cache[key] = made
-    return made
 
 
 def _composed(fields: Iterable[_Field], made: Iterable[_Property], texts: Mapping[str, str]) -> dict[str, Any] | None:

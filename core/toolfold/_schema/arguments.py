@@ -17,6 +17,7 @@ from attrs import field, frozen
 from pydantic import BaseModel, ValidationError
 
 from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
+from .._memo import Memo, Memory
 from .._plain import TooLarge, levels, table
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
@@ -89,8 +90,8 @@ class Arguments:
 
     `make_model` is set for a typed function only: it makes the model that converts checked JSON into the annotated
     Python values. `parameters` maps each of its parameters to a field of the model. `fields` is there for a field
-    specification only, and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` is for what
-    others work out once.
+    specification only, and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` holds what
+    others compute once for them; see `Memo`.
     """
 
     schema: Mapping[str, Any]
@@ -98,7 +99,7 @@ class Arguments:
     make_model: Callable[[], type[BaseModel]] | None = None
     parameters: Mapping[str, str] = field(factory=dict[str, str])
     fields: Fields | None = None
-    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+    memo: Memory = field(init=False, factory=dict[Memo[Any, Any], Any], repr=False)
 
     @classmethod
     def from_schema(cls, name: str, schema: Any) -> Arguments:

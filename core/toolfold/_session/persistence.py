@@ -16,6 +16,7 @@ from attrs import frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Profile
+from .._memo import Memo
 from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
@@ -190,10 +191,10 @@ def _digest(path: str) -> bytes:
 
 def _paths_by_digest(catalog: Catalog) -> Mapping[bytes, str]:
     """Return the groups of a catalog by their digests, computed once."""
-    if (known := catalog.memo.get(_digest)) is None:
-        known = catalog.memo[_digest] = {_digest(group.path): group.path for group in catalog.groups}
-    found: Mapping[bytes, str] = known
-    return found
+    return _DIGESTS.of(catalog.memo, None, lambda: {_digest(group.path): group.path for group in catalog.groups})
+
+
+_DIGESTS = Memo[None, Mapping[bytes, str]](most=1)
 
 
 def _facts(given: Any) -> dict[str, Any]:

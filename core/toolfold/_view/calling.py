@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._catalog.components import Component
-from .._catalog.uri_templates import matching
 from .._plain import encodable
 from .._usercode import is_failure
 from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError
@@ -28,7 +27,7 @@ def resources_at(view: RequestView, uri: str) -> list[tuple[Component, Mapping[s
     """
     catalog = view.snapshot.catalog
     resource = catalog.components["resource"].by_name.get(uri)
-    return [*([] if resource is None else [(resource, {})]), *matching(catalog, uri)]
+    return [*([] if resource is None else [(resource, {})]), *catalog.matching(uri)]
 
 
 def as_object(name: str, arguments: Any) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from functools import cached_property
 
 from attrs import frozen
 
-from .._catalog.components import Component, GroupSpec, Kind
+from .._catalog.components import KINDS, Component, GroupSpec, Kind
 from .._limits import MAX_CURSOR
+from .._memo import Memo
 from .._names import ToWire, is_text
 from .._snapshot import Snapshot
 from ..errors import InvalidCursor
@@ -74,12 +75,14 @@ class Outlook:
         return Page(self.certain)
 
 
+_OUTLOOKS = Memo[Kind, Outlook](most=len(KINDS))
+_ORDERED = Memo[tuple[Kind, tuple[Component, ...], ToWire], tuple[Component, ...]](most=16)
+"""Lists in the order of wire names, with what an adapter adds to them."""
+
+
 def outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     """Return what the view's `snapshot` offers, computed once for each snapshot."""
-    found: Outlook | None = snapshot.memo.get(kind)
-    if found is None:
-        found = snapshot.memo[kind] = _outlook(view, snapshot, kind)
-    return found
+    return _OUTLOOKS.of(snapshot.memo, kind, lambda: _outlook(view, snapshot, kind))
 
 
 def listed(view: RequestView, kind: Kind) -> tuple[Component, ...]:
@@ -200,11 +203,7 @@ def _in_order(view: RequestView, kind: Kind, extra: tuple[Component, ...], to_wi
         return items
     if outlook(view, view.snapshot, kind).undecided:
         return _sorted([*items, *extra], to_wire)
-    memo, key = view.snapshot.memo, (kind, extra, to_wire)
-    if key not in memo:
-        memo[key] = _sorted([*items, *extra], to_wire)
-    ordered: tuple[Component, ...] = memo[key]
-    return ordered
+    return _ORDERED.of(view.snapshot.memo, (kind, extra, to_wire), lambda: _sorted([*items, *extra], to_wire))
 
 
 def _sorted(components: list[Component], to_wire: ToWire = str) -> tuple[Component, ...]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 from attrs import evolve
 
 from .._catalog.components import Component
 from .._catalog.modes import restricted
+from .._memo import Memo
 from .._schema.arguments import Arguments
 from .._usercode import is_failure
 from .visibility import RequestView
 
-REMEMBERED = 256
-"""How many restricted schemas are cached for a tool: those of all subsets of eight modes."""
+_RESTRICTED = Memo[tuple[str, ...], Arguments](most=256)
+"""The restricted arguments of a tool: those of all subsets of eight modes."""
 
 
 def restrict(component: Component, view: RequestView) -> Component:
@@ -25,12 +27,8 @@ def restrict(component: Component, view: RequestView) -> Component:
     names = view.modes_of(component)
     if len(names) == len(component.modes.modes):
         return component
-    memo = component.arguments.memo
-    found: Arguments | None = memo.get(names)
-    if found is None:
-        if len(memo) >= REMEMBERED:
-            memo.clear()
-        found = memo[names] = restricted(component.name, component.arguments, component.modes.parameter, names)
+    narrow = partial(restricted, component.name, component.arguments, component.modes.parameter, names)
+    found = _RESTRICTED.of(component.arguments.memo, names, narrow)
     return evolve(
         component, definition={**component.definition, "inputSchema": found.schema}, arguments=found, origin=component
     )

@@ -19,7 +19,8 @@ from attrs import frozen
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import groups_of, required_groups
-from .._names import SEPARATOR, ToWire, ancestors
+from .._memo import Memo
+from .._names import ToWire, ancestors
 from .._plain import table
 from ..errors import QuotaExceeded, ToolfoldError
 from ..machine import TransitionRequest, restore
@@ -29,9 +30,6 @@ from .visibility import RequestView, available, is_listed
 
 MAX_DEPTH = 4
 """How many levels of a schema are searched."""
-
-_INDEXES = 8
-"""How many indexes are stored for a catalog: one, unless predicates let sessions find different tools."""
 
 
 @frozen(cache_hash=True)
@@ -76,16 +74,16 @@ class Found:
     closed: tuple[str, ...] = ()
 
 
+_FINDABLE = Memo[None, tuple[Found, ...]](most=1)
+
+
 def findable(view: RequestView) -> tuple[Found, ...]:
     """Return all tools that a session may find, in ascending order of name: neither hidden nor out of its reach."""
     snapshot = view.snapshot
     components = snapshot.catalog.components["tool"]
     if components.changing:
         return tuple(_findable(components.by_name, view))
-    found: tuple[Found, ...] | None = snapshot.memo.get(findable)
-    if found is None:
-        found = snapshot.memo[findable] = tuple(_findable(components.by_name, view))
-    return found
+    return _FINDABLE.of(snapshot.memo, None, lambda: tuple(_findable(components.by_name, view)))
 
 
 def _findable(by_name: Mapping[str, Component], view: RequestView) -> Iterator[Found]:
@@ -127,7 +125,7 @@ class _Reach:
     def __init__(self, view: RequestView) -> None:
         self._view = view
         self._forest = view.snapshot.catalog.forest
-        self._openable = _openable(view.snapshot.catalog)
+        self._openable = view.snapshot.catalog.openable
         self._opened: dict[int, RequestView | None] = {}
 
     def find(self, component: Component) -> Found | None:
@@ -174,24 +172,6 @@ class _Reach:
         return self._view.of(after)
 
 
-def _openable(catalog: Catalog) -> int:
-    """Return the groups that the library's own control tools open, as a bit set.
-
-    A tool of the author's in place of an activator may ask for more than a call (SPEC NAM-4), so a search opens none of
-    its groups.
-    """
-
-    def opens(group: GroupSpec) -> bool:
-        activator = catalog.tools.get(f"{group.path}{SEPARATOR}activate")
-        return catalog.loader is not None or (activator is not None and activator.control is not None)
-
-    if (mask := catalog.memo.get(_openable)) is None:
-        mask = sum(1 << number for number, group in enumerate(catalog.groups) if group.controls and opens(group))
-        catalog.memo[_openable] = mask
-    openable: int = mask
-    return openable
-
-
 # -- ranking ----------------------------------------------------------------------------------------------------------
 
 
@@ -230,13 +210,13 @@ class Search:
     def _ranking(self) -> Ranking:
         """The index of what may be found, made once for equal documents."""
         documents = tuple(_document(self.catalog, one.component) for one in self.found)
-        rankings: dict[tuple[SearchDocument, ...], Ranking] = self.catalog.memo.setdefault(Search, {})
-        ranking = rankings.get(documents)
-        if ranking is None:
-            if len(rankings) >= _INDEXES:
-                rankings.clear()
-            ranking = rankings[documents] = self.ranker(documents)
-        return ranking
+        return _RANKINGS.of(self.catalog.memo, documents, lambda: self.ranker(documents))
+
+
+_SEARCHES = Memo[ToWire, Search](most=4)
+_RANKINGS = Memo[tuple[SearchDocument, ...], Ranking](most=8)
+"""The indexes of a catalog: one, unless predicates let sessions find different tools."""
+_DOCUMENTS = Memo[Component, SearchDocument](most=10_000)
 
 
 def search_of(view: RequestView, ranker: Ranker) -> Search:
@@ -244,31 +224,33 @@ def search_of(view: RequestView, ranker: Ranker) -> Search:
 
     A tool set has one ranker, so the indexes of its catalog are all of that one.
     """
-    found, memo = findable(view), view.snapshot.memo
-    known: Search | None = memo.get(Search)
-    if known is None or known.found is not found or known.to_wire != view.to_wire:
-        known = memo[Search] = Search(view.snapshot.catalog, ranker, found, view.to_wire)
-    return known
+    snapshot = view.snapshot
+
+    def made() -> Search:
+        return Search(snapshot.catalog, ranker, findable(view), view.to_wire)
+
+    if snapshot.catalog.components["tool"].changing:
+        return made()
+    return _SEARCHES.of(snapshot.memo, view.to_wire, made)
 
 
 def _document(catalog: Catalog, component: Component) -> SearchDocument:
     """Return the texts of a tool, collected once for each definition of it."""
-    key = (_document, component)
-    if component.origin is None and (known := catalog.memo.get(key)) is not None:
-        found: SearchDocument = known
-        return found
+    if component.origin is not None:
+        return _read(catalog, component)
+    return _DOCUMENTS.of(catalog.memo, component, lambda: _read(catalog, component))
+
+
+def _read(catalog: Catalog, component: Component) -> SearchDocument:
     group = component.group
     paths = () if group is None else (*ancestors(group), group)
-    document = SearchDocument(
+    return SearchDocument(
         name=component.name,
         title=component.title or "",
         description=component.description,
         parameters="\n".join(_texts(component.input_schema)),
         groups="\n".join(_group_text(catalog.group(path)) for path in paths if path in catalog.index),
     )
-    if component.origin is None:
-        catalog.memo[key] = document
-    return document
 
 
 def _group_text(group: GroupSpec) -> str:
@@ -303,7 +285,7 @@ def unsearched(view: RequestView) -> dict[str, str]:
     catalog = view.snapshot.catalog
     searched = {path for one in findable(view) if (path := one.component.group) is not None}
     searched |= {above for path in searched for above in ancestors(path)}
-    openable = set(catalog.forest.named(_openable(catalog)))
+    openable = set(catalog.forest.named(catalog.openable))
     return {
         group.path: group.description
         for group in catalog.groups

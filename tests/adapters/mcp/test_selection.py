@@ -15,6 +15,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
+from toolfold.spi import Memo
 from toolfold_adapters.mcp.selection import REMEMBERED, Selection
 
 ERAS = ("legacy", MODERN)
@@ -226,7 +227,8 @@ async def test_a_request_replaces_the_groups_that_the_server_was_built_with(era:
 def test_what_clients_select_leaves_what_others_have_computed_for_the_catalog() -> None:
     tools = ToolSet("desk")
     groups = [tools.register_group(f"g{number}").path for number in range(REMEMBERED + 1)]
-    tools.catalog.memo["the index of a search"] = 1
+    indexes = Memo[str, int](most=1)
+    indexes.of(tools.catalog.memo, "the index of a search", lambda: 1)
     for group in groups:
         assert Selection(groups=group).start(tools).active == (group,)
-    assert tools.catalog.memo["the index of a search"] == 1
+    assert indexes.of(tools.catalog.memo, "the index of a search", lambda: 2) == 1
