@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -72,7 +73,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default="state",
     show_default=True,
     metavar="NAMES",
-    help="The levels of conformance to check, separated by commas: state, hooks, sessions, delivery, style, or all.",
+    help="The levels of conformance to check, separated by commas: state, hooks, sessions, delivery, mcp, style, or all.",
 )
 @click.option("--layers", metavar="NAMES", help="Run only these layers of checks, separated by commas.")
 @click.option("--smoke", is_flag=True, help="Check only the smallest systems; this takes seconds.")
@@ -125,7 +126,7 @@ def conform_command(
             raise click.UsageError("--smoke chooses what runs: leave out --deep and --layers.", ctx)
         else:
             target, _ = chosen_target(ctx, targets, app_dir=app_dir)
-            ctx.exit(_conform(target, chosen, _profiles(ctx, profiles), **given))
+            ctx.exit(_conform(target, chosen, _profiles(ctx, profiles), app_dir=app_dir, **given))
 
 
 def _layers(ctx: click.Context, names: str | None) -> tuple[str, ...] | None:
@@ -153,6 +154,7 @@ def _conform(
     layers: Sequence[str] | None,
     profiles: Sequence[str],
     *,
+    app_dir: Path | None,
     era: str | None,
     transport: str | None,
     speaks_driver: bool,
@@ -181,7 +183,9 @@ def _conform(
         made = remote_driver(target, alone=(era, transport, describe) == (None, None, None))
     else:
         made = driver_factories(target, eras, transports, describe)
-    output = _Output(arguments, folder, as_json)
+    given = {"--app-dir": app_dir, "--describe": describe}
+    options = "".join(f"{name} {shlex.quote(str(value))} " for name, value in given.items() if value is not None)
+    output = _Output(folder, as_json)
     try:
         with (
             watched(limit, output.forced),
@@ -191,20 +195,21 @@ def _conform(
             if recorded is not None:
                 return _replay(recorded, factories)
             with show_progress(limit) as progress, output.journal() as ended:
-                options = Options(
+                chosen = Options(
                     layers=SMOKE_LAYERS if smoke else layers,
                     budget=SMOKE_BUDGET if smoke else None,
                     deep=deep,
                     seed=seed,
                     expected=expected,
                     target=arguments,
+                    arguments=options + arguments,
                     optional=era is None and transport is None,
                     profiles=profiles,
                     progress=progress,
                     at_once=os.cpu_count() or 1,
                     ended=ended,
                 )
-                output.run = Run(factories, options)
+                output.run = Run(factories, chosen)
                 report = output.run.perform()
     except Ended as error:
         output.interrupted(error)
@@ -220,7 +225,6 @@ def _conform(
 class _Output:
     """Prints the report, and writes it to a folder if there is one."""
 
-    arguments: str
     folder: Path | None
     as_json: bool
     run: Run | None = None
@@ -235,6 +239,7 @@ class _Output:
         """Print the report, and write it to the folder."""
         from toolfold_specs.render import jsonl, write_reports
         from toolfold_specs.render.text import show as show_report
+        from toolfold_specs.render.trace import replay
 
         if self.as_json:
             click.echo(jsonl(report), nl=False)
@@ -244,7 +249,7 @@ class _Output:
             write_reports(report, self.folder)
             click.echo(f"toolfold: reports in {self.folder}", err=True)
             if report.violations:
-                command = f"toolfold conform --replay {self.folder / 'failure.json'} {self.arguments}"
+                command = replay(report, self.folder / "failure.json")
                 click.echo(f"toolfold: to replay the first violation: {command}", err=True)
 
     def interrupted(self, error: Ended) -> None:

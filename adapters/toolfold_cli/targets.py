@@ -9,6 +9,7 @@ as a `ToolSet`, a server behind a gateway.
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -61,8 +62,8 @@ class Target:
 
     @property
     def arguments(self) -> str:
-        """The arguments of the command line that name it."""
-        return f"-- {self.text}" if self.kind == "command" else self.text
+        """The arguments of the command line that name it, quoted for a shell."""
+        return f"-- {shlex.join(self.command)}" if self.kind == "command" else shlex.quote(self.text)
 
 
 @frozen(kw_only=True)

@@ -59,6 +59,7 @@ class OptionArguments(TypedDict, total=False):
     budget: int | None
     expected: Path | str | Iterable[Expectation] | None
     target: str
+    arguments: str
     checks: Iterable[Check] | None
     optional: bool
     profiles: Iterable[str]
@@ -95,6 +96,8 @@ class Options:
     """The file of expected failures, or its content."""
     target: str = ""
     """The name of the implementation in the report."""
+    arguments: str = ""
+    """The arguments of `toolfold conform` that name it, if other than `target`, for commands that replay violations."""
     checks: tuple[Check, ...] | None = field(default=None, converter=_checks)
     """The checks to run instead of the kit's own."""
     optional: bool = False

@@ -24,10 +24,11 @@ PROFILES: Mapping[str, str] = MappingProxyType(
         "hooks": "hooks, and the outcome of a step when one fails",
         "sessions": "the isolation of sessions, and their persistence",
         "delivery": "what MCP carries in each era, and notifications",
+        "mcp": "what MCP itself requires of any server",
         "style": "names, order, wording and annotations: advice",
     }
 )
-"""The levels of conformance that an implementation can aim at."""
+"""The levels of conformance that an implementation can aim at; of "mcp" are also clauses that belong to others."""
 
 AIMED_AT = ("state",)
 """The levels that a verdict is about by default."""
@@ -48,6 +49,7 @@ class Clause:
     """One clause of the specification.
 
     If the kit checks it, `layers` names the layers that do, and `profile` the level of conformance that it belongs to.
+    `mcp` is what the text of MCP says of it, if a violation of it is one of MCP.
     """
 
     id: str = field(validator=matches_re(r"[A-Z]+-[0-9]+"))
@@ -57,7 +59,17 @@ class Clause:
     sources: tuple[str, ...] = field(default=(), converter=_strings, validator=deep_iterable(in_(tuple("ABCDEMT"))))
     layers: tuple[str, ...] = field(default=(), converter=_strings)
     profile: str = field(default="", validator=in_(("", *PROFILES)))
+    mcp: str = field(default="", converter=_normalised)
     open: bool = field(default=False, validator=instance_of(bool))
+
+    def is_of(self, profile: str) -> bool:
+        """Return whether it belongs to a level of conformance."""
+        return profile == self.profile or (profile == "mcp" and bool(self.mcp))
+
+    @property
+    def demanded_by(self) -> str:
+        """Who demands it, in a sentence."""
+        return f"MCP demands it. {self.mcp}" if self.mcp else "This specification alone demands it, and not MCP."
 
     @property
     def summary(self) -> str:

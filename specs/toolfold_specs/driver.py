@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import asdict, evolve, field, frozen
 
+from .exchange import Exchange
+
 MAIN = "main"
 """The default session of operations."""
 
@@ -355,6 +357,10 @@ class Driver:
     def finish(self, ticket: int) -> Answer:
         """Wait until an operation has ended and return its answer, with the error "Cancelled" if it was cancelled."""
         raise NotSupported("finish")
+
+    def exchange(self) -> Exchange | None:
+        """Return what was sent and received since `configure`, if that is over MCP; SPEC CNF-11."""
+        return None
 
     def close(self) -> None:
         """Release all resources."""

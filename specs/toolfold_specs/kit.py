@@ -60,6 +60,7 @@ class Run:
             "seed": str(options.seed),
             "layers": ",".join(name for name in LAYERS if options.layers is None or name in options.layers),
             "deep": "yes" if options.deep else "no",
+            **({"arguments": options.arguments} if options.arguments else {}),
         }
 
     def perform(self) -> Report:
@@ -130,6 +131,11 @@ class _Setting:
             ready = [self.driver]
             make = partial(self._next, ready, self.driver.name)
             run_checks(checks, make, evolve(options, layers=None), self.findings)
+            if any(result.violations and result.violations[0].exchange for result in self.findings.results):
+                from .confirming import confirmed
+
+                options.progress(f"{self.title}: confirming")
+                self.findings.results = confirmed(self.findings.results)
         self.over = True
 
     def _next(self, ready: list[Driver], name: str) -> Driver:

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 
 from .clauses import AIMED_AT, Clause, Level
 from .driver import Operation, Setup
+from .exchange import Exchange
 
 DETERMINISTIC = frozenset({"exhaustive", "vectors", "schedules", "wire"})
 """The layers with the same cases in every run: only these can show that an expected failure no longer occurs."""
@@ -63,6 +64,10 @@ class Violation:
     history: tuple[Operation, ...] = ()
     expected: Mapping[str, Any] = field(factory=dict[str, Any])
     got: Mapping[str, Any] = field(factory=dict[str, Any])
+    exchange: Exchange | None = None
+    """The messages that show it, over MCP."""
+    root: str = ""
+    """The violated clause that it may follow from, if it is masked."""
 
 
 @frozen
@@ -214,7 +219,7 @@ class Report:
         return tuple(self._row(clause, about[clause.id]) for clause in self.clauses)
 
     def _row(self, clause: Clause, about: list[Result]) -> Row:
-        return evolve(self._judged(clause, about), aimed_at=clause.profile in ("", *self.profiles))
+        return evolve(self._judged(clause, about), aimed_at=not clause.profile or any(map(clause.is_of, self.profiles)))
 
     def _judged(self, clause: Clause, about: list[Result]) -> Row:
         violations = tuple(found for result in about for found in result.violations if found.clause == clause.id)

@@ -164,6 +164,8 @@ class TestRun:
             apart: Violated clauses that it rests on, but that can't be the cause.
         """
         clause = violation.clause
+        if not self.knows(clause):
+            violation = evolve(violation, exchange=self.driver.exchange())
         if broken := (RESTS_ON.get(clause, frozenset()) & self.known) - apart:
             self.hide(clause, min(broken), violation)
             return
@@ -173,7 +175,7 @@ class TestRun:
     def hide(self, clause: str, broken: str, violation: Violation) -> None:
         """Record a violation that may follow from that of another clause, which is reported instead."""
         self.masked.setdefault(clause, broken)
-        self.hidden.setdefault(clause, violation)
+        self.hidden.setdefault(clause, evolve(violation, root=broken))
 
     def knows(self, clause: str) -> bool:
         """Return whether a violation of this clause was found already, reported or hidden."""
@@ -339,7 +341,7 @@ class Case:
         setup, history = minimal(
             self.setup, self.history, self._shortest_way(self.history[-1]), shows, self.test_run.can("setups")
         )
-        if history != self.history or setup != self.setup:
+        if history != self.history or setup != self.setup or self.test_run.can("wire"):  # so that this was sent last
             again = self._replayed(history, setup)
             if again is not None:
                 mismatch, expected, got = again

@@ -24,7 +24,8 @@ def run(mutant: str, *profiles: str) -> Report:
 def test_exactly_the_checked_clauses_have_a_level() -> None:
     checked = {clause for found in all_checks() for clause in found.clauses}
     assert {clause.id for clause in load_clauses() if clause.profile} == checked
-    assert {clause.profile for clause in load_clauses()} == {"", *PROFILES}
+    assert {clause.profile for clause in load_clauses()} == {"", *PROFILES} - {"mcp"}
+    assert {clause.id for clause in load_clauses() if clause.mcp} <= checked
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_a_may_that_is_claimed_counts() -> None:
 
 
 def test_all_levels_are_those_other_than_advice() -> None:
-    assert aimed_at(["all"]) == ("state", "hooks", "sessions", "delivery")
+    assert aimed_at(["all"]) == ("state", "hooks", "sessions", "delivery", "mcp")
     assert aimed_at(["style", "state"]) == ("state", "style")
     with pytest.raises(ValueError, match="no profile 'stat'; there are state, hooks"):
         aimed_at(["stat"])

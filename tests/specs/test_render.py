@@ -14,7 +14,7 @@ from jsonschema_rs import validator_for
 from rich.console import Console
 
 import toolfold_specs.render
-from tests.specs.made import LONGER, WRONG, failing, report, result, step
+from tests.specs.made import CLAUSES, LONGER, WRONG, failing, report, result, step
 from toolfold_specs.driver import Group, Operation, Setup, Tool
 from toolfold_specs.render import badge, failure, jsonl, junit, markdown, write_reports
 from toolfold_specs.render.text import show, text
@@ -231,13 +231,42 @@ def test_junit_has_an_error_where_the_target_failed_and_a_failure_where_an_expec
     assert [one.get("message") for one in root.iter("failure")] == ["held, though expected to be violated: issue 3"]
 
 
-def test_markdown_has_a_column_per_setting_and_the_histories() -> None:
-    page = markdown(failing())
-    assert "| clause | level | http, modern | stdio, legacy | shown by |" in page
-    assert "| ACT-4 | MUST | violated | violated | pairs at random (+1 more) |" in page
-    assert "## ACT-4 (MUST): violated" in page
+@pytest.mark.spec("CNF-11")
+def test_markdown_has_what_is_wrong_and_nothing_else() -> None:
+    page = markdown(failing(), Path("reports"))
+    assert "## ACT-4 (MUST): b's partner is still active" in page
+    assert "> Partners | are displaced. In any order." in page
+    assert "This specification alone demands it, and not MCP." in page
     assert "    1  activate(group='a')\n    2  activate(group='b')\n" in page
-    assert "- persistence: it stores nothing" in page
+    assert "toolfold conform --replay reports/failure-ACT-4.json shop:tools" in page
+    assert "also found by check pairs at random, http, modern" in page
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        "## ACT-4 (MUST): b's partner is still active",
+        "## ACT-10 (SHOULD): there is no limit",
+    ]
+    assert "ACT-1" not in page.replace("ACT-10", "")
+    assert "it stores nothing" not in page
+
+
+@pytest.mark.spec("CNF-10", "CNF-11")
+@pytest.mark.parametrize("form", [markdown, text])
+def test_what_may_follow_from_a_violation_is_shown_under_it(form: Any) -> None:
+    masked = evolve(WRONG, clause="ACT-1", message="unknown groups are active", root="ACT-4")
+    made = failing()
+    following = evolve(result("pairs", ["ACT-1"], Status.MASKED, reason="ACT-4"), hidden=(masked,))
+    output = form(evolve(made, results=(*made.results[:1], *made.results[2:], following)))
+    places = [output.index(part) for part in ("ACT-4 (MUST)", "unknown groups are active", "ACT-10 (SHOULD)")]
+    assert places == sorted(places)
+    assert output.count("unknown groups are active") == 1
+
+
+@pytest.mark.spec("CNF-11")
+def test_a_clause_of_mcp_is_told_from_one_of_this_specification() -> None:
+    demanded = evolve(CLAUSES[1], mcp="Tools, Error Handling.")
+    made = evolve(failing(), clauses=(demanded, *CLAUSES[2:]))
+    assert "MCP demands it. Tools, Error Handling." in markdown(made)
+    assert "mcp (not aimed at): 1 violated" in markdown(made)
+    assert [row.clause.id for row in evolve(made, profiles=("mcp",)).rows if row.fails] == ["ACT-4"]
 
 
 def test_output_of_a_target_is_escaped_in_every_form() -> None:
@@ -246,6 +275,7 @@ def test_output_of_a_target_is_escaped_in_every_form() -> None:
         assert not {"\x1b", "\x00", "\ud800"} & set(output)
     outside = markdown(made).split("```")
     assert "<b>" not in outside[0] + outside[2]
+    assert r"&lt;b>\|\`\*" in outside[0]
     assert r"&lt;b>\|\`\*" in outside[2]
     assert plain(HOSTILE) == r"\x1b[2J\x00 <b>|`*\n\ud800"
 
@@ -296,7 +326,8 @@ def test_failures_of_an_earlier_run_are_removed_and_nothing_else_is(tmp_path: Pa
 
 @pytest.mark.parametrize("made", [failing, hostile], ids=["failing", "hostile"])
 def test_the_same_report_gives_the_same_bytes(tmp_path: Path, made: Any) -> None:
-    for name in ("one", "two"):
-        write_reports(made(), tmp_path / name)
-    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
-    assert one == two
+    def written() -> dict[str, bytes]:
+        write_reports(made(), tmp_path)
+        return {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    assert written() == written()

@@ -54,6 +54,7 @@ class BlackBoxDriver(McpDriver):
         self._or_close(lambda: self._learn(description))
         self._leave_out_unrecognisable()
         self.given = self._setup = self._described.setup
+        self.starts_active = self._described.starts_active
         self.capabilities, self.left_out = self._able()
         self.never_shown = {**self.never_shown, **self._without_evidence()}
 
@@ -126,12 +127,13 @@ class BlackBoxDriver(McpDriver):
         if self.main.calls and not self._modern:
             self.main.close()
             self.main = self.link.connect()
+        self.link.begin()
 
     def _session(self, name: str) -> Session:
         new = name not in self._sessions
         session = super()._session(name)
-        if new and self._described.starts_active:
-            for path in reversed(self._described.starts_active):
+        if new and self.starts_active:
+            for path in reversed(self.starts_active):
                 self._step("deactivate", path, session)
             if still := self._active(session):
                 raise TargetFailed(f"The group {still[0]} is open in a new session, and could not be closed.")

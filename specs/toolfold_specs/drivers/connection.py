@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
 import anyio
@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 
 from toolfold.spi import extras_named
 from toolfold_specs.driver import TargetFailed
+from toolfold_specs.exchange import Transcript
 
 from .failures import Failures
 from .process import Child, Command
@@ -73,6 +74,7 @@ class Connection:
     Args:
         address: Where the server is. A command is started for this connection.
         portal: The loop that the connection runs in.
+        transcript: Records what is sent and received, unless the server is in this process.
         extension: An extension of the protocol that the client declares.
         started: The server's process, if it was started ahead.
         on_close: Called once the connection is closed.
@@ -82,12 +84,15 @@ class Connection:
         self,
         address: Address,
         portal: BlockingPortal,
+        transcript: Transcript,
         extension: str | None = None,
         started: Child | None = None,
         on_close: Callable[[Connection], None] = lambda _: None,
     ) -> None:
         self._address = address
         self._portal = portal
+        self._transcript = transcript
+        self.number, self._note = transcript.connect()
         self._on_close = on_close
         target = address.target
         self._child = started or (Child(target) if isinstance(target, Command) else None)
@@ -223,6 +228,8 @@ class Connection:
         transport: Any = self._child.run() if self._child else target
         if isinstance(target, str):
             transport = streamable_http_client(target)
+        if not isinstance(target, Server):
+            transport = _noted(transport, self._note)
         client = Client(transport, mode=mode, cache=None, message_handler=self._received, extensions=self._extensions)
         ready = False
         with anyio.CancelScope(deadline=anyio.current_time() + self._address.start_timeout) as scope:
@@ -232,6 +239,7 @@ class Connection:
                         f"It speaks MCP {client.protocol_version}, and not {MODERN_PROTOCOL_VERSIONS[-1]}."
                     )
                 scope.deadline, ready = math.inf, True
+                self._transcript.opened(self.number)
                 yield client
                 scope.deadline = anyio.current_time() + CLOSE_TIMEOUT
         if not ready:
@@ -263,6 +271,46 @@ class Connection:
             while self.changes <= seen:
                 self._changed = anyio.Event()
                 await self._changed.wait()
+
+
+@asynccontextmanager
+async def _noted(transport: AbstractAsyncContextManager[Any], note: Callable[[bool, Any], None]) -> AsyncGenerator[Any]:
+    """Yield the streams of a transport, which note what goes through them."""
+    async with transport as (incoming, outgoing):
+        yield _Incoming(incoming, note), _Outgoing(outgoing, note)
+
+
+class _Noted:
+    """A stream that notes messages; everything else about it is that of another stream."""
+
+    def __init__(self, stream: Any, note: Callable[[bool, Any], None]) -> None:
+        self._stream = stream
+        self._note = note
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aenter__(self) -> _Noted:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> Any:
+        return await self._stream.__aexit__(*raised)
+
+
+class _Incoming(_Noted):
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for item in self._stream:
+            if not isinstance(item, Exception):
+                self._note(False, item.message)
+            yield item
+
+
+class _Outgoing(_Noted):
+    async def send(self, item: Any) -> None:
+        """Note a message and send it."""
+        self._note(True, item.message)
+        await self._stream.send(item)
 
 
 def _with_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:

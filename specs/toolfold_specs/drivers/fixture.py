@@ -77,6 +77,7 @@ class FixtureDriver(McpDriver):
     def configure(self, setup: Setup) -> Answer:
         """Replace the system; connections stay open where the sessions behind them are new anyway."""
         self._abandon()
+        self.link.begin()
         response = self._configure(self.main, setup)
         if "error" in response:
             return Answer(error=response["error"])

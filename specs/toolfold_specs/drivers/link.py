@@ -9,6 +9,7 @@ from typing import Any, Self
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from toolfold.spi import extras_named
+from toolfold_specs.exchange import Exchange, Transcript
 
 from .connection import Address, Connection
 from .process import Child, Command
@@ -45,6 +46,7 @@ class Link:
         self._spares: Spares | None = None
         self._open: dict[Connection, None] = {}
         self._unused: Connection | None = None
+        self._transcript = Transcript()
 
     @property
     def era(self) -> Era:
@@ -89,6 +91,21 @@ class Link:
         """Take back a connection that was not used for a call; `connect` returns it next."""
         self._unused = connection
 
+    def begin(self) -> None:
+        """Forget what was sent and received so far."""
+        self._transcript.begin([connection.number for connection in self._open])
+
+    def keep(self) -> None:
+        """Note that the last request matters for what is found out."""
+        self._transcript.keep()
+
+    def exchange(self) -> Exchange | None:
+        """Return what was sent and received since `begin`; None of a server in this process."""
+        target = self._address.target
+        if not isinstance(target, str | Command):
+            return None
+        return self._transcript.exchange(target if isinstance(target, str) else target.command)
+
     def close(self) -> None:
         """Close all connections, and end the processes that were started for them."""
         for connection in tuple(self._open):
@@ -100,7 +117,7 @@ class Link:
 
     def _connect(self, extension: str | None, started: Child | None) -> Connection:
         assert self._portal is not None
-        connection = Connection(self._address, self._portal, extension, started, self._forget)
+        connection = Connection(self._address, self._portal, self._transcript, extension, started, self._forget)
         self._open[connection] = None
         return connection
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 from attrs import define, field
 
 from toolfold_specs.driver import MAIN, Answer, Driver, Operation, Setup, TargetFailed
+from toolfold_specs.exchange import Exchange
 
 from .connection import Connection
 from .link import Link
@@ -77,6 +78,8 @@ class McpDriver(Driver):
         self.link = link
         self.call_tool: str | None = None
         """The name of the call-tool proxy, if there is one."""
+        self.starts_active: Sequence[str] = ()
+        """The groups that are active in a new session."""
         self._by_arguments = False
         self._grace = grace
         self._missed = 0
@@ -156,6 +159,10 @@ class McpDriver(Driver):
     def _hooks(self, session: Session) -> tuple[tuple[str, str], ...] | None:
         """Return the hooks that began since the last answer; None if that is not known."""
         return None
+
+    def exchange(self) -> Exchange | None:
+        """Return what was sent and received on the present setup."""
+        return self.link.exchange()
 
     # -- for checks of the wire ---------------------------------------------------------------------------------------
 

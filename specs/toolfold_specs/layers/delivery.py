@@ -24,11 +24,11 @@ def sessions(wire: Wire) -> None:
     """Judge that an activation changes the list of its own connection only, with one notice (SPEC DEL-1)."""
     tool = wire.tool
     with closing(wire.driver.another()) as other:
-        before, notices, notices_there = wire.names(), wire.main.changes, other.changes
+        before, notices, notices_there = wire.keep(wire.names()), wire.main.changes, other.changes
         if not wire.observed(wire.step("activate", wire.group).succeeded, ACTIVATION, "DEL-1"):
             return
         wire.main.wait_for_change(notices, 2)
-        after = wire.names()
+        after = wire.keep(wire.names())
         wire.judge("DEL-1", tool in after, f"{tool} is not listed in the session that opened its group", got=after)
         there = wire.names(on=other)
         wire.judge("DEL-1", there == before, "the list of another session follows", before, there)
@@ -42,9 +42,9 @@ def proxied(wire: Wire) -> None:
     """Judge that the call-tool proxy obeys the availability of the session (SPEC DEL-8)."""
     proxy, tool = wire.driver.call_tool, wire.tool
     assert proxy is not None
-    closed, unknown = (wire.call(proxy, {"name": name, "arguments": {}}) for name in (tool, "no_such_tool"))
+    closed, unknown = (wire.keep(wire.call(proxy, {"name": name, "arguments": {}})) for name in (tool, "no_such_tool"))
     opened = wire.step("activate", wire.group)
-    direct, indirect = wire.call(tool, {}), wire.call(proxy, {"name": tool, "arguments": {}})
+    direct, indirect = wire.keep(wire.call(tool, {})), wire.call(proxy, {"name": tool, "arguments": {}})
     if not wire.observed(opened.succeeded and wire.reaches(direct), "a tool that can be called directly", "DEL-8"):
         return
     wire.judge("DEL-8", proxy in wire.names(), f"{proxy} is not listed")
@@ -67,7 +67,7 @@ def proxied(wire: Wire) -> None:
 def handles(wire: Wire) -> None:
     """Judge what an activation returns, what its handle is good for, and that lists stay (SPEC DEL-2, DEL-3)."""
     proxy, group, tool = wire.driver.call_tool, wire.group, wire.tool
-    before = wire.tools()
+    before = wire.keep(wire.tools())
     opened = wire.step("activate", group)
     if not wire.observed(opened.succeeded, ACTIVATION, "DEL-2", "DEL-3"):
         return
@@ -172,11 +172,11 @@ def _judge_forged(wire: Wire) -> None:
 @on()
 def equal_inputs(wire: Wire) -> None:
     """Judge that equal requests have equal lists (SPEC DEL-7)."""
-    first = _bytes(wire.page())
+    first = _bytes(wire.keep(wire.page()))
     opened = wire.step("activate", wire.group)
     wire.call(wire.tool, {}, {HANDLE_META: opened.handle} if opened.handle else None)
     wire.call("no_such_tool", {})
-    again = _bytes(wire.page())
+    again = _bytes(wire.keep(wire.page()))
     with closing(wire.driver.another()) as other:
         there = _bytes(wire.page(on=other))
     if first == again == there and not wire.observed(opened.succeeded, ACTIVATION, "DEL-7"):
@@ -203,7 +203,7 @@ def carried(wire: Wire) -> None:
     if not wire.observed(handle is not None, "a handle", "DEL-11", "DEL-7"):
         return
     meta = {HANDLE_META: handle}
-    page = wire.page(meta=meta)
+    page = wire.keep(wire.page(meta=meta))
     names = [one["name"] for one in page["tools"]]
     wire.judge("DEL-11", tool in names, f"a list under a handle does not have {tool}", got=names)
     scope = page.get("cacheScope")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from ..driver import Group, LeftOut, Setup, Tool
 from ..drivers.protocol import HANDLE, HANDLE_META
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..drivers.link import Link
 
 Json: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 OPTIONAL = {"type": "object", "properties": {"fathoms": {"type": "integer"}}}
 """A schema whose arguments may be left out."""
@@ -47,6 +48,8 @@ class OverMcp(Protocol):
     """A connection with the present setup."""
     call_tool: str | None
     """The name of the call-tool proxy, if there is one."""
+    starts_active: Sequence[str]
+    """The groups that are active in a new session."""
 
     def control(self, verb: str, group: str) -> tuple[str, Mapping[str, Any]]:
         """Return the call that activates or deactivates a group."""
@@ -73,8 +76,9 @@ class Wire:
 
     @property
     def group(self) -> str:
-        """The first group at root that has a listed tool; raises `LeftOut` if there is none."""
-        found = next((path for path in self.setup.paths if "." not in path and self.tools_of(path)), None)
+        """The first group at root that has a listed tool and begins inactive; raises `LeftOut` if there is none."""
+        closed = (path for path in self.setup.paths if "." not in path and path not in self.driver.starts_active)
+        found = next((path for path in closed if self.tools_of(path)), None)
         if found is None:
             raise LeftOut("its groups are not known")
         return found
@@ -116,7 +120,12 @@ class Wire:
     def step(self, verb: str, group: str, handle: str | None = None, on: Connection | None = None) -> Reply:
         """Activate or deactivate a group; a handle goes with the arguments."""
         name, arguments = self.driver.control(verb, group)
-        return self.call(name, {**arguments, **({HANDLE: handle} if handle is not None else {})}, on=on)
+        return self.keep(self.call(name, {**arguments, **({HANDLE: handle} if handle is not None else {})}, on=on))
+
+    def keep(self, answer: T) -> T:
+        """Return the answer to the last request, which is shown if a judgement finds a violation (SPEC CNF-11)."""
+        self.driver.link.keep()
+        return answer
 
     def call(self, name: str, arguments: Mapping[str, Any], meta: Any = None, on: Connection | None = None) -> Reply:
         """Call a tool."""

@@ -29,7 +29,7 @@ ACTIVATION = "an activation that succeeds"
 
 @on()
 def _advertised(wire: Wire) -> None:
-    before = wire.names()
+    before = wire.keep(wire.names())
     wire.step("activate", wire.group)
     if wire.observed(wire.names() != before, "a list that changes", "NTF-4"):
         tools = mapping(wire.main.capabilities.get("tools"))
@@ -145,13 +145,17 @@ def _defined(wire: Wire) -> None:
 @on()
 def _unknown(wire: Wire) -> None:
     closed = wire.tool if wire.setup.groups and wire.tool not in wire.names() else None
-    names = (*([closed] if closed else []), *UNKNOWN_NAMES)
-    replies = {name: wire.call(name, {}) for name in dict.fromkeys(names)}
-    wrong = {name: reply for name, reply in replies.items() if _code(reply) != INVALID_PARAMS}
-    if wrong or _answers_known_tools(wire):
-        name, reply = next(iter((wrong or replies).items()))
-        message = f"a call of the tool {name!r}, which is not there"
-        wire.judge("DEL-9", not wrong, message, INVALID_PARAMS, _code(reply) or reply.text)
+    names = (*UNKNOWN_NAMES, *([closed] if closed else []))
+    replies: dict[str, Reply] = {}
+    for name in dict.fromkeys(names):
+        reply = replies[name] = wire.call(name, {})
+        if (code := _code(reply)) != INVALID_PARAMS:
+            message = f"a call of the tool {name!r}, which is not there, is not refused with −32602"
+            wire.judge("DEL-9", False, message, INVALID_PARAMS, code or reply.text)
+        if name in (closed, UNKNOWN_NAMES[0]):
+            wire.keep(reply)
+    if all(_code(reply) == INVALID_PARAMS for reply in replies.values()) and _answers_known_tools(wire):
+        wire.judge("DEL-9", True, "")
     if closed is None:
         return
     unknown, unavailable = (_nameless(replies[name], name) for name in (UNKNOWN_NAMES[0], closed))
@@ -222,7 +226,8 @@ def _cursors(wire: Wire) -> None:
             got: Any = [tool["name"] for tool in wire.page(cursor)["tools"]]
         except WireError as error:
             got = error.code
-        wire.judge("LST-3", got == INVALID_PARAMS, f"the cursor {cursor!r}, which it did not give", INVALID_PARAMS, got)
+        message = f"the cursor {cursor!r}, which it did not give, is not refused with −32602"
+        wire.judge("LST-3", got == INVALID_PARAMS, message, INVALID_PARAMS, got)
 
 
 LEGACY, MODERN, WIRE, PROXY = "legacy wire", "modern wire", "wire", "call-through"

@@ -2,7 +2,8 @@
 
     text.py      for a terminal        jsonl.py      JSON lines: everything, described by schema.json
     markdown.py  for a page            junit.py      for test dashboards
-    badge.py     for a README          trace.py      what they share: the steps of a violation, and figures
+    badge.py     for a README          script.py     the messages of a finding, as a program
+    trace.py     what they share: the steps of a violation, and figures
 
 The same `Report` gives the same bytes.
 """
@@ -10,24 +11,25 @@ The same `Report` gives the same bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from ..report import Report, Result, Violation
+from ..report import Report, Result
+from . import trace
 from .badge import badge
 from .jsonl import failure, jsonl, jsonl_of
 from .junit import junit
 from .markdown import markdown
-from .trace import by_weight
+from .script import script
 
 __all__ = ["badge", "failure", "journal", "jsonl", "junit", "markdown", "write_reports"]
 
 TEXT, JSONL, MARKDOWN, JUNIT, BADGE = "report.txt", "report.jsonl", "report.md", "junit.xml", "badge.json"
 
 _FORMS = (TEXT, JSONL, MARKDOWN, JUNIT, BADGE)
-_FAILURE = re.compile(r"failure(-[A-Z]+-[0-9]+(-[0-9]+)?)?\.json")
+_FAILURE = re.compile(r"failure(-[A-Z]+-[0-9]+(-[0-9]+)?)?\.(json|py)")
 
 
 @contextmanager
@@ -55,7 +57,8 @@ def write_reports(report: Report, folder: Path) -> tuple[Path, ...]:
     """Return the files that were written: the report in every form, and one file for each violation.
 
     `failure.json` has the most important violation, `failure-CLAUSE.json` the first of that clause,
-    `failure-CLAUSE-2.json` the next. Those of an earlier run are removed.
+    `failure-CLAUSE-2.json` the next. A file that ends in `.py` is the script that sends its messages, if it is about
+    MCP. Those of an earlier run are removed.
 
     Args:
         report: The report.
@@ -67,10 +70,15 @@ def write_reports(report: Report, folder: Path) -> tuple[Path, ...]:
     files = {
         TEXT: text(report),
         JSONL: jsonl(report),
-        MARKDOWN: markdown(report),
+        MARKDOWN: markdown(report, folder),
         JUNIT: junit(report),
         BADGE: badge(report),
-        **{name: failure(report, violation) for name, violation in _failures(report)},
+        **{name: failure(report, violation) for name, violation in trace.files(report)},
+        **{
+            name.replace(".json", ".py"): script(violation.exchange)
+            for name, violation in trace.files(report)
+            if violation.exchange is not None
+        },
     }
     for name, content in files.items():
         (folder / name).write_bytes(content.encode("utf-8", "backslashreplace"))
@@ -83,13 +91,3 @@ def _emptied(folder: Path) -> None:
     for old in sorted(folder.iterdir()):
         if old.name in _FORMS or _FAILURE.fullmatch(old.name):
             old.unlink()
-
-
-def _failures(report: Report) -> Iterator[tuple[str, Violation]]:
-    """Yield each violation with the name of its file."""
-    seen: dict[str, int] = {}
-    for number, violation in enumerate(by_weight(report)):
-        if number == 0:
-            yield "failure.json", violation
-        seen[violation.clause] = count = seen.get(violation.clause, 0) + 1
-        yield f"failure-{violation.clause}{f'-{count}' if count > 1 else ''}.json", violation

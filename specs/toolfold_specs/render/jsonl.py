@@ -47,6 +47,7 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
         "history": [operation.to_json() for operation in violation.history],
         "expected": dict(violation.expected),
         "got": dict(violation.got),
+        **({} if violation.exchange is None else {"exchange": violation.exchange.to_json()}),
     }
 
 

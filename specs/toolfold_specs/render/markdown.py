@@ -1,43 +1,63 @@
-"""A report as a page of Markdown."""
+"""A report as a page of Markdown: what is wrong, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from ..report import Report, Row, Violation
 from . import trace
+from .script import script
 from .trace import plain
 
-
-def markdown(report: Report) -> str:
-    """Return the page: summary, violations with their histories, and a table of clauses with a column per setting."""
-    return "\n".join(_lines(report)) + "\n"
+LONGEST = 2000
+"""How many characters of each message are shown; the file of a violation has all."""
 
 
-def _lines(report: Report) -> Iterator[str]:
+def markdown(report: Report, folder: Path | None = None) -> str:
+    """Return the page: a summary, and each finding with what follows from it, to be filed as an issue (SPEC CNF-11).
+
+    Args:
+        report: The report.
+        folder: Where its violations are written, as files to replay; None if nowhere.
+    """
+    return "\n".join(_lines(report, folder)) + "\n"
+
+
+def _lines(report: Report, folder: Path | None) -> Iterator[str]:
     yield f"# {_inline(trace.title(report))}"
-    yield from ("", _inline(trace.particulars(report)), "", _inline(trace.summary(report)))
+    yield from ("", _inline(trace.particulars(report)), "", _inline(trace.summary(report)), "")
+    yield from (f"- {_inline(line)}" for line in trace.levels(report))
+    files = {} if folder is None else {id(found): folder / name for name, found in trace.files(report)}
     for row, first, others in trace.violated(report):
-        yield from _violation(row, first, others)
-    yield from ("", *(f"- {_inline(line)}" for line in trace.levels(report)))
-    for row, found in trace.hidden(report):
-        yield from _violation(row, found, ())
+        yield from finding(row, first)
+        yield from (f"\n{_inline(line)}" for line in trace.also_found_by(others))
+        if id(first) in files:
+            yield from ("", "To replay it:", "", "```", trace.replay(report, files[id(first)]), "```")
+        yield from _following(trace.hidden(report, row.clause.id))
     yield from _incomplete(report)
     yield from _stale(report)
-    yield from _table(report)
-    if report.left_out:
-        yield from ("", "## Left out", "")
-        yield from (f"- {_inline(name)}: {_inline(reason)}" for name, reason in report.left_out.items())
 
 
-def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> Iterator[str]:
-    yield from ("", f"## {row.clause.id} ({row.level}): {row.verdict.value}", "")
-    yield from (row.clause.text, "", f"**{_inline(first.message)}** Found by {_inline(trace.found_by(first))}:", "")
-    yield from ("```text", *trace.steps(first), "```")
-    for line in trace.also_found_by(others):
-        yield from ("", _inline(line))
+def finding(row: Row, found: Violation) -> Iterator[str]:
+    """Yield the lines of a finding: what is wrong, what demands it, the messages that show it, and a script."""
+    yield from ("", f"## {row.clause.id} ({row.level}): {_inline(found.message)}", "")
+    yield from (f"> {row.clause.text}", "", row.clause.demanded_by, "")
+    yield from (f"{trace.label(row).capitalize()}; found by {_inline(trace.found_by(found))}:", "")
+    yield from ("```text", *trace.steps(found), "```")
     if row.reason:
-        yield from ("", f"{'Undecided' if row.hidden else 'Expected'} because: {_inline(row.reason)}")
+        yield from ("", f"Expected because: {_inline(row.reason)}")
+    if found.exchange is not None:
+        yield from ("", "The messages:", "", "```text", *trace.messages(found, LONGEST), "```")
+        yield from ("", trace.confirmation(found), "", "<details><summary>A script that sends them</summary>", "")
+        yield from ("```python", script(found.exchange), "```", "", "</details>")
+
+
+def _following(hidden: Iterable[tuple[Row, Violation]]) -> Iterator[str]:
+    for number, (row, found) in enumerate(hidden):
+        yield from () if number else ("", "What may follow from it, and is undecided:")
+        yield from ("", f"- {row.clause.id} ({row.level}): {_inline(found.message)} ({_inline(trace.found_by(found))})")
+        yield from ("", "  ```text", *(f"  {line}" for line in trace.steps(found)), "  ```")
 
 
 def _incomplete(report: Report) -> Iterator[str]:
@@ -53,20 +73,6 @@ def _stale(report: Report) -> Iterator[str]:
     if report.stale:
         yield from ("", "## Holds, so remove it from the expected failures", "")
     yield from (f"- {_inline(f'{expectation}: {expectation.reason}')}" for expectation in report.stale)
-
-
-def _table(report: Report) -> Iterator[str]:
-    settings = report.settings
-    yield from ("", "## Clauses", "")
-    yield _cells("clause", "level", *map(_inline, settings or ("verdict",)), "shown by")
-    yield "|" + "-|" * (3 + len(settings or ("",)))
-    by_setting = [report.rows_in(setting) for setting in settings] or [report.rows]
-    for row, *there in zip(report.rows, *by_setting, strict=True):
-        yield _cells(row.clause.id, row.level, *(one.verdict.value for one in there), _inline(trace.why(row)))
-
-
-def _cells(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _inline(text: str) -> str:

@@ -17,6 +17,8 @@ with extras_named():
     from rich.text import Text
 
 WIDTH = 120
+LONGEST = 240
+"""How many characters of each message are shown; the page of Markdown has all."""
 COLOURS = {
     Verdict.HELD: "green",
     Verdict.VIOLATED: "bold red",
@@ -48,7 +50,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield Text(f"{trace.particulars(report)}\n", style="dim")
     for row, first, others in trace.violated(report):
         yield _violation(row, first, others)
-    yield from (_hidden(row, found) for row, found in trace.hidden(report))
+        yield from (_hidden(hidden, found) for hidden, found in trace.hidden(report, row.clause.id))
     yield from _incomplete(report)
     yield from (_remove(str(stale), stale.reason) for stale in report.stale)
     yield _table(report)
@@ -62,13 +64,13 @@ def _parts(report: Report) -> Iterator[RenderableType]:
 def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> RenderableType:
     colour = COLOURS[row.verdict]
     text = Text.assemble((f"{trace.label(row)}  {row.clause.id} ({row.level})", colour), f"  {trace.found_by(first)}")
-    text.append(f"\n  {row.clause.summary}", style="dim")
+    text.append(f"\n  {row.clause.text} {row.clause.demanded_by}", style="dim")
     text.append(f"\n  {plain(first.message)}\n", style="bold")
     for line in trace.steps(first):
         style = {"expected": "green", "got": "red"}.get(line.strip().partition(" ")[0], "")
         text.append(f"  {line}\n", style=style)
-    for line in trace.also_found_by(others):
-        text.append(f"  {line}\n", style="dim")
+    for line in (*trace.messages(first, LONGEST), trace.confirmation(first), *trace.also_found_by(others)):
+        text.append(f"  {line}\n" if line else "", style="dim")
     if row.reason:
         text.append(f"  expected because: {plain(row.reason)}\n")
     return text
@@ -77,7 +79,7 @@ def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> Ren
 def _hidden(row: Row, found: Violation) -> RenderableType:
     """Return a masked violation, which another one may explain."""
     heading = (f"UNDECIDED  {row.clause.id} ({row.level})", COLOURS[row.verdict])
-    text = Text.assemble(heading, f"  {trace.found_by(found)}")
+    text = Text.assemble("  ", heading, f"  {trace.found_by(found)}")
     text.append(f"\n  {plain(found.message)}\n", style="bold")
     return text.append(f"  {plain(row.reason)}\n", style="dim")
 

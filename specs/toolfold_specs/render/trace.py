@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..clauses import PROFILES
@@ -30,7 +32,7 @@ def title(report: Report) -> str:
 
 def particulars(report: Report) -> str:
     """Return a line with the rest of the header and the settings."""
-    header = [f"{name} {plain(value)}" for name, value in report.header.items() if name != "target"]
+    header = [f"{name} {plain(value)}" for name, value in report.header.items() if name not in ("target", "arguments")]
     return "; ".join([*header, f"settings: {' / '.join(map(plain, report.settings)) or 'none'}"])
 
 
@@ -48,7 +50,7 @@ def counts(rows: Iterable[Row]) -> Mapping[str, int]:
 
 def summary(report: Report) -> str:
     """Return the last line of a report."""
-    aimed = [row for row in report.rows if row.clause.profile in report.profiles or _is_known_besides(row)]
+    aimed = [row for row in report.rows if any(map(row.clause.is_of, report.profiles)) or _is_known_besides(row)]
     clauses = "; ".join(f"{number} {verdict}" for verdict, number in counts(aimed).items())
     judged = sum(result.cases for result in report.results)
     seconds = sum(result.seconds for result in report.results)
@@ -71,16 +73,18 @@ def levels(report: Report) -> Iterator[str]:
             eras = {setting: setting.rpartition(", ")[2] for setting in report.settings}
             rows = {f", {era}" if era in ERAS else "": report.rows_in(setting) for setting, era in eras.items()}
         for where, known in rows.items():
-            counted = counts(row for row in known if row.clause.profile == profile)
+            counted = counts(row for row in known if row.clause.is_of(profile))
             verdicts = [f"{number} {verdict}" for verdict, number in counted.items() if verdict != NO_VERDICT]
             aim = "" if profile in report.profiles else " (advice)" if profile == "style" else " (not aimed at)"
             if verdicts:
                 yield f"{profile}{where}{aim}: {'; '.join(verdicts)}"
 
 
-def hidden(report: Report) -> Iterator[tuple[Row, Violation]]:
-    """Yield the shortest masked violation of each clause, which may follow from another violated clause."""
-    yield from ((row, min(row.hidden, key=_length)) for row in report.rows if row.hidden)
+def hidden(report: Report, root: str) -> Iterator[tuple[Row, Violation]]:
+    """Yield the shortest masked violation of each clause that may follow from the violation of another."""
+    for row in report.rows:
+        if row.hidden and (found := min(row.hidden, key=brevity)).root == root:
+            yield row, found
 
 
 def not_applicable(report: Report) -> str:
@@ -99,15 +103,22 @@ def _is_known_besides(row: Row) -> bool:
     return not row.clause.profile and row.verdict is not Verdict.NOT_APPLICABLE
 
 
-def by_weight(report: Report) -> tuple[Violation, ...]:
-    """Return every violation, clause by clause: those that fail the run first, the shortest of each clause first."""
-    return tuple(violation for _, first, others in violated(report) for violation in (first, *others))
+def files(report: Report) -> Iterator[tuple[str, Violation]]:
+    """Yield each violation with the name of its file: first those that fail the run, of each clause the shortest."""
+    every = (one for _, first, others in violated(report) for one in (first, *others))
+    seen: Counter[str] = Counter()
+    for violation in every:
+        if not seen:
+            yield "failure.json", violation
+        seen[violation.clause] += 1
+        count = seen[violation.clause]
+        yield f"failure-{violation.clause}{f'-{count}' if count > 1 else ''}.json", violation
 
 
 def violated(report: Report) -> tuple[tuple[Row, Violation, tuple[Violation, ...]], ...]:
     """Return each violated clause with its shortest violation and the others; those that fail the run come first."""
     rows = sorted((row for row in report.rows if row.violations), key=_weight)
-    ordered = ((row, sorted(row.violations, key=_length)) for row in rows)
+    ordered = ((row, sorted(row.violations, key=brevity)) for row in rows)
     return tuple((row, first, tuple(others)) for row, (first, *others) in ordered)
 
 
@@ -115,7 +126,8 @@ def _weight(row: Row) -> tuple[bool, bool]:
     return not row.fails, row.verdict is Verdict.EXPECTED
 
 
-def _length(violation: Violation) -> tuple[bool, int, int]:
+def brevity(violation: Violation) -> tuple[bool, int, int]:
+    """Return what violations are sorted by, those first that show most in the fewest steps."""
     groups = len(violation.setup.groups) if violation.setup else 0
     return not violation.history, len(violation.history), groups
 
@@ -143,7 +155,7 @@ def also_found_by(others: Sequence[Violation]) -> Iterator[str]:
 
 def steps(violation: Violation) -> Iterator[str]:
     """Yield the lines of a violation: the system, the operations, the expected answer and the one that came."""
-    if violation.setup is not None:
+    if violation.setup is not None and (violation.history or violation.exchange is None):
         yield from (f"given  {line}" if not n else f"       {line}" for n, line in enumerate(_given(violation.setup)))
     for number, operation in enumerate(violation.history, 1):
         yield f"{number:>5}  {plain(_step(operation))}"
@@ -151,6 +163,33 @@ def steps(violation: Violation) -> Iterator[str]:
     for word, answer in (("expected", violation.expected), ("got", violation.got)):
         if violation.expected or violation.got:
             yield f"       {word:<8}  {_members(answer, names)}"
+
+
+def messages(violation: Violation, longest: int | None = None) -> Iterator[str]:
+    """Yield the messages that show a violation over MCP, cut to a length."""
+    exchange = violation.exchange
+    for one in () if exchange is None else exchange.messages:
+        client = f"{one.client} " if exchange and exchange.clients > 1 else ""
+        text = plain(json.dumps(one.content, ensure_ascii=False))
+        cut = text if longest is None or len(text) <= longest else f"{text[:longest]} … ({len(text):,} characters)"
+        yield f"{client}{'-->' if one.is_sent else '<--'} {cut}"
+
+
+def confirmation(violation: Violation) -> str:
+    """Return a sentence on whether another client was answered alike."""
+    match None if violation.exchange is None else violation.exchange.is_confirmed:
+        case True:
+            return "A client that shares no code with the kit was answered in the same way."
+        case False:
+            return "A client that shares no code with the kit was answered otherwise, or not in time."
+        case None:
+            return ""
+
+
+def replay(report: Report, failure: Path | str) -> str:
+    """Return the command that replays the violation in a file."""
+    arguments = report.header.get("arguments") or report.header.get("target", "")
+    return f"toolfold conform --replay {shlex.quote(str(failure))} {arguments}"
 
 
 def histories(row: Row) -> Iterator[str]:

@@ -5,6 +5,7 @@ argument may name a fault, or a way of its own: refusals as errors of the protoc
 """
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -49,7 +50,8 @@ def call(name: str) -> dict[str, Any]:
     problem = switch(verb, path) if path else f"there is no group {shown}"
     if tools() != before and FAULT != "never notifies":
         send({"method": "notifications/tools/list_changed"})
-    return {"content": [{"type": "text", "text": problem or "done"}], "isError": bool(problem)}
+    done = f"done by {os.getpid()}" if FAULT == "each answers otherwise" else "done"
+    return {"content": [{"type": "text", "text": problem or done}], "isError": bool(problem)}
 
 
 def send(message: dict[str, Any]) -> None:

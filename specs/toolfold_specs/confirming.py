@@ -1,0 +1,90 @@
+"""A second look at findings: whether a client that shares no code with the kit is answered in the same way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import reduce
+from typing import Any
+
+from attrs import evolve
+
+from . import children
+from .exchange import Exchange, Message, Place
+from .render.script import handles_in, script
+from .render.trace import brevity
+from .report import Result, Violation
+
+PATIENCE = 20.0
+"""Seconds that a script may take; a server may need some of them to start."""
+
+
+def confirmed(results: Iterable[Result]) -> list[Result]:
+    """Return the results of one setting; the finding of each clause says whether another client is answered alike."""
+    results = list(results)
+    first: dict[str, Violation] = {}
+    for violation in sorted((found for result in results for found in result.violations), key=brevity):
+        first.setdefault(violation.clause, violation)
+    looked_at = {id(violation): _looked_at(violation) for violation in first.values()}
+    return [
+        evolve(result, violations=tuple(looked_at.get(id(found), found) for found in result.violations))
+        for result in results
+    ]
+
+
+def _looked_at(violation: Violation) -> Violation:
+    """Return a finding with the messages that show it to another client as well: as few as possible."""
+    exchange = violation.exchange
+    if exchange is None or exchange.overlaps():
+        return violation
+    tries = (exchange.essential(), exchange)
+    shown = next((tried for tried in tries if _is_answered_alike(tried)), None)
+    found = evolve(exchange, is_confirmed=False) if shown is None else evolve(shown, is_confirmed=True)
+    return evolve(violation, exchange=found)
+
+
+def _is_answered_alike(exchange: Exchange) -> bool:
+    """Return whether the script's client gets the same answers where they matter, and as many notices."""
+    again = evolve(exchange, messages=[*_said_by(script(exchange))])
+    return _answers(again) == _answers(exchange) and _notices(again) == _notices(exchange)
+
+
+def _said_by(program: str) -> Iterator[Message]:
+    """Yield the messages that a script prints."""
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", program], text=True, start_new_session=True, **pipes) as process:
+        children.started(process.pid)
+        try:
+            printed, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            return
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)  # it leads its process group
+            children.gone(process.pid)
+    for line in printed.splitlines():
+        client, arrow, text = line.split(" ", 2)
+        yield Message(int(client), arrow == "->", json.loads(text))
+
+
+def _answers(exchange: Exchange) -> Mapping[Place, str]:
+    """Return the answers that matter, without the handles in them, which differ each time."""
+    texts = {
+        one.place: json.dumps(one.content, sort_keys=True)
+        for one in exchange.messages
+        if not one.is_sent and one.place is not None and one.place in exchange.evidence
+    }
+    handles = {value for one in exchange.messages for value, _ in handles_in(one.content)}
+    return {
+        place: reduce(lambda text, value: text.replace(value, "HANDLE"), handles, text) for place, text in texts.items()
+    }
+
+
+def _notices(exchange: Exchange) -> Mapping[Any, int]:
+    return Counter(one.content.get("method") for one in exchange.messages if not one.is_sent and one.place is None)
