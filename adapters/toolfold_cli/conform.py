@@ -73,7 +73,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default="state",
     show_default=True,
     metavar="NAMES",
-    help="The levels of conformance to check, separated by commas: state, hooks, sessions, delivery, mcp, style, or all.",
+    help="The levels of conformance to check, separated by commas: state, hooks, sessions, delivery, mcp, style, or "
+    "all.",
 )
 @click.option("--layers", metavar="NAMES", help="Run only these layers of checks, separated by commas.")
 @click.option("--smoke", is_flag=True, help="Check only the smallest systems; this takes seconds.")
