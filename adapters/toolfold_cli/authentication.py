@@ -9,8 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from toolfold import ConfigError
-from toolfold_adapters.gateway.config.read import read_file
-from toolfold_adapters.gateway.config.variables import Variables
+from toolfold_adapters.gateway.config.data import Variables, read_file
 from toolfold_adapters.mcp import Authentication
 from toolfold_adapters.mcp.auth import digest_of
 

@@ -78,7 +78,7 @@ def program_of(entry: Any) -> list[Any]:
 
 def _inputs(host: Host, servers: Mapping[str, Any]) -> dict[str, str]:
     """Return what VS Code asks its user for, with the variable that Toolfold takes it from."""
-    from toolfold_adapters.gateway.config.variables import input_variable
+    from toolfold_adapters.gateway.config.data import input_variable
 
     if host.section != "servers":
         return {}

@@ -92,7 +92,7 @@ def client_files(
 
 def _projects(path: Path) -> list[str]:
     """Return the folders that a file of Claude Code has servers for, which `claude mcp add` adds."""
-    from toolfold_adapters.gateway.config.read import read_file
+    from toolfold_adapters.gateway.config.data import read_file
 
     if path.name != ".claude.json":
         return []
@@ -145,7 +145,7 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
         ConfigError: The file can't be read, or not be changed so that all else stays; or a server of it and one that is
             served already have the same name.
     """
-    from toolfold_adapters.gateway.config.read import read_text
+    from toolfold_adapters.gateway.config.data import read_text
 
     read = _read(file)
     if repeated := getattr(read.servers, "repeated", None):
@@ -169,7 +169,7 @@ def plan_undo(file: ClientFile) -> Change | None:
     Raises:
         ConfigError: A file can't be read.
     """
-    from toolfold_adapters.gateway.config.read import read_text
+    from toolfold_adapters.gateway.config.data import read_text
 
     read = _read(file)
     if read.ours is None:
@@ -189,7 +189,7 @@ def plan_undo(file: ClientFile) -> Change | None:
 
 def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
     """Return the text of the backup from which Toolfold made the file as it is, if there is one."""
-    from toolfold_adapters.gateway.config.read import read_text
+    from toolfold_adapters.gateway.config.data import read_text
 
     command = tuple(program_of(read.servers[read.ours or ""])[:-2])
     for backup in _backups(read.file.path):
@@ -204,8 +204,8 @@ def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
 
 def _read(file: ClientFile, text: str | None = None) -> _Read:
     from toolfold_adapters.gateway.config.clients import servers_in
+    from toolfold_adapters.gateway.config.data import data_in, read_text
     from toolfold_adapters.gateway.config.hosts import host_of
-    from toolfold_adapters.gateway.config.read import data_in, read_text
 
     text = read_text(file.path) if text is None else text
     data = data_in(file.path, text)
@@ -223,7 +223,7 @@ def _read(file: ClientFile, text: str | None = None) -> _Read:
 def _servers_in(path: Path, text: str | None, section: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the servers at the end of some keys, if there are any."""
     from toolfold_adapters.gateway.config.clients import servers_in
-    from toolfold_adapters.gateway.config.read import data_in
+    from toolfold_adapters.gateway.config.data import data_in
 
     if text is None or not section:
         return {}

@@ -140,7 +140,7 @@ def _skeleton(section: Sequence[str], depth: int = 0) -> str:
 
 def _object_at(text: str, path: Sequence[str]) -> _Object:
     """Return the object at a path of keys in valid JSON with comments."""
-    from toolfold_adapters.gateway.config.jsonc import plain_json, without_comments
+    from toolfold_adapters.gateway.config.data import plain_json, without_comments
 
     plain = plain_json(text)
     at = _skip(plain, 0)

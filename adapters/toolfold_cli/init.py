@@ -128,7 +128,8 @@ def _show_savings(change: Change, measure: bool) -> None:
 
 def _configuration(change: Change) -> GatewayConfig | None:
     """Return the configuration of what is served after a change, if that is anything."""
-    from toolfold_adapters.gateway.config.read import data_in, parse_config
+    from toolfold_adapters.gateway.config.data import data_in
+    from toolfold_adapters.gateway.config.read import parse_config
 
     if change.served is None:
         return None

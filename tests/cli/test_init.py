@@ -15,7 +15,7 @@ import pytest
 from tests.cli.support import invoke
 from toolfold_adapters.gateway import load_config
 from toolfold_adapters.gateway.config.clients import servers_in
-from toolfold_adapters.gateway.config.read import read_file
+from toolfold_adapters.gateway.config.data import read_file
 from toolfold_cli.client_files import client_files
 
 pytestmark = pytest.mark.spec("GWY-2")

@@ -11,8 +11,7 @@ bridge.py        `toolfold connect`                          private.py     file
 from toolfold.spi import extras_named
 
 with extras_named():
-    from .config.read import load_config
-    from .config.reload import Difference, changes_of, difference
+    from .config.read import changes_of, load_config
     from .config.settings import BudgetsConfig, GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig
     from .definitions import Definitions
     from .gateway import Gateway, open_gateway
@@ -28,7 +27,6 @@ __all__ = [
     "BudgetsConfig",
     "DefinitionCache",
     "Definitions",
-    "Difference",
     "Gateway",
     "GatewayConfig",
     "GroupConfig",
@@ -45,7 +43,6 @@ __all__ = [
     "by_pattern",
     "changes_of",
     "default_folder",
-    "difference",
     "load_config",
     "open_gateway",
 ]

@@ -18,7 +18,7 @@ from toolfold import ToolfoldError, ToolSet
 from toolfold.spi import Event, Kind, observers
 
 from ..mcp.handlers import RequestHandlers
-from .config.reload import difference, follow
+from .config.read import follow
 from .config.settings import GatewayConfig, UpstreamConfig
 from .registration import Registration, Report
 from .serving.downstream import Client, Clients, current_request
@@ -229,16 +229,17 @@ class Gateway:
         """
         check_upstreams(config)
         self.registration.check(config)
-        differs = difference(self._config, config)
-        self._config = config
-        for name in differs.removed:
+        before, self._config = self._config, config
+        same = config.same_upstreams(before)
+        added = [name for name in config.upstreams if name not in same]
+        for name in [name for name in before.upstreams if name not in same]:
             self.remove(name)
-        for name in differs.added:
+        for name in added:
             self.add(name, config.upstreams[name])
-        unknown = {one.key: one.condition for one in self.unknown if one.key in differs.added}
+        unknown = {one.key: one.condition for one in self.unknown if one.key in added}
         for link in (link for upstream in self.upstreams.values() for link in upstream.links):
             link.review()
-        self._take(await self.registration.configure(config, renewed=differs.added, unknown=unknown))
+        self._take(await self.registration.configure(config, renewed=added, unknown=unknown))
         for name in self.registration.unapproved:  # what was approved may be newer than what is known
             self.upstreams[name].ask()
 

@@ -6,25 +6,27 @@ served. Whatever else is wrong is an error.
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
+import anyio.to_thread
 from pydantic import ValidationError
 
-from toolfold import ConfigError
+from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import extras_named, table
 
 from ..naming import ONE_SERVER, server_name
 from ..registration import check_config
 from .clients import is_disabled, servers_in, settings_of
+from .data import Variables, read_file
 from .hosts import SECTIONS, host_of
-from .jsonc import plain_json
 from .settings import (
     BudgetsConfig,
     GatewayConfig,
@@ -34,7 +36,8 @@ from .settings import (
     UpstreamConfig,
     quoted_key,
 )
-from .variables import Variables
+
+log = logging.getLogger("toolfold.gateway")
 
 _PROBLEMS = {
     "bool_type": "must be true or false",
@@ -55,21 +58,7 @@ _TABLES: dict[str, Any] = {
     "budgets": BudgetsConfig,
     "options": OptionsConfig,
 }
-YAML = (".yaml", ".yml")
-"""The suffixes of files of YAML."""
 _NOT_IN_FILES = ("source", "left_out", "problems")
-
-
-class _Object(dict[str, Any]):
-    """A JSON object that remembers which keys it was given more than once."""
-
-    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
-        self.repeated: dict[str, None] = {}
-        for key, value in pairs:
-            if key in self:
-                self.repeated[key] = None
-            else:
-                self[key] = value
 
 
 def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> GatewayConfig:
@@ -120,54 +109,6 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
         for name in repeated
     ]
     return reader.config({}, problems)
-
-
-def read_file(file: Path) -> dict[str, Any]:
-    """Return the data in a file of TOML, YAML, or JSON with comments; raises `ConfigError`."""
-    return data_in(file, read_text(file))
-
-
-def read_text(file: Path) -> str:
-    """Return the text of a file, with its ends of lines; raises `ConfigError`."""
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as opened:
-            return opened.read()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not a text in UTF-8: save it as one.") from error
-    except OSError as error:
-        raise ConfigError(f"{file} can't be read: {error.strerror or type(error).__name__}.") from error
-
-
-def data_in(file: Path, text: str) -> dict[str, Any]:
-    """Return the data in a text that a file has or would have; raises `ConfigError`."""
-    if file.suffix.lower() == ".toml":
-        try:
-            return tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise ConfigError(f"{file} is not valid TOML: {error}. Correct it there.") from error
-    if file.suffix.lower() in YAML:
-        return _yaml_in(file, text)
-    try:
-        data: object = json.loads(plain_json(text), object_pairs_hook=_Object)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"{file} is not valid JSON: {error}. Correct it there.") from error
-    if not isinstance(data, _Object):
-        raise ConfigError(f"{file} must be a JSON object.")
-    return data
-
-
-def _yaml_in(file: Path, text: str) -> dict[str, Any]:
-    with extras_named():
-        from ruamel.yaml import YAML as Parser
-        from ruamel.yaml.error import YAMLError
-    parser: Any = Parser(typ="safe", pure=True)
-    try:
-        data = parser.load(text)
-    except (YAMLError, RecursionError) as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}. Correct it there.") from error
-    if (found := table({} if data is None else data)) is None:
-        raise ConfigError(f"{file} must be a YAML mapping.")
-    return {**found}
 
 
 def _as_others_write(value: Any, variable: str | None) -> Any:
@@ -347,3 +288,51 @@ def _problem(problem: Any, model: Any, names: list[str], key: str) -> str:
         return f'is not known here; a group inside this one is written [groups."{names[1]}.{key}"]'
     known = ", ".join(name for name in model.model_fields if name not in _NOT_IN_FILES)
     return f"is not known here; remove it, or use one of {known}"
+
+
+# -- edited while a gateway serves it (SPEC GWY-9) --------------------------------------------------------------------
+
+
+async def follow(
+    read: Callable[[], GatewayConfig],
+    apply: Callable[[GatewayConfig], Awaitable[None]],
+    changes: AsyncIterator[object],
+) -> None:
+    """Read a configuration again after each change, and apply it if it is right.
+
+    One that is wrong is logged and changes nothing; what was served goes on.
+
+    Args:
+        read: Returns the configuration, or raises `ConfigError`.
+        apply: Applies it, or raises `ToolfoldError` and changes nothing.
+        changes: Yields something after each change of it, or of what was approved.
+    """
+    async for _ in changes:
+        try:
+            await apply(read())
+        except ToolfoldError as error:
+            log.error("the configuration was changed and is wrong, so the one before it stays: %s", error)
+        else:
+            log.info("the configuration and the approvals were read again")
+
+
+async def changes_of(*paths: Path) -> AsyncIterator[object]:
+    """Yield after each change of files, in place or by replacing them, or in folders; it never ends.
+
+    The paths must be resolved, and the folders exist.
+    """
+    from watchfiles import watch
+
+    # Editors replace files, so folders are what can be watched.
+    folders = {path if path.is_dir() else path.parent for path in paths}
+
+    def concerns(_: object, name: str) -> bool:
+        return any(path in (Path(name), Path(name).parent) for path in paths)
+
+    stop = threading.Event()  # `awatch` would take seconds to be cancelled
+    changes = watch(*folders, watch_filter=concerns, stop_event=stop, recursive=False)
+    try:
+        while (change := await anyio.to_thread.run_sync(next, changes, None, abandon_on_cancel=True)) is not None:
+            yield change
+    finally:
+        stop.set()

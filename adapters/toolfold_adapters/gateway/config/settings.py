@@ -58,6 +58,15 @@ from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approxi
 from ..naming import ONE_SERVER
 
 Texts = tuple[str, ...]
+_OF_THE_GATEWAY = {
+    "title",
+    "description",
+    "include_tools",
+    "exclude_tools",
+    "max_connections",
+    "max_connections_per_caller",
+}
+"""What of a server concerns only the gateway: a connection goes on when it changes."""
 OPENER = Loader(name="open_group", closer="close_group", needs_groups=True, opens_outer=True)
 """A model that knows the name of a group inside a server's opens both at once (SPEC GWY-2)."""
 SERVER_CHARACTERS = 60
@@ -225,6 +234,15 @@ class GatewayConfig(_Table):
     def settings(self) -> object:
         """What `new_tool_set` depends on, to be compared."""
         return self.options, self.budgets.list_tokens, self._opener.room
+
+    def same_upstreams(self, other: GatewayConfig) -> frozenset[str]:
+        """Return the servers that another configuration has, too, and reaches in the same way (SPEC GWY-9)."""
+
+        def reached(config: GatewayConfig) -> dict[str, object]:
+            return {name: one.model_dump(exclude=_OF_THE_GATEWAY) for name, one in config.upstreams.items()}
+
+        mine, its = reached(self), reached(other)
+        return frozenset(name for name in mine if name in its and mine[name] == its[name])
 
     def with_upstream(self, upstream: UpstreamConfig) -> GatewayConfig:
         """Return this configuration for one server, which needs no name of its own."""
