@@ -13,7 +13,7 @@ from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
 from toolfold import ProtocolError
 from toolfold.spi import table
 from toolfold_adapters.gateway import BudgetsConfig, Gateway, GatewayConfig, UpstreamConfig
-from toolfold_adapters.gateway.serving import waiting
+from toolfold_adapters.gateway.serving import requests
 from toolfold_adapters.gateway.upstream.life import without_secrets
 from toolfold_adapters.gateway.upstream.wire import Mode, Wire
 from toolfold_adapters.mcp import build_server
@@ -98,7 +98,7 @@ async def test_a_call_of_a_tool_waits_for_its_server_and_is_answered_as_if_that_
 async def test_a_search_goes_without_servers_that_are_slow_or_failed_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting, "SEARCH_SECONDS", 0.01)
+    monkeypatch.setattr(requests, "SEARCH_SECONDS", 0.01)
     house = House(gates={"slow": anyio.Event()}, broken={"postgres"})
     async with served_cold(house, config_of("shop", "slow", "postgres")) as (gateway, wire):
         await gateway.upstreams["shop"].found_out()
