@@ -16,7 +16,8 @@ from toolfold_adapters.tokens import Costs, approximate_tokens, cost, measure
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
-    from toolfold_adapters.gateway import Definitions, GatewayConfig
+    from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.gateway.definitions import Definitions
 
 CALL_TOOL = "call_tool"
 
@@ -108,7 +109,8 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
         start: Whether to start the servers for that, which is cached; those that can't be started are logged and left
             out. Otherwise it is what they offered when they were last asked.
     """
-    from toolfold_adapters.gateway import DefinitionCache, default_folder, open_gateway
+    from toolfold_adapters.gateway import open_gateway
+    from toolfold_adapters.gateway.upstream.listing import DefinitionCache, default_folder
 
     cache = DefinitionCache(default_folder())
     if not start:
@@ -127,7 +129,7 @@ def costs_of_servers(
     config: GatewayConfig, definitions: Mapping[str, Definitions]
 ) -> tuple[tuple[ServerCost, ...], int]:
     """Return what each server would cost without Toolfold, and about how many tokens its list has at first with it."""
-    from toolfold_adapters.gateway import Registration
+    from toolfold_adapters.gateway.registration import Registration
 
     tools = config.new_tool_set("gateway")
     registration = Registration(tools, config, _never_called, [CALL_TOOL])

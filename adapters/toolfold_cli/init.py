@@ -20,7 +20,8 @@ from .options import examples
 from .printing import show, table
 
 if TYPE_CHECKING:
-    from toolfold_adapters.gateway import Definitions, GatewayConfig
+    from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.gateway.definitions import Definitions
 
 
 @click.command(

@@ -22,7 +22,7 @@ from .printing import show, show_json, table
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
-    from toolfold_adapters.gateway import UpstreamStatus
+    from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
 
 ROOT = "(in no group)"
 MANY_GROUPS = 12

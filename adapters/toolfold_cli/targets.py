@@ -25,7 +25,8 @@ from .references import Reference, load, not_a_module, parse_reference
 from .servers import Server, tools_of
 
 if TYPE_CHECKING:
-    from toolfold_adapters.gateway import GatewayConfig, UpstreamStatus
+    from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
     from toolfold_adapters.mcp import Extend
 
 FORMS = (
@@ -215,8 +216,10 @@ async def open_target(
     if (catalog := _catalog(target, options or GatewayOptions(), serving)) is not None:
         yield OpenTarget(tools=catalog)
         return
-    from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
+    from toolfold_adapters.gateway import Runtime, open_gateway
     from toolfold_adapters.gateway.config.approval import Approvals, approvals_folder
+    from toolfold_adapters.gateway.config.read import changes_of
+    from toolfold_adapters.gateway.upstream.listing import DefinitionCache, default_folder
     from toolfold_adapters.gateway.upstream.oauth import Authorized, tokens_folder
 
     runtime = Runtime(

@@ -23,7 +23,8 @@ from tests.external.support import TOOLFOLD, names_in, over_http, over_stdio, ty
 from tests.external.test_inspector import call as inspected_call
 from tests.external.test_inspector import inspector
 from tests.external.tried import FILE, facts, facts_in
-from toolfold_adapters.gateway import DefinitionCache, Runtime, default_folder, load_config, open_gateway
+from toolfold_adapters.gateway import Runtime, load_config, open_gateway
+from toolfold_adapters.gateway.upstream.listing import DefinitionCache, default_folder
 from toolfold_adapters.mcp.meta import CHANGE_META
 
 pytestmark = [

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolfold import Session, ToolSet
-from toolfold_adapters.gateway import Definitions, GatewayConfig, Registration, Report, UpstreamConfig
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
+from toolfold_adapters.gateway.definitions import Definitions
+from toolfold_adapters.gateway.registration import Registration, Report
 
 OBJECT = {"type": "object"}
 SERVER = UpstreamConfig(command=("server",))

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolfold_adapters.gateway import BudgetsConfig, Definitions, GatewayConfig, UpstreamConfig
-from toolfold_adapters.gateway.definitions import usable
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
+from toolfold_adapters.gateway.config.settings import BudgetsConfig
+from toolfold_adapters.gateway.definitions import Definitions, usable
 from toolfold_adapters.gateway.layout import Layout, Placed, layout_of
 from toolfold_adapters.tokens import approximate_tokens
 

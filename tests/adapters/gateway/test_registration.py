@@ -13,16 +13,11 @@ from mcp_types import Tool
 from tests.adapters.gateway.registering import answering, configured, homes, listed, offering, registered, tool
 from tests.adapters.gateway.upstreams.raw import BROKEN, FULL, ODD
 from toolfold import ConfigError
-from toolfold_adapters.gateway import (
-    Definitions,
-    GatewayConfig,
-    GroupConfig,
-    OptionsConfig,
-    ProfileConfig,
-    Registration,
-    UpstreamConfig,
-)
+from toolfold_adapters.gateway import GatewayConfig, GroupConfig, UpstreamConfig
+from toolfold_adapters.gateway.config.settings import OptionsConfig, ProfileConfig
+from toolfold_adapters.gateway.definitions import Definitions
 from toolfold_adapters.gateway.naming import ONE_SERVER
+from toolfold_adapters.gateway.registration import Registration
 
 
 @pytest.mark.spec("GWY-1")

@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolfold import ToolSet
-from toolfold_adapters.gateway import Definitions, GatewayConfig, OptionsConfig, Registration, UpstreamConfig
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
+from toolfold_adapters.gateway.config.settings import OptionsConfig
+from toolfold_adapters.gateway.definitions import Definitions
+from toolfold_adapters.gateway.registration import Registration
 
 from .task_sets import Group
 

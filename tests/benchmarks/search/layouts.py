@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from toolfold_adapters.gateway import BudgetsConfig
+from toolfold_adapters.gateway.config.settings import BudgetsConfig
 from toolfold_adapters.tokens import approximate_tokens
 
 from ..harness import Row

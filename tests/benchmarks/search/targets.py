@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from attrs import frozen
 
-from toolfold_adapters.gateway import BudgetsConfig
+from toolfold_adapters.gateway.config.settings import BudgetsConfig
 
 from ..harness import Row
 from .gateways import gateway_to

@@ -1,1 +1,8 @@
-"""The servers behind a gateway: what they offer, and the connections to them (SPEC GWY-1, GWY-3, GWY-4)."""
+"""The servers behind a gateway: what they offer, and the connections to them (SPEC GWY-1, GWY-3, GWY-4).
+
+upstream.py       one server: what it offers, and its connections   life.py     the life of a connection, as a table
+link.py           one connection, and the task that holds it        wire.py     messages over it, as they are
+notifications.py  what comes beside answers                         listing.py  asking what it offers, and storing it
+transports.py     processes and URLs                                oauth.py    logins
+repair.py         definitions that clients would refuse
+"""

@@ -8,15 +8,10 @@ from pathlib import Path
 import pytest
 
 from toolfold import ConfigError
-from toolfold_adapters.gateway import (
-    Definitions,
-    GatewayConfig,
-    Registration,
-    UpstreamConfig,
-    load_config,
-    open_gateway,
-)
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config, open_gateway
+from toolfold_adapters.gateway.definitions import Definitions
 from toolfold_adapters.gateway.naming import ONE_SERVER
+from toolfold_adapters.gateway.registration import Registration
 
 pytestmark = pytest.mark.spec("GWY-2")
 

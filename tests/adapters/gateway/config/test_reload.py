@@ -16,18 +16,11 @@ from mcp.server import Server
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import ConfigError, ToolNotFound
-from toolfold_adapters.gateway import (
-    Definitions,
-    GatewayConfig,
-    GroupConfig,
-    OptionsConfig,
-    ProfileConfig,
-    Runtime,
-    UpstreamConfig,
-    changes_of,
-    open_gateway,
-)
+from toolfold_adapters.gateway import GatewayConfig, GroupConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.config.approval import Approvals
+from toolfold_adapters.gateway.config.read import changes_of
+from toolfold_adapters.gateway.config.settings import OptionsConfig, ProfileConfig
+from toolfold_adapters.gateway.definitions import Definitions
 from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.mcp import build_server
 

@@ -12,7 +12,8 @@ import pytest
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
 from toolfold import ProtocolError
 from toolfold.spi import table
-from toolfold_adapters.gateway import BudgetsConfig, Gateway, GatewayConfig, UpstreamConfig
+from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamConfig
+from toolfold_adapters.gateway.config.settings import BudgetsConfig
 from toolfold_adapters.gateway.serving import requests
 from toolfold_adapters.gateway.upstream.life import without_secrets
 from toolfold_adapters.gateway.upstream.wire import Mode, Wire

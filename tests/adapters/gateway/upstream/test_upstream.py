@@ -16,16 +16,10 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
-from toolfold_adapters.gateway import (
-    DefinitionCache,
-    Gateway,
-    GatewayConfig,
-    Runtime,
-    UpstreamError,
-    open_gateway,
-)
+from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamError, open_gateway
 from toolfold_adapters.gateway.config.approval import Approvals
 from toolfold_adapters.gateway.upstream import listing, notifications
+from toolfold_adapters.gateway.upstream.listing import DefinitionCache
 
 
 async def until(condition: Callable[[], object]) -> None:
