@@ -17,7 +17,7 @@ from attrs import define, evolve, field, frozen
 from .clauses import AIMED_AT, aimed_at
 from .driver import Driver, DriverFault, LeftOut, TargetFailed
 from .properties import SOMETIMES
-from .report import Expectation, Result, Status, Violation
+from .report import NEVER_SHOWN, Expectation, Result, Status, Violation
 from .runs import Progress, Spent, TestRun
 
 LAYERS = ("exhaustive", "vectors", "stateful", "schedules", "histories", "wire")
@@ -230,11 +230,12 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
     violated = {violation.clause for violation in test_run.violations}
     hidden = test_run.masked.keys() - violated
     judged = tuple(
-        clause for clause in check.clauses if clause in violated or (test_run.shown[clause] and clause not in hidden)
+        clause for clause in check.clauses if clause in violated or (test_run.shows(clause) and clause not in hidden)
     )
     others = tuple(violation.clause for violation in test_run.violations if violation.clause not in check.clauses)
     found = (test_run.violations, test_run.cases, test_run.seconds)
-    yield Result(check.name, check.layer, setting, (*judged, *others), status, reason, *found)
+    parts = _parts(test_run, judged)
+    yield Result(check.name, check.layer, setting, (*judged, *others), status, reason, *found, parts=parts)
     undecided = (clause for clause in check.clauses if clause not in judged and clause not in hidden)
     for clause in (*sorted(hidden), *(undecided if status in (Status.PASSED, Status.FAILED) else ())):
         yield _undecided(check, test_run, clause)
@@ -248,21 +249,35 @@ def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
         hidden = (test_run.hidden[clause],)
     elif clause in test_run.driver.never_shown:
         status, why = Status.LEFT_OUT, test_run.driver.never_shown[clause]
-    elif clause in test_run.unseen:
-        status, why = _unseen(test_run.driver, test_run.unseen[clause])
+    elif missing := [what for what, shown in test_run.parts.get(clause, {}).items() if not shown]:
+        status, why = _unseen(test_run.driver, missing)
     elif test_run.ended_by:
         status, why = Status.MASKED, f"the check ended when {test_run.ended_by} was violated"
     else:
         status, why = Status.LEFT_OUT, _unmet(clause)
-    return Result(check.name, check.layer, test_run.driver.name, (clause,), status, why, hidden=hidden)
+    parts = _parts(test_run, (clause,))
+    return Result(check.name, check.layer, test_run.driver.name, (clause,), status, why, hidden=hidden, parts=parts)
 
 
-def _unseen(driver: Driver, member: str) -> tuple[Status, str]:
-    """Return why answers never have a member: its capability is missing, or the driver omits it."""
-    needed = NEEDED_FOR.get(member)
-    if needed is not None and needed not in driver.capabilities:
-        return Status.LEFT_OUT, driver.left_out.get(needed, f"no {needed}")
-    return Status.UNSEEN, f"the answers never show {member}"
+def _parts(test_run: TestRun, clauses: Iterable[str]) -> dict[str, dict[str, bool]]:
+    """Return which parts of clauses were shown, without those of capabilities that the driver does not have."""
+    can = test_run.driver.capabilities
+    every = {clause: test_run.parts.get(clause, {}) for clause in clauses}
+    return {
+        clause: {what: shown for what, shown in parts.items() if NEEDED_FOR.get(what, "") in ("", *can)}
+        for clause, parts in every.items()
+    }
+
+
+def _unseen(driver: Driver, parts: Iterable[str]) -> tuple[Status, str]:
+    """Return why answers never show some parts: their capabilities are missing, or the driver omits them."""
+    lacking = {what: NEEDED_FOR.get(what, "") for what in parts}
+    lacking = {what: needed for what, needed in lacking.items() if needed and needed not in driver.capabilities}
+    omitted = [what for what in parts if what not in lacking]
+    if omitted:
+        return Status.UNSEEN, f"{NEVER_SHOWN} {', '.join(omitted)}"
+    reasons = (driver.left_out.get(needed, f"no {needed}") for needed in lacking.values())
+    return Status.LEFT_OUT, "; ".join(dict.fromkeys(reasons))
 
 
 def _unmet(clause: str) -> str:

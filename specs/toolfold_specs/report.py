@@ -25,6 +25,7 @@ class Verdict(Enum):
     """The verdict on a clause after a run."""
 
     HELD = "held"
+    PARTLY = "held in part"
     VIOLATED = "violated"
     EXPECTED = "violated, as expected"
     FIXED = "held, though expected to be violated"
@@ -113,6 +114,8 @@ class Result:
     seconds: float = 0.0
     hidden: tuple[Violation, ...] = ()
     """The failures that are masked."""
+    parts: Mapping[str, Mapping[str, bool]] = field(factory=dict[str, Mapping[str, bool]])
+    """The parts of the clauses, by what shows them, and whether the answers did."""
 
 
 @frozen
@@ -237,7 +240,8 @@ class Report:
         if stale := [expectation for expectation in expected if self._is_stale(expectation, about)]:
             return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
         if any(result.status in DECIDING for result in about):
-            return Row(clause, Verdict.HELD, "", checks)
+            missing = _never_shown(clause.id, about)
+            return Row(clause, Verdict.PARTLY if missing else Verdict.HELD, missing, checks)
         if unseen := [result for result in about if result.status is Status.UNSEEN]:
             return Row(clause, Verdict.UNDECIDED, _joined(result.reason for result in unseen), checks, unseen=True)
         never = f"it is checked by layers that were not run: {', '.join(clause.layers)}" if clause.layers else NOT_SEEN
@@ -256,6 +260,19 @@ class Report:
         if any(result.status in UNDECIDING for result in about):
             return False
         return any(result.status is Status.PASSED and result.layer in DETERMINISTIC for result in about)
+
+
+NEVER_SHOWN = "the answers never show"
+
+
+def _never_shown(clause: str, results: Iterable[Result]) -> str:
+    """Return which parts of a clause no answer showed, in words; "" if each was shown (SPEC CNF-9)."""
+    parts: dict[str, bool] = {}
+    for result in results:
+        for what, shown in result.parts.get(clause, {}).items():
+            parts[what] = parts.get(what, False) or shown
+    missing = [what for what, shown in parts.items() if not shown]
+    return f"{NEVER_SHOWN} {', '.join(missing)}" if missing else ""
 
 
 DECIDING = (Status.PASSED, Status.FAILED)

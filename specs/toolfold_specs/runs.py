@@ -16,7 +16,7 @@ from attrs import evolve
 from .attribution import RESTS_ON, STATE, Mismatch, mismatches
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
-from .evidence import REFUSAL, SHOWN_BY, evidence, observed
+from .evidence import NAMED, REFUSAL, CORE, Part, evidence, observed
 from .oracle import NEXT, Oracle, SessionState, World, refusal
 from .report import Violation
 from .shrinking import minimal
@@ -73,8 +73,8 @@ class TestRun:
         self.known = set[str]() if known is None else known
         self.progress = progress
         self.shown: Counter[str] = Counter()
-        self.unseen: dict[str, str] = {}
-        """Clauses that a case tested, each with the missing member of the answer that would have shown it."""
+        self.parts: dict[str, dict[str, bool]] = {}
+        """The parts of each clause that a case tested, by what shows them, and whether an answer did."""
         self.masked: dict[str, str] = {}
         """Clauses with a failed case, each with a violated clause that it rests on."""
         self.hidden: dict[str, Violation] = {}
@@ -111,10 +111,11 @@ class TestRun:
                 _ABOUT_REFUSALS.get(answer.error, "REG-1"), f"a legal system is refused: {answer.error}"
             )
         elif answer.error in (expected.error, "error"):
-            self.showed(answer, {expected.clause: REFUSAL})
+            self.showed(answer, ((expected.clause, REFUSAL), (expected.clause, NAMED)))
             return None
         else:
             mismatch = Mismatch(expected.clause, f"{answer.error or 'accepted'} instead of {expected.error}")
+        self.ended_by = self.ended_by or mismatch.clause
         self.violated(mismatch.clause, mismatch.message, setup=setup, got=answer.to_json())
         return None
 
@@ -128,21 +129,26 @@ class TestRun:
         self.shown.update(clauses)
         self.cases += 1
 
-    def showed(self, answer: Answer, members: Mapping[str, str]) -> None:
-        """Record a right answer as evidence for each of these clauses, if it shows the member beside it."""
-        for clause, member in members.items():
-            if clause in self.driver.never_shown:
-                continue
-            member = SHOWN_BY.get(clause, member)
-            if observed(answer, member):
-                self.shown[clause] += 1
-            else:
-                self.unseen.setdefault(clause, member)
+    def showed(self, answer: Answer, parts: Iterable[Part]) -> None:
+        """Record a right answer as evidence for parts of clauses, as far as it shows the member beside each."""
+        for clause, member in parts:
+            if clause not in self.driver.never_shown:
+                self.saw(observed(answer, member), member, clause)
 
-    def not_shown(self, what: str, *clauses: str) -> None:
-        """Record that the implementation did not show what some clauses are judged by."""
+    def saw(self, shown: bool, what: str, *clauses: str) -> None:
+        """Record a part of some clauses that was right, if it was shown."""
+        self.noted(shown, what, *clauses)
+        self.shown.update(clauses if shown else ())
+
+    def shows(self, clause: str) -> bool:
+        """Return whether anything was evidence for a clause, and its core too, if it has one."""
+        return bool(self.shown[clause]) and self.parts.get(clause, {}).get(CORE.get(clause, ""), clause not in CORE)
+
+    def noted(self, shown: bool, what: str, *clauses: str) -> None:
+        """Record whether the implementation showed what a part of some clauses is judged by."""
         for clause in clauses:
-            self.unseen.setdefault(clause, what)
+            parts = self.parts.setdefault(clause, {})
+            parts[what] = parts.get(what, False) or shown
 
     def violated(self, clause: str, message: str, **known: Any) -> None:
         """Report a violation; only the first of each clause counts.
@@ -225,8 +231,7 @@ class Case:
         self.last_step = self.last_step if operation.verb in READS else got
         if mismatch is None:
             if clause is not None:
-                missing = [member for member in members if not observed(got, member)]
-                self.test_run.showed(got, {clause: next(iter(missing or members))})
+                self.test_run.showed(got, ((clause, member) for member in members))
             return True
         if self._is_known(mismatch, operation, expected, got):
             return True
@@ -276,8 +281,7 @@ class Case:
         if not any(one.explains for one in wrong):
             broken = {one.clause for one in wrong}
             shown = evidence(self.oracle, before, operation, expected)
-            right = {clause: member for clause, member in shown.items() if clause not in broken}
-            self.test_run.showed(got, right)
+            self.test_run.showed(got, ((clause, member) for clause, member in shown if clause not in broken))
 
     def _performed(self, operation: Operation, expected: Answer) -> Answer:
         if self._asks_for_an_unseen_page(operation, expected):

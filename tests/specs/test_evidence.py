@@ -11,15 +11,15 @@ from attrs import evolve
 
 from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.clauses import load_clauses
-from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Tool
+from toolfold_specs.driver import MAIN, Answer, Driver, Group, Operation, Setup, Tool
 from toolfold_specs.kit import check
-from toolfold_specs.report import Report, Row, Status, Verdict
+from toolfold_specs.report import Report, Result, Row, Status, Verdict
 from toolfold_specs.runs import TestRun
 from verification.mutants import MUTANTS
 from verification.mutants.driver import EngineDriver
 from verification.mutants.engine import Engine
 
-pytestmark = pytest.mark.spec("CNF-3", "CNF-5")
+pytestmark = pytest.mark.spec("CNF-3", "CNF-5", "CNF-9")
 
 TRANSITIONS = ("ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2", "INV-4", "INV-5")
 
@@ -55,7 +55,7 @@ def test_a_driver_that_never_shows_the_state_leaves_the_transitions_undecided() 
     report = check(silent_about("active", "changed"), layers=["exhaustive"], budget=700)
     found = {clause: (row.verdict, row.reason) for clause, row in rows(report).items() if clause in TRANSITIONS}
     assert {verdict for verdict, _ in found.values()} == {Verdict.UNDECIDED}
-    assert found["ACT-4"][1] == "the answers never show active"
+    assert found["ACT-4"][1] == "the answers never show active, changed"
     assert rows(report)["ACT-1"].verdict is Verdict.HELD  # a refusal by its name shows itself
 
 
@@ -88,7 +88,7 @@ def test_that_a_new_session_is_empty_is_no_evidence_of_how_the_old_one_ended() -
 
     row = rows(check(Unlisted, layers=["vectors"]))["SES-3"]
     assert row.verdict is Verdict.UNDECIDED
-    assert row.reason == "the answers never show in `detail` how a `list` of the ended session is answered"
+    assert row.reason == "the answers never show detail.list"
 
 
 def test_a_missing_capability_of_a_member_makes_a_clause_not_applicable() -> None:
@@ -182,3 +182,47 @@ def test_a_check_whose_clauses_no_answer_can_show_does_not_run() -> None:
     result, *_ = run_checks([unseen, partly], Blind)
     assert (result.status, result.reason) == (Status.LEFT_OUT, "it has no lists")
     assert ran == ["partly"]
+
+
+# -- part by part -----------------------------------------------------------------------------------------------------
+
+
+def test_a_clause_with_a_part_that_no_answer_shows_is_held_in_part_and_the_part_is_named() -> None:
+    row = rows(check(silent_about("changed"), layers=["exhaustive"], budget=700))["ACT-3"]
+    assert (row.verdict, row.reason) == (Verdict.PARTLY, "the answers never show changed")
+    assert not row.fails
+
+
+def test_a_part_is_shown_if_one_check_shows_it() -> None:
+    parts: list[dict[str, dict[str, bool]]] = [{"ACT-4": {"active": True, "changed": False}}]
+    first, second = (
+        Result(name, "vectors", "here", ("ACT-4",), Status.PASSED, parts=shown)
+        for name, shown in (("one", parts[0]), ("two", {"ACT-4": {"changed": True}}))
+    )
+    assert rows(Report({}, (first,), load_clauses()))["ACT-4"].verdict is Verdict.PARTLY
+    assert rows(Report({}, (first, second), load_clauses()))["ACT-4"].verdict is Verdict.HELD
+
+
+def test_that_a_part_needs_a_missing_capability_leaves_the_clause_held() -> None:
+    make = silent_about("hooks", capabilities=EngineDriver.capabilities - {"hooks"})
+    assert rows(check(make, layers=["exhaustive", "vectors"], budget=700))["ACT-3"].verdict is Verdict.HELD
+
+
+def test_what_shows_the_core_of_a_clause_is_needed_whatever_else_is_shown() -> None:
+    row = rows(check(silent_about("active"), layers=["vectors"]))["PER-1"]
+    assert (row.verdict, row.reason) == (Verdict.UNDECIDED, "the answers never show active")
+
+
+class Pretends(EngineDriver):
+    """Restores nothing: the session has never been away."""
+
+    def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
+        return self.perform(Operation("snapshot", session=session))
+
+
+@pytest.mark.parametrize("capability", [None, "sessions"])
+def test_a_restore_that_does_nothing_is_found_out(capability: str | None) -> None:
+    class Driven(Pretends):
+        capabilities = EngineDriver.capabilities - {capability or ""}
+
+    assert "PER-1" in {violation.clause for violation in check(Driven, layers=["vectors"]).violations}

@@ -13,7 +13,8 @@ from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import CAPABILITIES
 from toolfold_specs.kit import check
 from toolfold_specs.layers import all_checks
-from toolfold_specs.report import Status
+from toolfold_specs.report import Report, Status, Verdict
+from verification.blindfold import unobserved
 from verification.mutants import MUTANTS, Mutant, hooks, names, offers, registration, sessions, transitions
 from verification.mutants.driver import EngineDriver
 from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
@@ -28,20 +29,27 @@ SEQUENTIAL = ("exhaustive", "vectors")
 BRIEFLY = 100
 """Operations for each check of a layer that must find nothing."""
 
-pytestmark = pytest.mark.spec("CNF-5")
+pytestmark = pytest.mark.spec("CNF-5", "CNF-9")
 
 
-def violated(mutant: Mutant, *layers: str, budget: int) -> set[str]:
-    results = check(mutant.driver, layers=layers, budget=budget).results
-    assert [result.reason for result in results if result.status is Status.BROKEN] == []
-    return {violation.clause for result in results for violation in result.violations}
+def reported(mutant: Mutant, *layers: str, budget: int) -> Report:
+    report = check(mutant.driver, layers=layers, budget=budget)
+    assert [result.reason for result in report.results if result.status is Status.BROKEN] == []
+    return report
+
+
+def violated(report: Report) -> set[str]:
+    return {violation.clause for violation in report.violations}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Mutant) -> None:
     earlier = [layer for layer in SEQUENTIAL if LAYERS.index(layer) < LAYERS.index(mutant.layer)]
-    assert not earlier or violated(mutant, *earlier, budget=BRIEFLY) == set()
-    assert mutant.clause in violated(mutant, mutant.layer, budget=mutant.budget) <= {mutant.clause, *mutant.also}
+    assert not earlier or violated(reported(mutant, *earlier, budget=BRIEFLY)) == set()
+    report = reported(mutant, mutant.layer, budget=mutant.budget)
+    assert mutant.clause in violated(report) <= {mutant.clause, *mutant.also}
+    unseen = unobserved(mutant, report)
+    assert unseen.verdict is not Verdict.HELD, "without the members that betray it"
 
 
 @pytest.mark.spec("CNF-7")

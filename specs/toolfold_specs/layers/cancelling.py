@@ -49,4 +49,4 @@ def _judge(run: Overlap, ticket: int) -> None:
         expected = {"hooks": run.expected_hooks(tickets), "active": active}
         run.report("HOOK-6", message, expected, {"hooks": run.hooks, "active": final.active})
         return
-    run.test_run.showed(final, {"HOOK-6": "active"})
+    run.test_run.showed(final, (("HOOK-6", "active"),))

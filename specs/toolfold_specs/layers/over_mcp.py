@@ -167,8 +167,7 @@ class Wire:
 
         A check asks this before it judges: what could not have gone wrong is evidence for nothing (SPEC CNF-8).
         """
-        if not found:
-            self.test_run.not_shown(what, *clauses)
+        self.test_run.noted(found, what, *clauses)
         return found
 
     def judge(self, clause: str, holds: bool, message: str, expected: Any = None, got: Any = None) -> bool:

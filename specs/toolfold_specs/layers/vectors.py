@@ -21,7 +21,7 @@ from typing import Any
 
 from ..checks import Check
 from ..driver import Answer, Operation, Setup
-from ..evidence import REFUSAL, observed
+from ..evidence import NAMED, REFUSAL, observed
 from ..runs import Case, TestRun
 
 Vector = Mapping[str, Any]
@@ -71,22 +71,23 @@ def _used(setup: Setup) -> Iterator[str]:
 
 def _follow(case: Case, vector: Vector) -> None:
     denials: dict[str, str] = {}
-    unseen: list[tuple[Answer, str]] = []
+    seen: dict[str, bool] = {}
     for step in vector.get("steps", ()):
         operation = operation_of(step)
-        members = [REFUSAL if name == "error" else name for name in step.get("expect", {}) if name not in OPTIONAL]
+        expected = (name for name in step.get("expect", {}) if name not in OPTIONAL)
+        members = [part for name in expected for part in ((REFUSAL, NAMED) if name == "error" else (name,))]
         if not case.do(operation, step.get("clause"), members or ("active",)):
             return
-        unseen += [(case.last, member) for member in members if not observed(case.last, member)]
+        seen |= {member: seen.get(member, True) and observed(case.last, member) for member in members}
         if case.last.error == "ToolNotFound" and case.last.text is not None:
             denials[operation.arguments["tool"]] = case.last.text
     _same_but_for_the_name(case, denials)
     if case.over:
         return
     case.test_run.holds()
-    answer, member = unseen[0] if unseen else (Answer(active=()), "active")
-    noted = case.test_run.shown.keys() | case.test_run.unseen.keys()
-    case.test_run.showed(answer, {clause: member for clause in vector["clauses"] if clause not in noted})
+    others = [clause for clause in vector["clauses"] if clause not in case.test_run.parts]
+    for member, shown in (seen or {"active": True}).items():
+        case.test_run.saw(shown, member, *others)
 
 
 def _same_but_for_the_name(case: Case, denials: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ LONGEST = 240
 """How many characters of each message are shown; the page of Markdown has all."""
 COLOURS = {
     Verdict.HELD: "green",
+    Verdict.PARTLY: "green",
     Verdict.VIOLATED: "bold red",
     Verdict.EXPECTED: "yellow",
     Verdict.FIXED: "bold red",

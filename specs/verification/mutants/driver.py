@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed
 
 from .engine import Cancelled, Engine, Refused, Request, Session, Work
@@ -99,8 +101,8 @@ class EngineDriver(Driver):
         answer = self.configure(self.engine.setup if setup is None else setup)
         if answer.error is not None:
             return answer
-        self.engine.load(self.engine.session(session), dumped)
-        return self.perform(Operation("snapshot", session=session))
+        dropped = self.engine.load(self.engine.session(session), dumped)
+        return evolve(self.perform(Operation("snapshot", session=session)), detail={"dropped": tuple(dropped)})
 
     def start(self, operation: Operation) -> int:
         """Begin an operation; return once it has ended, is queued or is blocked."""

@@ -306,10 +306,12 @@ class Rules:
     def dump(self, session: Session) -> dict[str, Any]:  # PER-1
         return {"active": list(session.active), "facts": dict(session.facts)}
 
-    def load(self, session: Session, data: Mapping[str, Any]) -> None:  # PER-1, PER-2
+    def load(self, session: Session, data: Mapping[str, Any]) -> list[str]:  # PER-1, PER-2
+        """Restore a session; the result is the groups that are dropped."""
         session.facts = dict(data["facts"])
         normalised = self.normalised(data["active"])
         session.active = [path for path in data["active"] if path in normalised]
+        return [path for path in data["active"] if path not in normalised]
 
     def normalised(self, paths: Iterable[str]) -> Paths:  # PER-2
         restored = {path for path in paths if path in self.groups and set(self.ancestors(path)) <= set(paths)}

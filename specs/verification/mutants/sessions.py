@@ -161,6 +161,9 @@ PERSISTENCE = (
         lambda right, self, session: {**right(), "active": [path for path in right()["active"] if "." not in path]},
     ),
     vectors("loses facts", "PER-1")(Engine.dump, lambda right, self, session: {**right(), "facts": {}}),
+    vectors("says of no group that it was dropped", "PER-2")(
+        Engine.load, lambda right, self, session, data: [*right()][:0]
+    ),
     vectors("restores groups whose parent is inactive", "PER-2")(
         Engine.normalised, lambda right, self, paths: {path for path in paths if path in self.groups}
     ),
