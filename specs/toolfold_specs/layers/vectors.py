@@ -20,7 +20,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..checks import Check
-from ..driver import Answer, Operation, Setup
+from ..driver import Operation, Setup
 from ..evidence import NAMED, REFUSAL, observed
 from ..runs import Case, TestRun
 
