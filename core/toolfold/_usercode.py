@@ -59,6 +59,16 @@ def is_failure(error: BaseException) -> bool:
     return not any(_is_cancellation(leaf) or _is_of_signal(leaf) for leaf in _leaves(error))
 
 
+def guarded(function: Callable[[], T], failed: Callable[[BaseException], T]) -> T:
+    """Return what users' code that answers at once answers, or what `failed` makes of its failure (SPEC SAF-2)."""
+    try:
+        return function()
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        return failed(error)
+
+
 async def uninterrupted(function: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, BaseException | None]:
     """Return what `function` returns, and the cancellation that came meanwhile, which is the caller's to raise.
 

@@ -62,9 +62,13 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
     assert (before.active, after.active) == ((), ("a",))
     assert after.state is before.state is readings[0]
     assert len(readings) == 1
-    failure = (tools.catalog.tools["t"], RuntimeError("broken"))
-    after.predicate_failed(*failure)
-    assert received == [failure]
+    component, error = tools.catalog.tools["t"], RuntimeError("broken")
+
+    def fail() -> bool:
+        raise error
+
+    assert after.ask(component, fail, otherwise=True)
+    assert received == [(component, error)]
 
 
 @pytest.mark.spec("MOD-1", "MOD-3")

@@ -12,7 +12,6 @@ from .._catalog.components import Component
 from .._catalog.modes import restricted
 from .._memo import Memo
 from .._schema.arguments import Arguments
-from .._usercode import is_failure
 from .visibility import RequestView
 
 _RESTRICTED = Memo[tuple[str, ...], Arguments](most=256)
@@ -52,17 +51,13 @@ def render(component: Component, view: RequestView) -> Component:
 def _count(component: Component, name: str, view: RequestView) -> int | None:
     """Return how much there is for a mode, or `None` if it doesn't say; a count that fails affects nothing else."""
     count = component.modes.modes[name].count if component.modes is not None else None
-    if count is None:
-        return None
-    try:
-        value: Any = count(view)
-        if inspect.iscoroutine(value):
-            value.close()
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"the count answered with a {type(value).__name__}, and must answer with an int")
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        view.predicate_failed(component, error, name)
-        return None
+    return None if count is None else view.ask(component, lambda: _number(count(view)), otherwise=None, mode=name)
+
+
+def _number(value: Any) -> int | None:
+    """Return what a count answered, or raise `TypeError`."""
+    if inspect.iscoroutine(value):
+        value.close()
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"the count answered with a {type(value).__name__}, and must answer with an int")
     return int(value)

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from .._catalog.components import Component
 from .._catalog.rules import Always, Both, Either, Group, Not, Predicate, Visibility, When
 from .._names import ToWire
 from .._snapshot import Snapshot
-from .._usercode import is_failure
+from .._usercode import guarded
+
+T = TypeVar("T")
 
 StateReader = Callable[[], Any]
 FailureReport = Callable[[Component, BaseException, str | None], None]
@@ -75,12 +77,8 @@ class RequestView:
     def state(self) -> Any:
         """The application state, read at most once for this request; `None` without a supplier."""
         if self._reading is None:
-            try:
-                self._reading = (self._read() if self._read is not None else None, None)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                self._reading = (None, error)
+            read = self._read
+            self._reading = guarded(lambda: (read() if read else None, None), lambda error: (None, error))
         value, failure = self._reading
         if failure is not None:
             raise failure
@@ -96,14 +94,27 @@ class RequestView:
         found = self._modes.get(component)
         if found is None:
             modes = component.modes.modes.items() if component.modes is not None else ()
-            found = tuple(name for name, mode in modes if _mode_available(component, name, mode.available, self))
+            found = tuple(name for name, mode in modes if self._has_mode(component, name, mode.available))
             self._modes[component] = found
         return found
 
-    def predicate_failed(self, component: Component, error: BaseException, mode: str | None = None) -> None:
-        """Report that a predicate of `component` raised, or of one of its modes."""
-        if self._report is not None:
-            self._report(component, error, mode)
+    def _has_mode(self, component: Component, name: str, predicate: Predicate | None) -> bool:
+        if predicate is None:
+            return True
+        return self.ask(component, lambda: _truth(predicate(self)), otherwise=False, mode=name)
+
+    def ask(self, component: Component, question: Callable[[], T], otherwise: T, mode: str | None = None) -> T:
+        """Return what predicates or counts of a component answer, or of one of its modes; else report their failure.
+
+        Then the answer is `otherwise` (SPEC VIS-4).
+        """
+
+        def failed(error: BaseException) -> T:
+            if self._report is not None:
+                self._report(component, error, mode)
+            return otherwise
+
+        return guarded(question, failed)
 
 
 def available(component: Component, view: RequestView) -> bool:
@@ -111,13 +122,9 @@ def available(component: Component, view: RequestView) -> bool:
 
     A composite tool is not while none of its modes is (SPEC MOD-1).
     """
-    try:
-        return holds(component.rule, view) and (component.modes is None or bool(view.modes_of(component)))
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        view.predicate_failed(component, error)
-        return False
+    has_modes = component.modes is not None
+    is_available = view.ask(component, lambda: holds(component.rule, view), otherwise=False)
+    return is_available and (not has_modes or bool(view.modes_of(component)))
 
 
 def is_hidden(component: Component, view: RequestView) -> bool:
@@ -125,15 +132,9 @@ def is_hidden(component: Component, view: RequestView) -> bool:
 
     A rule that can't be decided, because its predicate raises, hides (SPEC VIS-4).
     """
-    if isinstance(component.hidden, bool):
-        return component.hidden
-    try:
-        return holds(component.hidden, view)
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        view.predicate_failed(component, error)
-        return True
+    if isinstance(hidden := component.hidden, bool):
+        return hidden
+    return view.ask(component, lambda: holds(hidden, view), otherwise=True)
 
 
 def is_listed(component: Component, view: RequestView) -> bool:
@@ -144,16 +145,6 @@ def is_listed(component: Component, view: RequestView) -> bool:
 def only_listed(components: Iterable[Component], view: RequestView) -> list[Component]:
     """Return those of some components that lists have in the view's snapshot."""
     return [component for component in components if is_listed(component, view)]
-
-
-def _mode_available(component: Component, name: str, predicate: Predicate | None, view: RequestView) -> bool:
-    try:
-        return predicate is None or _truth(predicate(view))
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        view.predicate_failed(component, error, name)
-        return False
 
 
 def holds(rule: Visibility, view: RequestView) -> bool:
