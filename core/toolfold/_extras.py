@@ -1,15 +1,17 @@
 """Which extra of the distribution installs a package, and the error that is raised where one is missing.
 
 A package that needs an extra imports it within `extras_named()`, so that whoever imports that package learns
-what to install.
+what to install. What the core calls of other packages has an entry point: the core itself names none of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from types import MappingProxyType
+from typing import Any
 
 from .errors import MissingExtra
 
@@ -46,6 +48,19 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
     }
 )
 """The extra that installs a package, by the package's import name."""
+
+
+def runner(extra: str = "mcp") -> Callable[..., Any]:
+    """Return what runs a tool set: the entry point of the group `toolfold.run` that is named after its extra.
+
+    Raises:
+        MissingExtra: There is none, or a package that it needs is not installed.
+    """
+    for found in entry_points(group="toolfold.run", name=extra):
+        with extras_named():
+            run: Callable[..., Any] = found.load()
+            return run
+    raise MissingExtra("toolfold.run", extra)
 
 
 @contextmanager

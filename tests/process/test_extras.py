@@ -45,6 +45,7 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
         ("import toolfold_adapters.mcp", "mcp", "mcp"),
         ("import toolfold_adapters.mcp.handles", "mcp", "mcp"),
         ("import toolfold_adapters.gateway", "mcp", "mcp"),
+        ("from toolfold import ToolSet; ToolSet('desk').run()", "mcp", "mcp"),
         ("import toolfold_adapters.integrations.fastmcp", "fastmcp", "fastmcp"),
         ("import toolfold_adapters.integrations.otel", "opentelemetry", "otel"),
         ("import toolfold_adapters.integrations.langchain", "langchain", "langchain"),
@@ -74,6 +75,17 @@ def test_modules_documented_to_need_no_extra_need_none() -> None:
         "print(toolfold_diagrams.transaction_chart().dot[:7])"
     )
     assert (done.stdout, done.stderr) == ("digraph\n", "")
+
+
+@pytest.mark.spec("DEL-10", "ERR-2")
+def test_running_a_tool_set_where_no_distribution_names_what_runs_it_is_answered_with_what_to_install() -> None:
+    done = on_the_base_install(
+        "import importlib.metadata\n"
+        "importlib.metadata.entry_points = lambda **asked: ()\n"
+        "from toolfold import ToolSet\n"
+        "ToolSet('desk').run()"
+    )
+    assert done.stderr.endswith("'toolfold.run' is not installed. Install it with: pip install \"toolfold[mcp]\"\n")
 
 
 @pytest.mark.spec("ERR-1", "ERR-2")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from importlib import import_module
 from itertools import count
 from typing import Any, Literal, Never, Unpack
 from weakref import WeakKeyDictionary
@@ -17,6 +16,7 @@ from .._catalog.budget import ListBudget
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
 from .._display import Displayed
+from .._extras import runner
 from .._names import ToWire
 from .._session.observers import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .._session.persistence import read
@@ -362,10 +362,8 @@ class ToolSet(Registration, Displayed):
             ConfigError: A setting is wrong, the address can't be bound, or an event loop is running.
             MissingExtra: The extra is not installed.
         """
-        # The core knows no adapter; only a script that calls this asks for one.
-        program = import_module("toolfold_adapters.mcp.program")
         bound = {"host": host, "port": port, "path": path}
-        program.run(self, transport, bound, profile=profile, active=paths_of(active))
+        runner()(self, transport, bound, profile=profile, active=paths_of(active))
 
     # -- the default session ------------------------------------------------------------------------------------------
 
