@@ -34,9 +34,7 @@ def approximate_tokens(value: Any) -> int:
 
 def cost(components: Iterable[Component], to_wire: ToWire = str) -> int:
     """Return the approximate number of tokens of tools' definitions, with names converted by `to_wire`."""
-    return sum(
-        approximate_tokens({**component.definition, "name": to_wire(component.name)}) for component in components
-    )
+    return sum(approximate_tokens(component.render(to_wire)) for component in components)
 
 
 @frozen(kw_only=True)

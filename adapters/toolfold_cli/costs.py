@@ -61,13 +61,8 @@ def wire_costs(view: RequestView, *, read_tool: bool) -> tuple[Costs, int | None
         return costs, costs.after
     plain, modern = (proxies_of(CALL_TOOL, with_handle=one, read_tool=read_tool).values() for one in (False, True))
     costs = measure(view, [proxy.component for proxy in plain])
-    definitions = [
-        {
-            **(with_handle(component.definition) if component.control else component.definition),
-            "name": view.to_wire(component.name),
-        }
-        for component in listed(view, "tool")
-    ]
+    rendered = [(component, component.render(view.to_wire)) for component in listed(view, "tool")]
+    definitions = [with_handle(definition) if component.control else definition for component, definition in rendered]
     definitions += [dict(proxy.component.definition) for proxy in modern]
     return costs, sum(map(approximate_tokens, definitions))
 

@@ -23,7 +23,7 @@ from ._view.control import ERROR_META, may_change, refused, request_of
 from ._view.describe import Described, describe, line_of, names_alone, shortened
 from ._view.directory import directory, introduced, one_line
 from ._view.finder import opened_by_search
-from ._view.listing import group_infos, listed, page_of, selectable_groups
+from ._view.listing import group_infos, listed, selectable_groups
 from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
@@ -93,7 +93,6 @@ __all__ = [
     "opened_by_search",
     "opened_for",
     "openers",
-    "page_of",
     "plain_json",
     "quoted",
     "read",

@@ -18,45 +18,41 @@ Definition = dict[str, Any]
 
 def definition(component: Component, format: Format | None, to_wire: ToWire) -> Definition:
     """Return a tool's definition in a provider's shape; raises `ConfigError` for an unknown format."""
-    return shape(format)(component, to_wire(component.name))
+    if format not in _SHAPES:
+        known = ", ".join(repr(known) for known in _SHAPES)
+        raise ConfigError(f"There is no format {format!r} for tools; the formats are {known}.")
+    return _SHAPES[format](component.render(to_wire))
 
 
-def _mcp(component: Component, name: str) -> Definition:
-    return {**component.definition, "name": name}
+def _mcp(rendered: Definition) -> Definition:
+    return rendered
 
 
-def _anthropic(component: Component, name: str) -> Definition:
-    return {"name": name, **_described(component), "input_schema": dict(component.input_schema)}
+def _anthropic(rendered: Definition) -> Definition:
+    return {**_named(rendered), "input_schema": dict(rendered.get("inputSchema", {}))}
 
 
-def _function(component: Component, name: str) -> Definition:
-    return {"name": name, **_described(component), "parameters": dict(component.input_schema)}
+def _function(rendered: Definition) -> Definition:
+    return {**_named(rendered), "parameters": dict(rendered.get("inputSchema", {}))}
 
 
-def _openai(component: Component, name: str) -> Definition:
-    return {"type": "function", "function": _function(component, name)}
+def _openai(rendered: Definition) -> Definition:
+    return {"type": "function", "function": _function(rendered)}
 
 
-def _openai_responses(component: Component, name: str) -> Definition:
+def _openai_responses(rendered: Definition) -> Definition:
     # strict mode supports only a part of JSON Schema, and the API enables it by default
-    return {"type": "function", **_function(component, name), "strict": False}
+    return {"type": "function", **_function(rendered), "strict": False}
 
 
-def _described(component: Component) -> Definition:
-    return {"description": component.description} if component.description else {}
+def _named(rendered: Definition) -> Definition:
+    described = {"description": rendered["description"]} if rendered.get("description") else {}
+    return {"name": rendered["name"], **described}
 
 
-_SHAPES: Mapping[str | None, Callable[[Component, str], Definition]] = {
+_SHAPES: Mapping[str | None, Callable[[Definition], Definition]] = {
     None: _mcp,
     "anthropic": _anthropic,
     "openai": _openai,
     "openai_responses": _openai_responses,
 }
-
-
-def shape(format: str | None) -> Callable[[Component, str], Definition]:
-    """Return the function that renders a tool in a format, or raise `ConfigError`."""
-    if format not in _SHAPES:
-        known = ", ".join(repr(known) for known in _SHAPES)
-        raise ConfigError(f"There is no format {format!r} for tools; the formats are {known}.")
-    return _SHAPES[format]

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, frozen
 
 from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
-from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, Kind, RequestView, describe, names_alone
+from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, RequestView, describe, names_alone
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
 from .hosts import room_for
@@ -215,12 +215,9 @@ class SessionAnswers(Answers):
         """Return the view of one request in a session, with the names that clients see."""
         return session.view(to_wire=self.wire.to_wire)
 
-    def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Component, ...] = ()) -> Page:
-        """Return a page of what a session lists, `extra` included; raises `InvalidCursor`."""
-        page = session.list(kind, cursor, extra, self.view(session))
-        if kind == "tool":
-            self._history(session).listed(page, cursor)
-        return page
+    def listed(self, session: Session, page: Page, cursor: str | None) -> None:
+        """Note a page of tools that the client of a session is sent."""
+        self._history(session).listed(page, cursor)
 
     async def call(
         self,

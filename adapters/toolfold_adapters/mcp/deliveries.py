@@ -131,6 +131,7 @@ class Service:
         name = self._settings.call_tool_for(modern=False)
         tally = Tally("sessions", self._settings.limits.sessions)
         return SessionDelivery(
+            self._tools,
             ConnectionSessions(self._tools, self._default, tally, self._tasks_of, self.connections),
             renderer,
             SessionAnswers(renderer, self._options, self._wire, name),
@@ -141,7 +142,7 @@ class Service:
         renderer = self._make_renderer(self._wire, modern=True, cache_scope="private")
         principals = PrincipalSessions(self._tools, self._default, self._opener(own=True), self._subscriptions)
         self._subscriptions.before_listening = principals.follow
-        return SessionDelivery(principals, renderer, SessionAnswers(renderer, self._options, self._wire))
+        return SessionDelivery(self._tools, principals, renderer, SessionAnswers(renderer, self._options, self._wire))
 
     def _by_handle(self) -> HandleDelivery:
         settings = self._settings

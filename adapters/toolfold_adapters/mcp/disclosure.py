@@ -36,7 +36,7 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.spi import KINDS, Kind, ancestors, listed, page_of, quoted, selectable_groups
+from toolfold.spi import KINDS, Kind, ancestors, listed, quoted, selectable_groups
 
 from .render import LISTS, Renderer
 from .selection import SELECTION_FAILURES, DefaultSelection, refusal_text, selection_of
@@ -101,9 +101,7 @@ class Disclosure:
         """Return a page of what is in no group."""
         catalog = self._start(ctx).catalog.ungrouped
         view = self._tools.view_of(Snapshot.of(catalog), self._wire.to_wire)
-        page = page_of(view, kind, cursor, self._tools.page_size)
-        self._tools.observers.listed("", kind, page.items)
-        return self._renderer.page(page, kind)
+        return self._renderer.page(self._tools.page(view, kind, cursor), kind)
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; `group` returns those inside others."""

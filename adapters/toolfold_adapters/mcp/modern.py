@@ -31,13 +31,13 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed, may_change, page_of
+from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed, may_change
 
 from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, one_client, principal_of
 from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
 from .meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
-from .proxy import CallToolProxy, ToolCall, open_for, take_handle, with_opened
+from .proxy import CallToolProxy, ToolCall, offered, open_for, take_handle, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
     SELECTION_FAILURES,
@@ -125,15 +125,12 @@ class HandleDelivery:
         except HANDLE_ERRORS as error:
             raise _refused_handle(error) from error
         snapshot = reading.snapshot
-        offered = self._proxies.values() if kind == "tool" and snapshot.catalog.groups else ()
-        extra = tuple(proxy.component for proxy in offered)
         view = self._tools.view_of(snapshot, self._wire.to_wire)
-        page = page_of(view, kind, cursor, self._tools.page_size, extra)
-        self._tools.observers.listed("", kind, page.items)
+        page = self._tools.page(view, kind, cursor, offered(self._proxies, kind, snapshot.catalog))
         meta: dict[str, Any] = {DISCARDED_META: list(reading.discarded)} if reading.discarded else {}
         if reading.store_away:
             meta[STORE_AWAY_META] = True
-        shown = self._renderer.with_meta(self._renderer.page(page, kind), meta)
+        shown = self._renderer.page(page, kind, meta)
         own = (
             handle is not None
             or depends_on_headers(self._default, ctx.request)

@@ -79,11 +79,12 @@ class PassingRenderer(Renderer):
         super().__init__(wire, **options)
         self._own = own
 
-    def page(self, page: Page, kind: Kind) -> dict[str, Any]:
+    def page(self, page: Page, kind: Kind, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return a page of a list; how long it may be cached is for the server to say."""
-        shown = super().page(page, kind)
-        offer = _offer.get()
-        return shown if offer is None else {**shown, **offer.rest}
+        shown = super().page(page, kind, meta)
+        rest = {} if (offer := _offer.get()) is None else offer.rest
+        both = {"_meta": {**rest["_meta"], **meta}} if meta and "_meta" in rest else {}
+        return {**shown, **rest, **both}
 
     def definition(self, component: Component) -> dict[str, Any] | None:
         """Return a definition as the caller is offered it, or `None` if it is not."""

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from toolfold import (
+    Catalog,
     Component,
     ConfigError,
     Context,
@@ -20,7 +21,7 @@ from toolfold import (
     Visibility,
     WireNames,
 )
-from toolfold.spi import HANDLE, Arguments, RequestView, available, check_segment, opened_for, quoted, table
+from toolfold.spi import HANDLE, Arguments, Kind, RequestView, available, check_segment, opened_for, quoted, table
 
 from .meta import ALWAYS_LOAD_META
 from .passing import with_text
@@ -151,6 +152,11 @@ def proxies_of(call_tool: str, *, with_handle: bool, read_tool: bool) -> dict[st
     if read_tool:
         proxies.append(CallToolProxy(READ_TOOL, with_handle=with_handle, instead=call_tool))
     return {proxy.name: proxy for proxy in proxies}
+
+
+def offered(proxies: Mapping[str, CallToolProxy], kind: Kind, catalog: Catalog) -> tuple[Component, ...]:
+    """Return the proxies that are in the list of a kind: among tools, where there are groups."""
+    return tuple(proxy.component for proxy in proxies.values()) if kind == "tool" and catalog.groups else ()
 
 
 def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None:

@@ -83,16 +83,14 @@ class Renderer:
         self._versions = MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS
         self._definitions: WeakKeyDictionary[Component, dict[str, Any] | None] = WeakKeyDictionary()
 
-    def page(self, page: Page, kind: Kind) -> dict[str, Any]:
-        """Return a page of a list as a result."""
+    def page(self, page: Page, kind: Kind, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return a page of a list as a result, with `meta` about it."""
         result: dict[str, Any] = {LISTS[kind][1]: self.definitions(page.items)}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
+        if meta:
+            result["_meta"] = dict(meta)
         return self._complete(result)
-
-    def with_meta(self, shown: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a result with more in its `_meta`."""
-        return {**shown, "_meta": {**shown.get("_meta", {}), **meta}} if meta else shown
 
     def definitions(self, components: Iterable[Component]) -> list[dict[str, Any]]:
         """Return the definitions of the components that can be listed in this era."""
@@ -112,9 +110,7 @@ class Renderer:
         return {**rendered, **{key: component.definition[key] for key in FROM_MODES if key in component.definition}}
 
     def _render(self, component: Component) -> dict[str, Any] | None:
-        rendered = dict(component.definition)
-        if component.kind == "tool":
-            rendered["name"] = self._to_wire(component.name)
+        rendered = component.render(self._to_wire)
         if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
         if component.control is not None and not component.control[1]:  # it is for all groups

@@ -10,13 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from toolfold import InvalidArguments, Session, StoreError, ToolNotFound, ToolResult
+from toolfold import InvalidArguments, Session, StoreError, ToolNotFound, ToolResult, ToolSet
 from toolfold.spi import Kind
 
 from .answers import SessionAnswers
 from .callers import one_client
 from .meta import STORE_AWAY_META
-from .proxy import CallToolProxy, ToolCall, open_for, with_opened
+from .proxy import CallToolProxy, ToolCall, offered, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, refusal_text
 from .stored_connections import is_store_away
@@ -34,6 +34,7 @@ class SessionDelivery:
     """Answers requests from their sessions.
 
     Args:
+        tools: The tool set.
         source: Finds the session of a request.
         renderer: Renders results.
         answers: Makes the library's own answers.
@@ -42,11 +43,13 @@ class SessionDelivery:
 
     def __init__(
         self,
+        tools: ToolSet,
         source: SessionSource,
         renderer: Renderer,
         answers: SessionAnswers,
         proxies: Mapping[str, CallToolProxy] = MappingProxyType({}),
     ) -> None:
+        self._tools = tools
         self._source = source
         self._renderer = renderer
         self._answers = answers
@@ -59,10 +62,11 @@ class SessionDelivery:
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
         async with self._source.session(server, ctx) as session:
-            offered = self._proxies.values() if kind == "tool" and session.catalog.groups else ()
-            extra = tuple(proxy.component for proxy in offered)
-            shown = self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
-            return self._renderer.with_meta(shown, {STORE_AWAY_META: True} if is_store_away(session) else {})
+            extra = offered(self._proxies, kind, session.catalog)
+            page = self._tools.page(self._answers.view(session), kind, cursor, extra, session.id)
+            if kind == "tool":
+                self._answers.listed(session, page, cursor)
+            return self._renderer.page(page, kind, {STORE_AWAY_META: True} if is_store_away(session) else {})
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool in the session."""

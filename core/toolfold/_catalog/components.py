@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
-from .._names import split_name
+from .._names import ToWire, split_name
 from .._schema.arguments import Arguments
 from ..errors import ConfigError
 from ..machine import paths_of
@@ -122,6 +122,10 @@ class Component:
         """The JSON Schema of a tool's arguments; empty for other kinds."""
         schema: Mapping[str, Any] = self.definition.get("inputSchema", {})
         return schema
+
+    def render(self, to_wire: ToWire = str) -> dict[str, Any]:
+        """Return the definition as a caller reads it, who knows tools by `to_wire` (SPEC NAM-6)."""
+        return {**self.definition, "name": to_wire(self.name)} if self.kind == "tool" else {**self.definition}
 
 
 @frozen

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Component, Profile
+from .._catalog.components import Component, Kind, Profile
 from .._names import ToWire
 from .._snapshot import Snapshot
+from .._view.listing import Page
 from .._view.visibility import RequestView
 from .observers import Observers
 from .pool import SessionPool
@@ -52,6 +53,17 @@ class Host(Protocol):
 
     def view_of(self, snapshot: Snapshot, to_wire: ToWire = str) -> RequestView:
         """Return a view of a snapshot for one request."""
+        ...
+
+    def page(
+        self,
+        view: RequestView,
+        kind: Kind,
+        cursor: str | None = None,
+        extra: tuple[Component, ...] = (),
+        session: str = "",
+    ) -> Page:
+        """Return a page of what a view lists."""
         ...
 
     def new_identity(self) -> str:

@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Component, Kind, Profile, kinds_of
+from .._catalog.components import Kind, Profile, kinds_of
 from .._display import Displayed
 from .._names import ToWire
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view.context import Progress, no_progress
-from .._view.listing import GroupInfo, Page, group_infos, listed, page_of
+from .._view.listing import GroupInfo, Page, group_infos, listed
 from .._view.visibility import RequestView
 from ..errors import SessionClosed
 from ..machine import TransitionRequest, close, plan
@@ -287,20 +287,9 @@ class Session(Calls, Displayed):
         """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""
         return self.list("tool", cursor)
 
-    def list(
-        self,
-        kind: Kind,
-        cursor: str | None = None,
-        extra: tuple[Component, ...] = (),
-        view: RequestView | None = None,
-    ) -> Page:
-        """Return a page of the components of a kind that are listed, with `extra`; see `list_tools` (SPEC REG-9).
-
-        It is ordered by the names of `view`, that of the request if there is one.
-        """
-        page = page_of(self._view_of_request(view), kind, cursor, self._tools.page_size, extra)
-        self._tools.observers.listed(self.id, kind, page.items)
-        return page
+    def list(self, kind: Kind, cursor: str | None = None) -> Page:
+        """Return a page of the components of a kind that are listed; see `list_tools` (SPEC REG-9)."""
+        return self._tools.page(self._view_of_request(), kind, cursor, session=self.id)
 
     def listed_names(self) -> tuple[str, ...]:
         """Return the names of all tools that are listed now."""

@@ -110,6 +110,5 @@ def _texts(component: Component, context: CallContext) -> tuple[str, ...]:
 
 
 def _entry(component: Component, hidden: bool, context: CallContext) -> dict[str, Any]:
-    named = {"name": context.to_wire(component.name)} if component.kind == "tool" else {}
     category = {"category": component.category} if component.category is not None and component.kind == "tool" else {}
-    return {**component.definition, **named, "hidden": hidden, **category}
+    return {**component.render(context.to_wire), "hidden": hidden, **category}

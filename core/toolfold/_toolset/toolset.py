@@ -28,7 +28,7 @@ from .._session.stored_sessions import SessionKind, StoredSessions
 from .._snapshot import Snapshot
 from .._usercode import on_loop
 from .._view.control import ControlName, ControlStyle, ControlVisibility
-from .._view.listing import GroupInfo, Page
+from .._view.listing import GroupInfo, Page, page_of
 from .._view.opening import needed, topmost_inactive
 from .._view.results import ToolResult
 from .._view.search import Ranker
@@ -179,6 +179,30 @@ class ToolSet(Registration, Displayed):
     def view_of(self, snapshot: Snapshot, to_wire: ToWire = str) -> RequestView:
         """Return a view of a snapshot for one request, whose caller knows tools by `to_wire` (SPEC VIS-3)."""
         return RequestView(snapshot, self._state, self._report, to_wire)
+
+    def page(
+        self,
+        view: RequestView,
+        kind: Kind,
+        cursor: str | None = None,
+        extra: tuple[Component, ...] = (),
+        session: str = "",
+    ) -> Page:
+        """Return a page of what a view lists, in the order of its caller's names (SPEC LST-1, LST-2, REG-9).
+
+        Args:
+            view: The view of the request.
+            kind: What to list.
+            cursor: Where the page before ended, or `None` for the first page.
+            extra: What an adapter lists beside the catalog's own.
+            session: The session whose list it is, if it is one's, for observers.
+
+        Raises:
+            InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
+        """
+        page = page_of(view, kind, cursor, self.page_size, extra)
+        self.observers.listed(session, kind, page.items)
+        return page
 
     def hint(self, component: Component | None, view: RequestView) -> str | None:
         """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""

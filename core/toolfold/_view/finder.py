@@ -116,7 +116,7 @@ def _answer(
 
 
 def _described(component: Component, view: RequestView) -> Described:
-    return Described.of({**component.definition, "name": view.to_wire(component.name)})
+    return Described.of(component.render(view.to_wire))
 
 
 def _text(query: str, change: Change, places: Sequence[str], missing: Sequence[str]) -> Callable[[str], str]:
