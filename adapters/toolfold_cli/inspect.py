@@ -196,7 +196,7 @@ def _cells(cost: GroupCost, info: GroupInfo | None) -> tuple[str, ...]:
 
 
 def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
-    when = f"with {', '.join(view.active)} open" if view.active else "at first"
+    when = f"with {', '.join(view.snapshot.active)} open" if view.snapshot.active else "at first"
     if costs.after <= costs.before:
         return f"\n{costs.saved:g}% of the tokens are saved {when}."
     return (
@@ -247,7 +247,7 @@ def _report(
     by_server = {cost.server: cost for cost in costs_by_server(view, servers)}
     return {
         "name": view.snapshot.catalog.name,
-        "active": list(view.active),
+        "active": list(view.snapshot.active),
         "tools": costs.tools,
         "listed": costs.listed,
         "tokens": {

@@ -250,7 +250,7 @@ def test_what_is_found_can_be_called_after_opening_what_the_search_would_open(
     for number, rule in enumerate(drawn):
         tools.register(f"t{number}", answer, visibility=rule)
     view = tools.view_of(snapshot_of(tools.catalog, opened))
-    openable = [path for path, own in zip(GROUPS, controls, strict=True) if own or view.is_group_active(path)]
+    openable = [path for path, own in zip(GROUPS, controls, strict=True) if own or view.snapshot.is_active(path)]
     found = {one.component.name: one for one in findable(view)}
     for name, one in found.items():
         after = view.snapshot

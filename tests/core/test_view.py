@@ -24,7 +24,7 @@ def desk() -> ToolSet:
 
 
 def test_without_a_supplier_there_is_no_application_state() -> None:
-    assert RequestView(Snapshot.of(desk().catalog)).state is None
+    assert RequestView(Snapshot.of(desk().catalog)).seen.state is None
 
 
 @pytest.mark.spec("VIS-3", "MOD-3")
@@ -38,7 +38,7 @@ def test_a_reading_that_fails_is_not_repeated_and_raises_the_same_error_each_tim
     view = RequestView(Snapshot.of(desk().catalog), read)
     for one in (view, view, view.of(view.snapshot)):
         with pytest.raises(OSError, match="no database") as caught:
-            _ = one.state
+            _ = one.seen.state
         assert caught.value is failures[0]
     assert len(failures) == 1
 
@@ -59,8 +59,8 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
 
     before = RequestView(Snapshot.of(tools.catalog), read, report)
     after = before.of(Snapshot.of(tools.catalog).after(TransitionRequest("a")))
-    assert (before.active, after.active) == ((), ("a",))
-    assert after.state is before.state is readings[0]
+    assert (before.seen.active, after.seen.active) == ((), ("a",))
+    assert after.seen.state is before.seen.state is readings[0]
     assert len(readings) == 1
     component, error = tools.catalog.tools["t"], RuntimeError("broken")
 
@@ -85,7 +85,7 @@ def test_modes_are_decided_once_for_each_view() -> None:
     view = RequestView(Snapshot.of(tools.catalog))
     spec = tools.catalog.tools["observe"]
     assert view.modes_of(spec) == view.modes_of(spec) == ("on",)
-    assert asked == [view]
+    assert asked == [view.seen]
     assert view.modes_of(tools.catalog.tools["t"]) == ()
 
 

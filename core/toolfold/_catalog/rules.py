@@ -8,41 +8,53 @@ active groups only. Whether a rule holds is for `_view.visibility` to say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn, Protocol
+from functools import cached_property
+from typing import Any, NoReturn
 
 from attrs import frozen
 
 from .._names import is_text
-from .._usercode import is_async
+from .._usercode import guarded, is_async
 from ..errors import InvalidDefinition
+from ..machine import Configuration
+
+StateReader = Callable[[], Any]
 
 
-class View(Protocol):
-    """What predicates and counts see: one state, and one reading of the application state (SPEC VIS-3, MOD-3)."""
+@frozen(eq=False)
+class View:
+    """What predicates and counts see: one state, and one reading of the application state (SPEC VIS-3, MOD-3).
+
+    `snapshot` is the `Snapshot` that everything in this request is a function of, and `facts` are the session's facts
+    (SPEC SES-5).
+    """
+
+    snapshot: Any
+    facts: Mapping[str, Any]
+    _configuration: Configuration
+    _read_state: StateReader | None
 
     @property
     def active(self) -> tuple[str, ...]:
         """The active groups, in canonical order."""
-        ...
+        return self._configuration.paths
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The session's facts (SPEC SES-5)."""
-        ...
+    def is_group_active(self, name: str) -> bool:
+        """Return whether the group is active; an unknown one is not."""
+        return self._configuration.is_active(name)
 
     @property
     def state(self) -> Any:
         """The application state, read at most once for this request; `None` without a supplier."""
-        ...
+        value, failure = self._reading
+        if failure is not None:
+            raise failure
+        return value
 
-    @property
-    def snapshot(self) -> Any:
-        """The `Snapshot` that everything in this request is a function of."""
-        ...
-
-    def is_group_active(self, name: str) -> bool:
-        """Return whether the group is active; an unknown one is not."""
-        ...
+    @cached_property
+    def _reading(self) -> tuple[Any, BaseException | None]:
+        read = self._read_state
+        return guarded(lambda: (read() if read else None, None), lambda error: (None, error))
 
 
 Predicate = Callable[[View], bool]

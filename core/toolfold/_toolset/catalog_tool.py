@@ -73,7 +73,7 @@ class CatalogTool:
         }
 
     def _entries(self, kind: Kind, arguments: Mapping[str, Any], context: CallContext) -> list[dict[str, Any]]:
-        view = context.view
+        view = context.request_view
         held = view.snapshot.catalog.components[kind].by_name
         entries: list[dict[str, Any]] = []
         for name in sorted(held):

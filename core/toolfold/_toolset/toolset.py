@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from .._catalog.budget import ListBudget
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
+from .._catalog.rules import StateReader
 from .._display import Displayed
 from .._extras import runner
 from .._names import ToWire
@@ -32,7 +33,7 @@ from .._view.listing import GroupInfo, Page, page_of
 from .._view.opening import needed, topmost_inactive
 from .._view.results import ToolResult
 from .._view.search import Ranker
-from .._view.visibility import RequestView, StateReader
+from .._view.visibility import RequestView
 from ..errors import ConfigError
 from ..machine import paths_of
 from . import settings, toolkits

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from .._catalog.rules import View
 from .._limits import escaped
 from .._names import ToWire
 from .._snapshot import Change, Snapshot
@@ -58,19 +59,24 @@ class CallContext:
 
     session: CallSession
     name: str
-    view: RequestView
+    request_view: RequestView
     request: Any = None
     _progress: Progress = no_progress
 
     @property
     def snapshot(self) -> Snapshot:
         """The snapshot that the call was checked against."""
-        return self.view.snapshot
+        return self.request_view.snapshot
+
+    @property
+    def view(self) -> View:
+        """What the call was checked against, with its one reading of the application state (SPEC MOD-3)."""
+        return self.request_view.seen
 
     @property
     def to_wire(self) -> ToWire:
         """Maps a tool's name to the one that the caller knows (SPEC NAM-6)."""
-        return self.view.to_wire
+        return self.request_view.to_wire
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -79,7 +85,7 @@ class CallContext:
 
     def set_fact(self, name: str, value: Any) -> None:
         """Set a fact of the session (SPEC SES-5)."""
-        self.session.set_fact(name, value, view=self.view)
+        self.session.set_fact(name, value, view=self.request_view)
 
     def is_group_active(self, path: str) -> bool:
         """Return whether the group is active now."""
@@ -87,11 +93,11 @@ class CallContext:
 
     async def activate(self, path: str) -> bool:
         """Activate a group of the session; see `Session.activate`."""
-        return bool(await self.session.transition(activate=(path,), view=self.view))
+        return bool(await self.session.transition(activate=(path,), view=self.request_view))
 
     async def deactivate(self, path: str) -> bool:
         """Deactivate a group of the session; see `Session.deactivate`."""
-        return bool(await self.session.transition(deactivate=(path,), view=self.view))
+        return bool(await self.session.transition(deactivate=(path,), view=self.request_view))
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report the progress of the call to its caller; does nothing if the caller did not ask for it."""

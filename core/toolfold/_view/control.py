@@ -198,14 +198,14 @@ def request_of(component: Component, arguments: Mapping[str, Any], catalog: Cata
 async def open_group(context: CallContext, path: str, loader: Loader | None = None) -> ToolResult:
     """Activate a group as `loader` does, and return what the model reads about it (SPEC CTL-4, CTL-5)."""
     session = context.session
-    before = {component.name for component in listed(context.view.of(session.snapshot), "tool")}
+    before = {component.name for component in listed(context.request_view.of(session.snapshot), "tool")}
     try:
         change = await session.transition(
-            activate=[path] if loader is None else loader.opened_with(path), view=context.view
+            activate=[path] if loader is None else loader.opened_with(path), view=context.request_view
         )
     except REFUSALS as error:
         return refusal(error, context)
-    after = listed(context.view.of(session.snapshot), "tool")
+    after = listed(context.request_view.of(session.snapshot), "tool")
     if change:
         new = [component for component in after if component.name not in before]
     else:
@@ -251,7 +251,7 @@ def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, count: int, to
 async def close_group(context: CallContext, path: str) -> ToolResult:
     """Deactivate a group and return what the model reads about it (SPEC CTL-4, CTL-5)."""
     try:
-        change = await context.session.transition(deactivate=[path], view=context.view)
+        change = await context.session.transition(deactivate=[path], view=context.request_view)
     except REFUSALS as error:
         return refusal(error, context)
     also = [name for name in change.deactivated if name != path]
@@ -270,7 +270,7 @@ def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
     about: dict[str, str] = {"error": type(error).__name__}
     if isinstance(error, ParentInactive):
         about["missing"] = error.parent
-        view = context.view.of(context.session.snapshot)
+        view = context.request_view.of(context.session.snapshot)
         how = opener(error.parent, view) or f"it needs the group {error.parent}, which is not open"
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}

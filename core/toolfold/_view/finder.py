@@ -85,15 +85,15 @@ async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[st
     The ranking runs in a worker thread; what may be found is decided before, on the snapshot of the call.
     """
     query, limit = arguments["query"][:MAX_QUERY], arguments.get("limit", LIMIT)
-    search = search_of(context.view, ranker)
+    search = search_of(context.request_view, ranker)
     best: list[Found] = await caller(search.best, in_thread=True)(query, int(limit))
-    view, change = context.view, Change()
+    view, change = context.request_view, Change()
     if arguments.get("open", False) and best and best[0].closed:  # more groups would make the list of a client long
         try:
-            change = await context.session.transition(activate=best[0].wanted, view=context.view)
+            change = await context.session.transition(activate=best[0].wanted, view=context.request_view)
         except REFUSALS as error:
             return refusal(error, context)
-        view = context.view.of(context.session.snapshot)
+        view = context.request_view.of(context.session.snapshot)
         best = to_state(best, view)
     return _answer(context, arguments["query"], best, view, change, int(limit))
 

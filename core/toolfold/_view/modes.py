@@ -51,7 +51,7 @@ def render(component: Component, view: RequestView) -> Component:
 def _count(component: Component, name: str, view: RequestView) -> int | None:
     """Return how much there is for a mode, or `None` if it doesn't say; a count that fails affects nothing else."""
     count = component.modes.modes[name].count if component.modes is not None else None
-    return None if count is None else view.ask(component, lambda: _number(count(view)), otherwise=None, mode=name)
+    return None if count is None else view.ask(component, lambda: _number(count(view.seen)), otherwise=None, mode=name)
 
 
 def _number(value: Any) -> int | None:

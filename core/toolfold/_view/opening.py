@@ -19,7 +19,7 @@ def topmost_inactive(component: Component, view: RequestView) -> str | None:
     """Return the group to open first for `component` to be available; `None` if opening groups would not help."""
     catalog, forest = view.snapshot.catalog, view.snapshot.catalog.forest
     missing = sorted(
-        (path for path in required_groups(component.rule) if not view.is_group_active(path)), key=canonical_key
+        (path for path in required_groups(component.rule) if not view.snapshot.is_active(path)), key=canonical_key
     )
     if not missing or not catalog.index.keys() >= set(missing):
         return None  # none is missing, or one that does not exist here (SPEC PRO-1)

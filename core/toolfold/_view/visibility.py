@@ -13,18 +13,17 @@ groups alone.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from .._catalog.components import Component
-from .._catalog.rules import Always, Both, Either, Group, Not, Predicate, Visibility, When
+from .._catalog.rules import Always, Both, Either, Group, Not, Predicate, StateReader, View, Visibility, When
 from .._names import ToWire
 from .._snapshot import Snapshot
 from .._usercode import guarded
 
 T = TypeVar("T")
 
-StateReader = Callable[[], Any]
 FailureReport = Callable[[Component, BaseException, str | None], None]
 
 
@@ -38,7 +37,7 @@ class RequestView:
         to_wire: Maps a tool's name to the one that the request's caller knows, as `WireNames.to_wire` (SPEC NAM-6).
     """
 
-    __slots__ = ("_modes", "_read", "_reading", "_report", "_snapshot", "to_wire")
+    __slots__ = ("_modes", "_read", "_report", "_seen", "snapshot", "to_wire")
 
     def __init__(
         self,
@@ -47,46 +46,23 @@ class RequestView:
         report: FailureReport | None = None,
         to_wire: ToWire = str,
     ) -> None:
+        self.snapshot = snapshot
         self.to_wire = to_wire
-        self._snapshot = snapshot
         self._read = read_state
-        self._reading: tuple[Any, BaseException | None] | None = None
+        self._seen: View | None = None
         self._report = report
         self._modes: dict[Component, tuple[str, ...]] = {}
 
     @property
-    def snapshot(self) -> Snapshot:
-        """The snapshot that everything in this request is a function of."""
-        return self._snapshot
-
-    @property
-    def active(self) -> tuple[str, ...]:
-        """The active groups, in canonical order."""
-        return self._snapshot.active
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The session's facts (SPEC SES-5)."""
-        return self._snapshot.facts
-
-    def is_group_active(self, name: str) -> bool:
-        """Return whether the group is active; an unknown one is not."""
-        return self._snapshot.is_active(name)
-
-    @property
-    def state(self) -> Any:
-        """The application state, read at most once for this request; `None` without a supplier."""
-        if self._reading is None:
-            read = self._read
-            self._reading = guarded(lambda: (read() if read else None, None), lambda error: (None, error))
-        value, failure = self._reading
-        if failure is not None:
-            raise failure
-        return value
+    def seen(self) -> View:
+        """What predicates, counts and handlers see of it."""
+        if self._seen is None:
+            self._seen = View(self.snapshot, self.snapshot.facts, self.snapshot.configuration, self._read)
+        return self._seen
 
     def of(self, snapshot: Snapshot) -> RequestView:
         """Return a view of another snapshot, with this one's names and reading of the application state."""
-        return RequestView(snapshot, lambda: self.state, self._report, self.to_wire)
+        return RequestView(snapshot, lambda: self.seen.state, self._report, self.to_wire)
 
     def modes_of(self, component: Component) -> tuple[str, ...]:
         """Return the available modes of a composite tool in declared order, decided once for this view (SPEC MOD-1)."""
@@ -101,7 +77,7 @@ class RequestView:
     def _has_mode(self, component: Component, name: str, predicate: Predicate | None) -> bool:
         if predicate is None:
             return True
-        return self.ask(component, lambda: _truth(predicate(self)), otherwise=False, mode=name)
+        return self.ask(component, lambda: _truth(predicate(self.seen)), otherwise=False, mode=name)
 
     def ask(self, component: Component, question: Callable[[], T], otherwise: T, mode: str | None = None) -> T:
         """Return what predicates or counts of a component answer, or of one of its modes; else report their failure.
@@ -153,9 +129,9 @@ def holds(rule: Visibility, view: RequestView) -> bool:
         case Always():
             return True
         case Group(path):
-            return view.is_group_active(path)
+            return view.snapshot.is_active(path)
         case When(predicate):
-            return _truth(predicate(view))
+            return _truth(predicate(view.seen))
         case Both(left, right):
             return holds(left, view) and holds(right, view)
         case Either(left, right):
