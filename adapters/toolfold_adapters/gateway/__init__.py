@@ -4,8 +4,8 @@ gateway.py       `open_gateway`: opening and closing it      config/        what
 registration.py  a layout in a tool set                      upstream/      its servers: what they offer, connections
 layout.py        the name and the group of everything        serving/       its clients: what they ask, and the answers
 grouping.py      groups from names, or by patterns           naming.py      names that clients accept
-definitions.py   what an upstream offers                     words.py       nouns in names and descriptions
-bridge.py        `toolfold connect`                          files.py       files by key, for their owner only
+definitions.py   what an upstream offers                     files.py       files by key, for their owner only
+bridge.py        `toolfold connect`
 """
 
 from toolfold.spi import extras_named

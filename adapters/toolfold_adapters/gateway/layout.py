@@ -24,10 +24,9 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens
 
 from .config.settings import GatewayConfig, UpstreamConfig, quoted_key
-from .definitions import Usable
+from .definitions import Table, Usable
 from .grouping import Sized, by_pattern, description_of, divide, matches
 from .naming import allowed_names, is_allowed
-from .upstream.repair import Table
 
 SUMMARY_LENGTH = 160
 _PREAMBLE = re.compile(

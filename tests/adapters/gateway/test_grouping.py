@@ -9,8 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolfold.spi import check_segment
-from toolfold_adapters.gateway.grouping import Sized, by_pattern, description_of, divide
-from toolfold_adapters.gateway.words import nouns_of
+from toolfold_adapters.gateway.grouping import Sized, by_pattern, description_of, divide, nouns_of
 
 pytestmark = pytest.mark.spec("GWY-2")
 

@@ -18,9 +18,8 @@ from pydantic import TypeAdapter
 
 from toolfold.spi import Kind, table
 
-from ..definitions import LISTS, Definitions, Usable
+from ..definitions import LISTS, Definitions, Table, Usable
 from ..files import Files, as_stored
-from ..upstream.repair import Table
 from .settings import UpstreamConfig
 
 CHANGED = "dev.toolfold/changed"

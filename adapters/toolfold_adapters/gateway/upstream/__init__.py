@@ -4,5 +4,4 @@ upstream.py       one server: what it offers, and its connections   life.py     
 link.py           one connection, and the task that holds it        wire.py     messages over it, as they are
 notifications.py  what comes beside answers                         listing.py  asking what it offers, and storing it
 transports.py     processes and URLs                                oauth.py    logins
-repair.py         definitions that clients would refuse
 """
