@@ -15,19 +15,31 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import evolve, frozen
 
 from toolfold import ConfigError
-from toolfold.spi import table
+from toolfold_adapters.gateway import UpstreamConfig
+from toolfold_adapters.gateway.config.clients import (
+    entry_for,
+    given_by,
+    is_disabled,
+    not_kept,
+    program_of,
+    projects_in,
+    section_of_project,
+    servers_at,
+    servers_in,
+)
+from toolfold_adapters.gateway.config.data import data_in, read_file, read_text
+from toolfold_adapters.gateway.config.hosts import Host, files_of, host_of
+from toolfold_adapters.gateway.config.read import parse_config
+from toolfold_adapters.gateway.files import write_whole
+from toolfold_adapters.gateway.naming import server_name
+from toolfold_adapters.gateway.upstream.life import not_installed
 
-from .client_entries import entry_for, given_by, not_kept, program_of
 from .editing import JsonFile, edited
-
-if TYPE_CHECKING:
-    from toolfold_adapters.gateway import UpstreamConfig
-    from toolfold_adapters.gateway.config.hosts import Host
 
 NAME = "toolfold"
 """What a client's entry for Toolfold is called."""
@@ -79,8 +91,6 @@ def client_files(
     home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
 ) -> tuple[ClientFile, ...]:
     """Return the files of known clients that exist: those of a user, and of the project in `folder`."""
-    from toolfold_adapters.gateway.config.hosts import files_of
-
     found: dict[tuple[Path, str], ClientFile] = {}
     for host, path, of_project in files_of(home, folder, environ, platform):
         if path.is_file() and (path, "") not in found:
@@ -92,15 +102,9 @@ def client_files(
 
 def _projects(path: Path) -> list[str]:
     """Return the folders that a file of Claude Code has servers for, which `claude mcp add` adds."""
-    from toolfold_adapters.gateway.config.data import read_file
-
-    if path.name != ".claude.json":
-        return []
-    try:
-        projects = table(read_file(path).get("projects")) or {}
-    except ConfigError:
-        return []  # it is reported where the file is read
-    return [folder for folder, settings in projects.items() if (table(settings) or {}).get("mcpServers")]
+    with suppress(ConfigError):  # it is reported where the file is read
+        return projects_in(read_file(path)) if path.name == ".claude.json" else []
+    return []
 
 
 # -- planning ---------------------------------------------------------------------------------------------------------
@@ -145,8 +149,6 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
         ConfigError: The file can't be read, or not be changed so that all else stays; or a server of it and one that is
             served already have the same name.
     """
-    from toolfold_adapters.gateway.config.data import read_text
-
     read = _read(file)
     if repeated := getattr(read.servers, "repeated", None):
         raise ConfigError(f"{file.path}: there are two servers named {min(repeated)!r}; rename one of them.")
@@ -169,8 +171,6 @@ def plan_undo(file: ClientFile) -> Change | None:
     Raises:
         ConfigError: A file can't be read.
     """
-    from toolfold_adapters.gateway.config.data import read_text
-
     read = _read(file)
     if read.ours is None:
         return None
@@ -189,8 +189,6 @@ def plan_undo(file: ClientFile) -> Change | None:
 
 def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
     """Return the text of the backup from which Toolfold made the file as it is, if there is one."""
-    from toolfold_adapters.gateway.config.data import read_text
-
     command = tuple(program_of(read.servers[read.ours or ""])[:-2])
     for backup in _backups(read.file.path):
         with suppress(ConfigError):
@@ -203,44 +201,25 @@ def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
 
 
 def _read(file: ClientFile, text: str | None = None) -> _Read:
-    from toolfold_adapters.gateway.config.clients import servers_in
-    from toolfold_adapters.gateway.config.data import data_in, read_text
-    from toolfold_adapters.gateway.config.hosts import host_of
-
     text = read_text(file.path) if text is None else text
     data = data_in(file.path, text)
-    section: tuple[str, ...] = ("projects", file.project, "mcpServers")
-    if not file.project:
-        try:
-            found = servers_in(data)
-        except ConfigError as error:
-            raise ConfigError(f"{file.path}, {error}") from error
-        section = tuple(found.section.split(".")) if found else ()
-    servers = _servers_in(file.path, text, section)
+    section = section_of_project(file.project) if file.project else ()
+    try:
+        if not section and (found := servers_in(data)):
+            section = found.section
+        servers = servers_at(data, section)
+    except ConfigError as error:
+        raise ConfigError(f"{file.path}, {error}") from error
     return _Read(file, text, data, section, servers, host_of(file.path, section[-1] if section else ""))
 
 
 def _servers_in(path: Path, text: str | None, section: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the servers at the end of some keys, if there are any."""
-    from toolfold_adapters.gateway.config.clients import servers_in
-    from toolfold_adapters.gateway.config.data import data_in
-
-    if text is None or not section:
-        return {}
-    inner: Mapping[str, Any] = data_in(path, text)
-    for key in section[:-1]:
-        inner = table(inner.get(key)) or {}
-    found = servers_in({section[-1]: inner[section[-1]]}) if section[-1] in inner else None
-    return found.entries if found else {}
+    return {} if text is None else servers_at(data_in(path, text), section)
 
 
 def _servable(read: _Read) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the servers that Toolfold can serve, and what is wrong with the others."""
-    from toolfold_adapters.gateway.config.clients import is_disabled
-    from toolfold_adapters.gateway.config.read import parse_config
-    from toolfold_adapters.gateway.naming import server_name
-    from toolfold_adapters.gateway.upstream.life import not_installed
-
     if all(is_disabled(entry) for entry in read.others.values()):
         return {}, ()
     data: dict[str, Any] = {read.section[-1]: read.others, "inputs": read.data.get("inputs")}
@@ -308,8 +287,6 @@ def _refuse_both(file: ClientFile, served: Set[str], others: Set[str]) -> None:
 
 def apply(change: Change) -> Path:
     """Make a change, the file that is served first, and return the backup of the client's file."""
-    from toolfold_adapters.gateway.files import write_whole
-
     path, served = change.file.path, change.file.served
     backup = path.with_name(f"{path.name}.backup{f'-{len(_backups(path)) + 1}' if _backups(path) else ''}")
     shutil.copy2(path, backup)

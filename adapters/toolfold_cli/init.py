@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .client_files import Change, ClientFile, apply, client_files, plan_change, plan_undo
 from .costs import costs_of_servers, known_definitions
 from .counts import approximate, counted
 from .failures import Failed, failing, request_traceback, run
@@ -22,6 +21,8 @@ from .printing import show, table
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
     from toolfold_adapters.gateway.definitions import Definitions
+
+    from .client_files import Change, ClientFile
 
 
 @click.command(
@@ -53,9 +54,12 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
     Toolfold then serves, in groups; others stay. The configuration is copied to a backup first. It asks before it
     changes a file.
     """
-    files = tuple(ClientFile("", path.absolute()) for path in configs) or client_files(
-        Path.home(), Path.cwd(), os.environ
-    )
+    with failing():
+        from .client_files import ClientFile, client_files, plan_change, plan_undo
+
+        files = tuple(ClientFile("", path.absolute()) for path in configs) or client_files(
+            Path.home(), Path.cwd(), os.environ
+        )
     if not files:
         raise Failed("No configuration of an MCP client was found; name one with --config.")
     plan = plan_undo if undo else partial(plan_change, command=_program())
@@ -96,6 +100,8 @@ def _one(
     if not yes and not click.confirm("  Put them back?" if undo else "  Have this client start Toolfold instead?"):
         show("  Nothing was changed.\n")
         return
+    from .client_files import apply
+
     backup = apply(change)
     where = "" if undo else f" The servers are in {file.served}."
     show(f"  Done.{where} What was there before is in {backup}. Restart the client.\n")

@@ -1,4 +1,4 @@
-"""The configurations of MCP clients, read as they are (SPEC GWY-2).
+"""The configurations of MCP clients, read as they are, and their entries for Toolfold (SPEC GWY-2, GWY-13).
 
 Clients say the same in slightly different words: an entry becomes the settings of an `UpstreamConfig`, not yet checked.
 What clients store for themselves, such as which tools their user has allowed, is passed over (see `hosts`); a key that
@@ -7,7 +7,9 @@ no client is known to have is refused, for it may be a misspelt one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -16,7 +18,8 @@ from attrs import frozen
 from toolfold import ConfigError
 from toolfold.spi import table
 
-from .hosts import HOSTS, SECTIONS
+from .data import input_variable
+from .hosts import HOSTS, SECTIONS, Host
 
 _TRANSPORTS = {
     **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"), "http"),
@@ -69,11 +72,11 @@ _KNOWN = frozenset({*_SETTINGS, *_WITH_RULES, *_SWITCHES, *_OF_THE_CLIENT})
 class ClientServers:
     """The servers in the configuration of a client.
 
-    `section` is where they stand in it, `entries` maps a name to what is said of it, and `inputs` is what VS Code would
-    ask its user for: an id to the default.
+    `section` has the keys that lead to them, `entries` maps a name to what is said of it, and `inputs` is what VS Code
+    would ask its user for: an id to the default.
     """
 
-    section: str
+    section: tuple[str, ...]
     entries: Mapping[str, Any]
     inputs: Mapping[str, str | None]
 
@@ -88,17 +91,41 @@ def servers_in(data: Mapping[str, Any], folder: str = "") -> ClientServers | Non
     Raises:
         ConfigError: They are no table.
     """
-    of_project = table((table((table(data.get("projects")) or {}).get(folder)) or {}).get("mcpServers")) or {}
-    for section in SECTIONS:
-        *above, key = section.split(".")
-        part = table(data.get(above[0])) or {} if above else data
-        if key not in part or (section in _SHARED_KEYS and not _has_servers(part[key])):
-            continue
-        if (entries := _by_name(part[key])) is None:
-            raise ConfigError(f"{section} must be a table of servers by their names.")
-        entries = {**entries, **of_project} if of_project else entries
-        return ClientServers(section=section, entries=entries, inputs=_inputs(part.get("inputs")))
-    return ClientServers(section="mcpServers", entries=of_project, inputs={}) if of_project else None
+    of_project = servers_at(data, section_of_project(folder))
+    for name in SECTIONS:
+        *above, key = section = tuple(name.split("."))
+        part = _at(data, above)
+        if key in part and (name not in _SHARED_KEYS or _has_servers(part[key])):
+            entries = servers_at(data, section)
+            entries = {**entries, **of_project} if of_project else entries
+            return ClientServers(section=section, entries=entries, inputs=_inputs(part.get("inputs")))
+    return ClientServers(section=("mcpServers",), entries=of_project, inputs={}) if of_project else None
+
+
+def servers_at(data: Mapping[str, Any], section: Sequence[str]) -> Mapping[str, Any]:
+    """Return the servers at the end of some keys by their names, if there are any; raises as `servers_in` does."""
+    if not section or (given := _at(data, section[:-1]).get(section[-1])) is None:
+        return {}
+    if (entries := _by_name(given)) is None:
+        raise ConfigError(f"{'.'.join(section)} must be a table of servers by their names.")
+    return entries
+
+
+def section_of_project(folder: str) -> tuple[str, ...]:
+    """Return the keys that lead to the servers of a project in the file of Claude Code, where `claude mcp add` adds."""
+    return ("projects", folder, "mcpServers")
+
+
+def projects_in(data: Mapping[str, Any]) -> list[str]:
+    """Return the projects that a file has servers for."""
+    return [folder for folder in _at(data, ("projects",)) if _at(data, section_of_project(folder))]
+
+
+def _at(data: Mapping[str, Any], keys: Iterable[str]) -> Mapping[str, Any]:
+    """Return the table at the end of some keys, an empty one if there is none."""
+    for key in keys:
+        data = table(data.get(key)) or {}
+    return data
 
 
 def _has_servers(given: Any) -> bool:
@@ -176,12 +203,16 @@ def _transport(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"transport": _TRANSPORTS[kind]} if _TRANSPORTS[kind] else {}
 
 
+def _words(given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the program and its arguments; some clients write both as one list."""
+    command = given.get("command", given.get("cmd"))
+    return [command] if isinstance(command, str) else command, given.get("args", [])
+
+
 def _command(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the program with its arguments; some clients write both as one list."""
-    if (command := given.get("command", given.get("cmd"))) is None:
+    words, arguments = _words(given)
+    if words is None:
         return {}
-    arguments = given.get("args", [])
-    words = [command] if isinstance(command, str) else command
     for key, value in (("command", words), ("args", arguments)):
         if not isinstance(value, list) or not all(isinstance(word, str) for word in cast("list[object]", value)):
             raise ConfigError(f"{key}: must be {'a text' if key == 'command' else 'a list of texts'} in quotes")
@@ -225,3 +256,86 @@ def _start_timeout(given: Mapping[str, Any]) -> dict[str, Any]:
     if "startup_timeout_sec" in given or not isinstance(milliseconds, int | float):
         return {}
     return {"start_timeout": milliseconds / 1000}
+
+
+# -- the entry for Toolfold, in the client's own words, and what it keeps of the servers that it replaces -------------
+
+
+def entry_for(host: Host | None, servers: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
+    """Return a client's entry for Toolfold.
+
+    It has what makes the client wait for Toolfold and show its tools, the limits that its servers need, and what only
+    the client has: inputs, and variables that it passes on.
+
+    Args:
+        host: The client, if it is a known one.
+        servers: The entries of the servers that Toolfold serves.
+        command: What starts Toolfold.
+    """
+    program, *rest = host.program if host else ("command", "args")
+    words = {program: command[0], rest[0]: list(command[1:])} if rest else {program: list(command)}
+    if host is None:
+        return words
+    entries = [table(server) or {} for server in servers.values()]
+    entry = {**host.entry, **words}
+    for key, default in host.most.items():
+        numbers = [one[key] for one in entries if isinstance(one.get(key), int | float)]
+        if numbers and (default is not None or len(numbers) == len(entries)):
+            entry[key] = max([*numbers, *([] if default is None or len(numbers) == len(entries) else [default])])
+    entry.update({key: True for key in host.every if all(one.get(key) is True for one in entries)})
+    if names := _passed_on(host, entries):
+        entry["env_vars"] = names
+    if asked := _asked_for(host, servers):
+        entry["env"] = {variable: f"${{input:{name}}}" for name, variable in asked.items()}
+    return entry
+
+
+def given_by(host: Host | None, servers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the variables that a client gives its servers, as it then gives them to Toolfold."""
+    if host is None:
+        return ()
+    return (
+        *_passed_on(host, [table(server) or {} for server in servers.values()]),
+        *_asked_for(host, servers).values(),
+    )
+
+
+def not_kept(host: Host | None, servers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a sentence on each setting of a server that the client does not apply to it any more."""
+    entries = {name: table(server) or {} for name, server in servers.items()}
+    permissions = host.permissions if host else ()
+    switches = [
+        key for key in (host.every if host else ()) if not all(one.get(key) is True for one in entries.values())
+    ]
+    reasons = dict.fromkeys(
+        permissions, "it is about tools by names that they do not have behind Toolfold. Set it anew"
+    )
+    reasons |= dict.fromkeys(switches, "not all of the servers have it")
+    return tuple(
+        f"{name}: {key} is not kept: {reason}."
+        for name, entry in entries.items()
+        for key, reason in reasons.items()
+        if entry.get(key)
+    )
+
+
+def program_of(entry: Any) -> list[Any]:
+    """Return the program with its arguments that an entry starts, in whichever words."""
+    return [word for words in _words(table(entry) or {}) for word in _listed(words)]
+
+
+def _asked_for(host: Host, servers: Mapping[str, Any]) -> dict[str, str]:
+    """Return what VS Code asks its user for, with the variable that Toolfold takes it from."""
+    if host.section != "servers":
+        return {}
+    asked = sorted(set(re.findall(r"\$\{input:([^{}]+)\}", json.dumps(servers))))
+    return {name: input_variable(name) for name in asked}
+
+
+def _passed_on(host: Host, servers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the variables of the environment that Codex passes on to its servers, or takes for them."""
+    names: set[Any] = set()
+    for server in servers if host.section == "mcp_servers" else ():
+        names |= {(table(one) or {}).get("name", one) for one in _listed(server.get("env_vars"))}
+        names |= {server.get("bearer_token_env_var"), *(table(server.get("env_http_headers")) or {}).values()}
+    return sorted(name for name in names if isinstance(name, str))

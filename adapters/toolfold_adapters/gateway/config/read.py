@@ -92,20 +92,20 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
         config = _own(file, {**data}, variables)
         check_config(config)
         return config
-    repeated = getattr(servers.entries, "repeated", {})
+    repeated, section = getattr(servers.entries, "repeated", {}), ".".join(servers.section)
     host = host_of(file)
     reader = _Entries(
         file,
         variables,
-        lambda name: f"{servers.section}.{name}",
+        lambda name: f"{section}.{name}",
         lambda entry: _client_settings(variables, entry, host.variable if host else None),
     )
     reader.read(servers.entries)
     if not servers.entries or (len(servers.entries) == len(reader.left_out) and not reader.wrong):
-        raise ConfigError(f"{file}, {servers.section}: no server is enabled; add or enable one.")
+        raise ConfigError(f"{file}, {section}: no server is enabled; add or enable one.")
     problems = [f"{file}: {key} is given twice; merge the two." for key in getattr(data, "repeated", {})]
     problems += [
-        f"{file}, {servers.section}: there are two servers named {name!r}, so the second is left out; rename one."
+        f"{file}, {section}: there are two servers named {name!r}, so the second is left out; rename one."
         for name in repeated
     ]
     return reader.config({}, problems)
