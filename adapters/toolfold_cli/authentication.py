@@ -11,7 +11,7 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints
 from toolfold import ConfigError
 from toolfold_adapters.gateway.config.data import Variables, read_file
 from toolfold_adapters.mcp import Authentication
-from toolfold_adapters.mcp.auth import digest_of
+from toolfold_adapters.mcp.http.auth import digest_of
 
 DIGEST = "sha256:"
 MIN_TOKEN_LENGTH = 16
@@ -41,7 +41,7 @@ class _OAuth(BaseModel):
     def authentication(self, operators: list[str]) -> Authentication:
         import jwt
 
-        from toolfold_adapters.mcp.oauth import IntrospectedTokens, SignedTokens
+        from toolfold_adapters.mcp.http.oauth import IntrospectedTokens, SignedTokens
 
         issuer, resource = str(self.issuer), str(self.resource)
         if self.jwks is not None:

@@ -53,7 +53,7 @@ def wire_costs(view: RequestView, *, read_tool: bool) -> tuple[Costs, int | None
     package `mcp` is not installed, return the costs for a conversation in process, and `None`.
     """
     try:
-        from toolfold_adapters.mcp.proxy import proxies_of, with_handle
+        from toolfold_adapters.mcp.delivery.proxy import proxies_of, with_handle
     except ModuleNotFoundError:
         return measure(view), None
     if not view.snapshot.catalog.groups:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolfold import ConfigError, ToolSet
 
 if TYPE_CHECKING:
-    from toolfold_adapters.mcp.offers import Definition
+    from toolfold_adapters.mcp.existing.offers import Definition
 
 _KINDS = {("fastmcp", "FastMCP"), ("mcp", "MCPServer"), ("mcp", "Server")}
 
@@ -33,8 +33,8 @@ async def tools_of(server: Any) -> ToolSet:
     Raises:
         ConfigError: Its tools can't be grouped so.
     """
-    from toolfold_adapters.mcp.existing import definitions_of, group_server, groups_of
-    from toolfold_adapters.mcp.grouping import marked, tags_of
+    from toolfold_adapters.mcp.existing.grouping import marked, tags_of
+    from toolfold_adapters.mcp.existing.server import definitions_of, group_server, groups_of
 
     definitions = await definitions_of(server)
     if groups_of(server) is None:
@@ -60,7 +60,7 @@ def check_options(text: str, given: Sequence[str]) -> None:
 
 
 def _is_fastmcp(server: object) -> bool:
-    from toolfold_adapters.mcp.application import is_fastmcp
+    from toolfold_adapters.mcp.http.application import is_fastmcp
 
     return is_fastmcp(server)
 

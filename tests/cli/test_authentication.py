@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import invoke
-from toolfold_adapters.mcp.auth import digest_of
+from toolfold_adapters.mcp.http.auth import digest_of
 from toolfold_cli.authentication import load_authentication
 
 TOKEN = "0123456789abcdef"

@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 
 from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, shortened, table
-from toolfold_adapters.mcp.grouping import tags_of
+from toolfold_adapters.mcp.existing.grouping import tags_of
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens

@@ -21,13 +21,13 @@ with extras_named():
     require("FastMCP", _fastmcp.__version__, "4.1", "fastmcp")
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
-    from ..mcp.existing import at_once, grouped_server
-    from ..mcp.grouped import GroupedServer
-    from ..mcp.grouping import By, in_group
+    from ..mcp.delivery.passing import dumped
+    from ..mcp.existing.grouped import GroupedServer
+    from ..mcp.existing.grouping import By, in_group
+    from ..mcp.existing.offers import Definition, is_asked_by_another
+    from ..mcp.existing.server import at_once, grouped_server
     from ..mcp.meta import MOUNTED_META
-    from ..mcp.offers import Definition, is_asked_by_another
     from ..mcp.options import GroupedOptions
-    from ..mcp.passing import dumped
 
 __all__ = ["group_server", "in_group"]
 

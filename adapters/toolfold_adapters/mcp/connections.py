@@ -21,8 +21,8 @@ from toolfold import ConfigError
 from toolfold.spi import Caller, Full, Limit, Tally
 
 from .callers import address
-from .http import limit_response
-from .operation import is_probe
+from .http.guards import limit_response
+from .http.operation import is_probe
 
 HEADER_TIMEOUT = 10.0
 BODY_TIMEOUT = 60.0

@@ -16,11 +16,11 @@ from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
 
 from .callers import caller_of, principal_of
-from .disclosure import Disclosure, GroupParams, GroupsListParams, declares_extension, require_extension
+from .delivery.disclosure import Disclosure, GroupParams, GroupsListParams, declares_extension, require_extension
+from .delivery.handle import HandleDelivery
+from .delivery.render import wire_errors
+from .delivery.session import SessionDelivery
 from .limits import record_refusal
-from .modern import HandleDelivery
-from .render import wire_errors
-from .sessions import SessionDelivery
 from .subscriptions import Subscriptions, unauthenticated
 
 Context = ServerRequestContext[TaskGroup, Any]

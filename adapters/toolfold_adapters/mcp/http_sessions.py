@@ -29,7 +29,7 @@ from toolfold.spi import Caller, Full, Limit, Tally
 
 from ..sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
 from .callers import caller_at
-from .http import error_response, limit_response
+from .http.guards import error_response, limit_response
 from .stored_connections import StoredConnections
 
 FORGOTTEN = 64

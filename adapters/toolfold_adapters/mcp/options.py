@@ -12,11 +12,11 @@ from toolfold import ConfigError, Profile, Store, __version__
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS
-from .answers import AnswerForm
+from .delivery.answers import AnswerForm
+from .delivery.proxy import READ_TOOL
 from .handlers import RequestHandlers
 from .handles import Handles, Stale
 from .limits import DEFAULTS, Limits
-from .proxy import READ_TOOL
 
 Delivery = Literal["auto", "principal"]
 Extend = Callable[[Server[Any], RequestHandlers], None]

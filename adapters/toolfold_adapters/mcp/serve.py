@@ -15,12 +15,12 @@ from toolfold import ConfigError, ToolfoldError, ToolSet
 from toolfold.spi import Tally
 
 from ..signals import stdin_closed_by_signals
-from .application import Era, Existing, as_server, http_app, run_stdio
-from .auth import Authentication
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
-from .http import MAX_REQUEST_BYTES, HttpApp
+from .http.application import Era, Existing, as_server, http_app, run_stdio
+from .http.auth import Authentication
+from .http.guards import MAX_REQUEST_BYTES, HttpApp
+from .http.operation import OperatedServer, Operation
 from .limits import DEFAULTS
-from .operation import OperatedServer, Operation
 from .options import ServerOptions
 
 SHUTDOWN_TIMEOUT = 5.0

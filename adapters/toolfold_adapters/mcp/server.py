@@ -14,8 +14,8 @@ from starlette.applications import Starlette
 from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
 from toolfold.spi import undescribed
 
-from .deliveries import Service
-from .disclosure import EXTENSION, SETTINGS, GroupParams, GroupsListParams
+from .delivery.disclosure import EXTENSION, SETTINGS, GroupParams, GroupsListParams
+from .delivery.service import Service
 from .http_sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 

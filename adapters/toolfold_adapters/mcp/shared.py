@@ -9,7 +9,7 @@ from typing import Protocol
 from toolfold import Profile, Session, ToolSet
 from toolfold.spi import Caller, SessionPool
 
-from .selection import Selection
+from .delivery.selection import Selection
 
 
 class Opener(Protocol):

@@ -23,8 +23,8 @@ from toolfold.spi import KeyInUse, StoredSession, StoredSessions, table
 
 from ..sdk import connection_of
 from .callers import caller_of, principal_of
+from .delivery.selection import DefaultSelection, selection_of
 from .notify import Notifier
-from .selection import DefaultSelection, selection_of
 
 _KEY = "toolfold.stored"
 

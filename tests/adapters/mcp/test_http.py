@@ -10,7 +10,7 @@ from tests.adapters.mcp.support import (
 )
 from toolfold import ConfigError
 from toolfold_adapters.mcp import serve
-from toolfold_adapters.mcp.http import Addresses
+from toolfold_adapters.mcp.http.guards import Addresses
 
 pytestmark = pytest.mark.spec("DEL-10")
 

@@ -17,7 +17,7 @@ from tests.adapters.mcp.faulty import BreakingStore
 from tests.adapters.mcp.support import RawLegacy, modern_body, modern_headers
 from toolfold import ConfigError, ToolSet
 from toolfold_adapters.mcp import group_server, http_app
-from toolfold_adapters.mcp.operation import Operation
+from toolfold_adapters.mcp.http.operation import Operation
 
 URL = "http://localhost/tools/mcp"
 

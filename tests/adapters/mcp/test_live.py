@@ -13,7 +13,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.diagrams.live.watching import get, post, quick, steps, watching
 from toolfold import ConfigError, ToolSet
 from toolfold_adapters.mcp import Authentication, http_app
-from toolfold_adapters.mcp.auth import digest_of
+from toolfold_adapters.mcp.http.auth import digest_of
 from toolfold_adapters.stores import MemoryStore
 from toolfold_diagrams import live
 

@@ -19,7 +19,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ExclusionConflict, QuotaExceeded, Session, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import Limit
-from toolfold_adapters.mcp import deliveries as deliveries_module
+from toolfold_adapters.mcp.delivery import service as service_module
 
 
 class Waiting:
@@ -196,7 +196,7 @@ async def test_a_hook_that_hangs_delays_the_end_of_no_other_idle_session() -> No
 async def test_a_hook_that_hangs_delays_neither_the_end_of_a_server_nor_other_hooks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(deliveries_module, "ENDING_SECONDS", 0.2)
+    monkeypatch.setattr(service_module, "ENDING_SECONDS", 0.2)
     tools, journal = inheriting()
     leave = anyio.Event()
     tools.register_group("slow", on_deactivate=leave.wait)
@@ -216,7 +216,7 @@ def test_sessions_end_at_last_on_trio_too() -> None:
         tools, journal = inheriting()
         stored = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
         await stored.get_or_open("key", lambda: tools.open_session(active=["shared"]))
-        await deliveries_module.end_all(stored, 1)
+        await service_module.end_all(stored, 1)
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]

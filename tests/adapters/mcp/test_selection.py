@@ -16,7 +16,7 @@ from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
 from toolfold.spi import Memo
-from toolfold_adapters.mcp.selection import REMEMBERED, Selection
+from toolfold_adapters.mcp.delivery.selection import REMEMBERED, Selection
 
 ERAS = ("legacy", MODERN)
 STOCK = ["stock.count", "stock.fail", "stock.reject"]

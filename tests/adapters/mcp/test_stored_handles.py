@@ -17,9 +17,9 @@ from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp import deliveries as deliveries_module
+from toolfold_adapters.mcp.delivery import service as service_module
+from toolfold_adapters.mcp.delivery.selection import Selection
 from toolfold_adapters.mcp.meta import HANDLE_META
-from toolfold_adapters.mcp.selection import Selection
 from toolfold_adapters.mcp.shared import SharedSessions, in_memory
 
 pytestmark = pytest.mark.spec("DEL-3")
@@ -55,7 +55,7 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(deliveries_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(service_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     journal = Journal()
     tools = make_desk(journal)
     async with client_of(build_server(tools, handle_lifetime=0.5), MODERN) as (client, _):

@@ -23,7 +23,7 @@ from attrs import frozen
 
 from toolfold import Context, HookContext, StoreError, ToolError, ToolfoldError, ToolSet
 from toolfold_adapters.mcp import Limit, Limits, serve
-from toolfold_adapters.mcp.auth import Authentication, digest_of
+from toolfold_adapters.mcp.http.auth import Authentication, digest_of
 from toolfold_adapters.stores import open_store
 from toolfold_adapters.stores import redis as redis  # so that forks find it imported
 

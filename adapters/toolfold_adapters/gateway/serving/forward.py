@@ -19,8 +19,8 @@ from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResul
 from toolfold.spi import MAX_URI, Kind, Passed, array, quoted, table
 
 from ...mcp.callers import principal_of
-from ...mcp.passing import end_to_end, for_caller, passed
-from ...mcp.render import RESOURCE_NOT_FOUND
+from ...mcp.delivery.passing import end_to_end, for_caller, passed
+from ...mcp.delivery.render import RESOURCE_NOT_FOUND
 from ..config.approval import Item, words_for
 from ..upstream.life import ConnectionLost, UpstreamError
 from ..upstream.link import Link

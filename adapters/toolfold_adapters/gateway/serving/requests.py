@@ -26,9 +26,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolfold import Session, ToolError, ToolfoldError
 from toolfold.spi import Kind, available, table
 
+from ...mcp.delivery.passing import own_fields
+from ...mcp.delivery.render import CACHE_HINTS
 from ...mcp.handlers import RequestHandlers
-from ...mcp.passing import own_fields
-from ...mcp.render import CACHE_HINTS
 from ...names import WIRE_SEPARATOR
 from ..layout import Placed
 from ..upstream.life import UpstreamError

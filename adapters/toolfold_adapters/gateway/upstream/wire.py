@@ -53,8 +53,8 @@ from mcp_types.version import (
 from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
+from ...mcp.delivery.passing import OWN_PREFIX
 from ...mcp.meta import ALWAYS_LOAD_META
-from ...mcp.passing import OWN_PREFIX
 from .life import ConnectionLost, MessageTooLarge, NotMcp
 
 log = logging.getLogger("toolfold.gateway")

@@ -21,7 +21,7 @@ from jwt.algorithms import RSAAlgorithm
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import modern_body, modern_headers
 from toolfold_adapters.mcp import Authentication, http_app
-from toolfold_adapters.mcp.oauth import IntrospectedTokens, SignedTokens
+from toolfold_adapters.mcp.http.oauth import IntrospectedTokens, SignedTokens
 
 pytestmark = pytest.mark.spec("DEL-6", "GWY-8")
 

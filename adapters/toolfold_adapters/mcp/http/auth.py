@@ -66,7 +66,7 @@ class Authentication:
         """Return one for a resource server of OAuth (RFC 9728), which names the authorization server to clients.
 
         Args:
-            verifier: One of `toolfold_adapters.mcp.oauth`, or your own.
+            verifier: One of `toolfold_adapters.mcp.http.oauth`, or your own.
             issuer: The URL of the authorization server.
             resource: The URL of this server, for which tokens have to be issued.
             scopes: The scopes that a token has to have.

@@ -16,23 +16,23 @@ from anyio.abc import TaskGroup
 from toolfold import Session, ToolSet, WireNames
 from toolfold.spi import Event, Limit, ListsAnnounced, SessionKind, SessionPool, StoredSessions, Tally, background
 
+from ..handlers import RequestHandlers
+from ..handles import SignedHandles, signing_keys
+from ..options import ServerSettings
+from ..shared import Opener, SharedSessions, in_memory
+from ..stored_connections import StoredConnections
+from ..stored_handles import HandlesInMemory, HandlesInStore
+from ..subscriptions import Subscriptions
 from .answers import AnswerOptions, SessionAnswers
 from .disclosure import Disclosure
-from .handlers import RequestHandlers
-from .handles import SignedHandles, signing_keys
+from .handle import HandleDelivery
 from .instructions import instructions_for
 from .legacy import ConnectionSessions
-from .modern import HandleDelivery
-from .options import ServerSettings
 from .principal import PrincipalSessions
 from .proxy import proxies_of, reserve_names, with_handle
 from .render import Adjust, CacheScope, Renderer
 from .selection import DefaultSelection
-from .sessions import SessionDelivery
-from .shared import Opener, SharedSessions, in_memory
-from .stored_connections import StoredConnections
-from .stored_handles import HandlesInMemory, HandlesInStore
-from .subscriptions import Subscriptions
+from .session import SessionDelivery
 
 log = logging.getLogger("toolfold.mcp")
 

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 from toolfold import InvalidArguments, Session, StoreError, ToolNotFound, ToolResult, ToolSet
 from toolfold.spi import Kind
 
+from ..callers import one_client
+from ..meta import STORE_AWAY_META
+from ..stored_connections import is_store_away
 from .answers import SessionAnswers
-from .callers import one_client
-from .meta import STORE_AWAY_META
 from .proxy import CallToolProxy, ToolCall, offered, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, refusal_text
-from .stored_connections import is_store_away
 
 
 class SessionSource(Protocol):

@@ -23,7 +23,7 @@ from toolfold import (
 )
 from toolfold.spi import HANDLE, Arguments, Kind, RequestView, available, check_segment, opened_for, quoted, table
 
-from .meta import ALWAYS_LOAD_META
+from ..meta import ALWAYS_LOAD_META
 from .passing import with_text
 
 _HANDLE_SCHEMA = {

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolfold import ConfigError
 
 from .auth import Authentication
-from .http import LOOPBACK
+from .guards import LOOPBACK
 
 PATH = "/live"
 

@@ -15,9 +15,9 @@ from attrs import evolve, frozen
 from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
 from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, RequestView, describe, names_alone
 
-from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
+from ...tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
+from ..meta import CHANGE_META, DISCARDED_META, HANDLE_META
 from .hosts import room_for
-from .meta import CHANGE_META, DISCARDED_META, HANDLE_META
 from .passing import with_text
 from .proxy import CallToolProxy
 from .render import Renderer

@@ -34,13 +34,13 @@ from toolfold import (
 )
 from toolfold.spi import ancestors
 
-from ..sdk import when_http_is_served
-from .deliveries import Service
+from ...sdk import when_http_is_served
+from ..delivery.passing import dumped, passed
+from ..delivery.service import Service
+from ..http_sessions import guard_sessions
+from ..options import ServerSettings
 from .grouping import Grouping
-from .http_sessions import guard_sessions
 from .offers import Definition, Offer, OwnNames, PassingRenderer, asking, offer_of, offering, without_mounted_groups
-from .options import ServerSettings
-from .passing import dumped, passed
 
 log = logging.getLogger("toolfold.mcp")
 

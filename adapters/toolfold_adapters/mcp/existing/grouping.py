@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from toolfold import ConfigError, InvalidName
 from toolfold.spi import check_segment, enumerated, quoted, table
 
-from .meta import GROUP_META, MOUNTED_META
+from ..meta import GROUP_META, MOUNTED_META
 
 By = Literal["tags"] | Mapping[str, str | Iterable[str]]
 """`"tags"`, or a mapping of groups, by path, to the names of their tools or patterns of them."""

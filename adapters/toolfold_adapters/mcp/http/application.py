@@ -18,13 +18,13 @@ from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
 
-from ..sdk import low_level_of
+from ...sdk import low_level_of
+from ..callers import one_client
+from ..options import ServerOptions
+from ..server import build_server
 from .auth import Authentication
-from .callers import one_client
-from .http import MAX_REQUEST_BYTES, HttpApp, guarded_app
+from .guards import MAX_REQUEST_BYTES, HttpApp, guarded_app
 from .operator import OperatorPage, check_operator_page
-from .options import ServerOptions
-from .server import build_server
 
 Existing = Server[Any] | MCPServer[Any]
 Era = Literal["auto", "legacy"]

@@ -16,11 +16,11 @@ from mcp.server import Server, ServerRequestContext
 from toolfold import Session, ToolfoldError, ToolSet
 from toolfold.spi import Caller, Tally
 
-from ..sdk import connection_of
-from .callers import caller_of
-from .notify import Notifier
+from ...sdk import connection_of
+from ..callers import caller_of
+from ..notify import Notifier
+from ..stored_connections import StoredConnections
 from .selection import DefaultSelection, Selection, selection_of
-from .stored_connections import StoredConnections
 
 _KEY = "toolfold"
 

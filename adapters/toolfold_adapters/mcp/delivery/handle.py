@@ -33,10 +33,13 @@ from toolfold import (
 )
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed, may_change
 
+from ..callers import caller_of, one_client, principal_of
+from ..handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
+from ..meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
+from ..shared import SharedSessions
+from ..stored_connections import is_store_away
+from ..stored_handles import StoredHandles
 from .answers import AnswerOptions, Answers, with_discarded
-from .callers import caller_of, one_client, principal_of
-from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
-from .meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from .proxy import CallToolProxy, ToolCall, offered, open_for, take_handle, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
@@ -47,9 +50,6 @@ from .selection import (
     refusal_text,
     selection_of,
 )
-from .shared import SharedSessions
-from .stored_connections import is_store_away
-from .stored_handles import StoredHandles
 
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 

@@ -15,11 +15,11 @@ from weakref import WeakSet
 from toolfold import Session, ToolSet
 from toolfold.spi import StoredSession
 
-from .callers import caller_of, principal_of
+from ..callers import caller_of, principal_of
+from ..shared import Opener
+from ..stored_connections import is_list
+from ..subscriptions import Subscriptions, unauthenticated
 from .selection import DefaultSelection
-from .shared import Opener
-from .stored_connections import is_list
-from .subscriptions import Subscriptions, unauthenticated
 
 
 class PrincipalSessions:

@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from toolfold import Component, Page, ToolNotFound, WireNames
 from toolfold.spi import Kind, table
 
-from ..names import WIRE_SEPARATOR
-from .meta import MOUNTED_META
-from .passing import dumped
-from .render import Renderer
+from ...names import WIRE_SEPARATOR
+from ..delivery.passing import dumped
+from ..delivery.render import Renderer
+from ..meta import MOUNTED_META
 
 _LONGEST = 1_024
 _FIELDS = {"ttlMs": "ttl_ms", "cacheScope": "cache_scope"}
