@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +21,22 @@ from toolfold import (
     TransitionRequest,
     plan,
 )
-from toolfold.machine import TABLE, Configuration, Effect, Forest, Guard, RegionEvent, RegionState, close, rows
+from toolfold.machine import (
+    TABLE,
+    Configuration,
+    Effect,
+    Forest,
+    Guard,
+    Interpreter,
+    RegionEvent,
+    RegionState,
+    Row,
+    Run,
+    close,
+    rows,
+)
+from toolfold.machine.compiled import compile_table
+from toolfold.machine.table import Table
 
 LOCKED, INACTIVE, ACTIVE = RegionState.LOCKED, RegionState.INACTIVE, RegionState.ACTIVE
 
@@ -61,6 +77,22 @@ def test_a_group_is_set_up_and_torn_down_exactly_where_it_becomes_active_or_inac
             assert (row.effect is Effect.SET_UP) is (state is not ACTIVE and row.target is ACTIVE)
             assert (row.effect is Effect.TEAR_DOWN) is (state is ACTIVE and row.target is not ACTIVE)
             assert row.effect is not Effect.REFUSE or row.target is state
+
+
+@pytest.mark.spec("ACT-11")
+@pytest.mark.parametrize(
+    "run_of",
+    [Interpreter, lambda before, table: Run(before, compile_table(table))],
+    ids=["interpreter", "compiled"],
+)
+def test_an_event_of_which_no_row_holds_is_refused(run_of: Callable[[Configuration, Table], Any]) -> None:
+    only_with_a_partner = {
+        **TABLE,
+        (INACTIVE, RegionEvent.ACTIVATE): (Row(ACTIVE, guard=Guard.PARTNER_ACTIVE),),
+    }
+    run = run_of(Configuration.initial(Forest.of(["a", "b"], [["a", "b"]])), only_with_a_partner)
+    with pytest.raises(IllegalEvent, match="'activate' can't happen in state 'inactive'"):
+        run.send(RegionEvent.ACTIVATE, 0)
 
 
 def test_a_region_is_locked_inactive_or_active() -> None:

@@ -189,6 +189,7 @@ def test_a_limit_on_active_groups_is_described_but_not_exported(export: Callable
         return tools.catalog
 
     assert chart_of(limited(1)).limit == 1
+    assert not chart_of(limited(1)).is_exportable
     with pytest.raises(ConfigError, match="'limited' limits its active groups to 1"):
         export(chart_of(limited(1)))
     assert chart_of(limited(2)).limit is None

@@ -255,6 +255,43 @@ def test_force_does_not_apply_to_setups_and_only_what_succeeded_is_undone() -> N
     assert phases([transaction.error()]) == [("b.z", "on_activate")]
 
 
+# What ends from outside
+
+
+@pytest.mark.spec("STO-3")
+def test_what_would_have_to_be_undone_is_what_succeeded_and_the_hook_under_way_until_it_is_undone() -> None:
+    transaction = Transaction(DEACTIVATED, ACTIVATED)
+    assert transaction.has_hooks
+    assert not transaction.to_undo
+    for done in range(3):
+        call = transaction.next()
+        assert call is not None
+        assert [line(one) for one in transaction.to_undo] == [*CALLS[: done + 1]]
+        transaction.succeeded(call)
+    transaction.give_up(RuntimeError("the store is away"))
+    assert [line(one) for one in transaction.to_undo] == [*CALLS[:3]]
+    assert drive(transaction) == ["undo -b", "undo +a", "undo +a.x"]
+
+
+@pytest.mark.spec("STO-3", "HOOK-5")
+def test_a_transaction_whose_process_ended_undoes_what_that_had_begun() -> None:
+    error = RuntimeError("the process is gone")
+    transaction = Transaction.interrupted([(spec("a"), "on_deactivate"), (spec("b"), "on_activate")], error)
+    assert [line(one) for one in transaction.to_undo] == ["-a", "+b"]
+    assert drive(transaction) == ["undo -b", "undo +a"]
+    assert (transaction.state, transaction.cause) == (ABORTED, error)
+
+
+@pytest.mark.spec("HOOK-8", "SAF-5")
+@pytest.mark.parametrize("force", [False, True])
+def test_a_hook_that_succeeds_while_the_step_is_cancelled_is_undone_unless_it_closes_by_force(force: bool) -> None:
+    transaction = Transaction(DEACTIVATED[:1], ACTIVATED[:1], force=force)
+    call = transaction.next()
+    assert call is not None
+    transaction.cancelled(call, RuntimeError("cancelled"))
+    assert drive(transaction) == (["+b"] if force else ["undo +a.x"])
+
+
 @pytest.mark.spec("HOOK-10")
 def test_its_machine_writes_nothing_to_the_log_and_does_not_silence_other_machines(
     caplog: pytest.LogCaptureFixture,
