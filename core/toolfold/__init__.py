@@ -14,8 +14,7 @@ spi         what adapters may use beyond the public API
 `machine`, `errors` and `spi` are the public submodules.
 """
 
-from ._catalog.budget import ListBudget
-from ._catalog.catalog import Catalog
+from ._catalog.catalog import Catalog, ListBudget
 from ._catalog.components import Component, GroupSpec, Profile
 from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
@@ -34,7 +33,6 @@ from ._toolset.toolset import ToolSet, success_of
 from ._view.listing import GroupInfo, Page
 from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
-from ._warnings import ToolfoldWarning
 from .errors import (
     ConfigError,
     DuplicateName,
@@ -61,6 +59,7 @@ from .errors import (
     StoreUnavailable,
     ToolError,
     ToolfoldError,
+    ToolfoldWarning,
     ToolNotFound,
 )
 from .machine import Configuration, Forest, Plan, RegionState, TransitionRequest, plan

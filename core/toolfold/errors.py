@@ -1,15 +1,17 @@
 """Every error that Toolfold raises (SPEC ERR-1, ERR-2): one base, few leaves, data on the instance.
 
 A message says what happened, with which names, and what to do next. No text of a foreign exception is copied
-into a message: the cause stays reachable as `__cause__`.
+into a message: the cause stays reachable as `__cause__`. What is allowed and hardly meant is warned of by `warn`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from heapq import nlargest
 from itertools import islice, pairwise
+from warnings import warn_explicit
 
 from ._limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, escaped, listed, quoted
 
@@ -318,3 +320,18 @@ def _reason(cause: BaseException | None) -> str | None:
 
 def _either(names: Sequence[str]) -> str:
     return " or ".join(repr(name) for name in names)
+
+
+class ToolfoldWarning(UserWarning):
+    """Something is allowed, and hardly meant; the message says what to do instead."""
+
+
+def warn(problem: str) -> None:
+    """Warn of a problem at the innermost line outside of this library."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - as the standard library's own `warnings` does
+    while frame.f_globals.get("__name__", "").partition(".")[0].startswith("toolfold") and frame.f_back is not None:
+        frame = frame.f_back
+    module = frame.f_globals
+    place = frame.f_code.co_filename, frame.f_lineno
+    seen = module.setdefault("__warningregistry__", {})
+    warn_explicit(problem, ToolfoldWarning, *place, module=module.get("__name__"), registry=seen)

@@ -1,7 +1,7 @@
 """Composite tools: one parameter picks a mode, and only the modes that are available now are offered (SPEC 13).
 
 A user declares `Modes`; registration checks them against the tool's schema. Which of them are available is decided by
-`visibility` alone; `_view.modes` restricts a call and renders a list accordingly.
+`visibility` alone, which restricts a call and renders a list accordingly.
 """
 
 from __future__ import annotations

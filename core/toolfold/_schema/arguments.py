@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from functools import cached_property
 from typing import Any, cast
 
@@ -21,7 +22,6 @@ from .._memo import Memo, Memory
 from .._plain import TooLarge, levels, table
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
-from .defaults import Fields
 from .explain import Faults
 from .returns import Conversion
 from .validator import Validator
@@ -213,3 +213,45 @@ class Output:
 
 def _place(path: Iterable[str | int]) -> str:
     return "arguments" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+# -- what a field specification fills in ------------------------------------------------------------------------------
+
+
+ABSENT: Any = object()
+"""Stands for the default of a field that has none, since any JSON value may be one."""
+
+
+@frozen(eq=False)
+class Entry:
+    """A field to fill in: its default, if it has one, and the fields inside it or its items."""
+
+    name: str
+    default: Any = ABSENT
+    inner: Fields | None = None
+
+
+@frozen(eq=False)
+class Fields:
+    """A compiled field specification: its JSON Schema, and what to fill in."""
+
+    schema: Mapping[str, Any]
+    entries: tuple[Entry, ...] = ()
+
+    def filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return checked arguments with the defaults of absent ones, in the order of the specification."""
+        made: dict[str, Any] = {}
+        for entry in self.entries:
+            if entry.name in given:
+                made[entry.name] = filled(entry.inner, given[entry.name])
+            elif entry.default is not ABSENT:
+                made[entry.name] = deepcopy(entry.default)
+        return made
+
+
+def filled(inner: Fields | None, value: Any) -> Any:
+    if inner is None:
+        return value
+    if isinstance(value, list):
+        return [filled(inner, item) for item in cast("list[object]", value)]
+    return inner.filled(value)

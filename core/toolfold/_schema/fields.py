@@ -21,8 +21,7 @@ from typing import Any, Literal, cast
 from attrs import evolve
 
 from ..errors import InvalidDefinition
-from .arguments import Arguments, Output, compile_schema, plain_json
-from .defaults import Entry, Fields, filled
+from .arguments import Arguments, Entry, Fields, Output, compile_schema, filled, plain_json
 
 What = Literal["input", "output"]
 

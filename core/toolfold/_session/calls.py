@@ -12,9 +12,8 @@ from .._catalog.rules import required_groups
 from .._limits import enumerated
 from .._view import calling, results
 from .._view.context import CallContext, Progress, no_progress
-from .._view.modes import restrict
 from .._view.results import ToolResult
-from .._view.visibility import RequestView, available, only_listed
+from .._view.visibility import RequestView, available, only_listed, restrict
 from ..errors import ToolfoldError, ToolNotFound
 from .executor import Executor
 from .host import Host

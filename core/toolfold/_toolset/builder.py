@@ -21,6 +21,7 @@ from .._schema.arguments import check_text
 from .._usercode import on_loop
 from .._view.control import ControlStyle
 from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition
+from ..machine.forest import exclusion_of
 from .places import group_path
 from .settings import Settings
 
@@ -183,15 +184,10 @@ class Builder:
 
     def exclusion(self, paths: Iterable[str]) -> frozenset[str]:
         """Return the exclusion set of these groups, checked but not added (SPEC REG-3)."""
-        given = list(paths)
-        members = frozenset(given)
+        given = tuple(paths)
         for path in given:
             self.known(path)
-        if len(members) < 2 or len(members) != len(given):
-            named = ", ".join(map(repr, given)) or "none"
-            raise ExclusionConflict(
-                tuple(given), f"An exclusion set needs two or more different groups, and not: {named}."
-            )
+        members = exclusion_of(given)
         for path in sorted(members):
             if self._groups[path].pinned:
                 raise _never_open(path, members)

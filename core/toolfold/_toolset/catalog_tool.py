@@ -14,8 +14,7 @@ from attrs import frozen
 
 from .._catalog.components import Component, Kind
 from .._view.context import CallContext
-from .._view.modes import render
-from .._view.visibility import RequestView, available, is_hidden
+from .._view.visibility import RequestView, available, is_hidden, render
 from .options import ToolOptions
 
 SECTIONS: Mapping[str, Kind] = {

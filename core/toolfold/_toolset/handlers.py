@@ -14,15 +14,12 @@ from .._catalog.components import Handler
 from .._limits import enumerated
 from .._schema.annotations import SchemaCache
 from .._schema.arguments import Arguments, Output
-from .._schema.docstrings import split_docstring
 from .._schema.explain import Faults
-from .._schema.signatures import docstring_of, hints_of, signature_of
+from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
 from .._session.contexts import Context
 from .._usercode import caller, is_async_generator
-from .._view.content import is_content_type, is_result_type
-from .._view.results import InputRequired, ToolResult, misfit, result_made, to_result
-from .._warnings import warn
-from ..errors import InvalidDefinition
+from .._view.results import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
+from ..errors import InvalidDefinition, warn
 
 _OWN = frozenset({"self", "cls"})
 _CONTEXTS = frozenset({"context", "ctx"})

@@ -17,8 +17,7 @@ from .._schema.annotations import SchemaCache
 from .._session.pool import SessionPool
 from .._session.session import Session
 from .._usercode import on_loop
-from .._warnings import warn
-from ..errors import ConfigError, ExclusionConflict, SessionClosed
+from ..errors import ConfigError, ExclusionConflict, SessionClosed, warn
 from . import decorators
 from .builder import Builder
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS

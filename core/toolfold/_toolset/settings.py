@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from .._catalog.budget import ListBudget
+from .._catalog.catalog import ListBudget
 from .._catalog.components import Component, GroupSpec
 from .._usercode import is_async
 from .._view.control import ControlStyle, loader_components

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Literal, Never, Unpack
 from weakref import WeakKeyDictionary
 
-from .._catalog.budget import ListBudget
+from .._catalog.catalog import ListBudget
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
 from .._catalog.rules import StateReader

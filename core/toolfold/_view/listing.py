@@ -21,8 +21,7 @@ from .._names import ToWire, is_text
 from .._snapshot import Snapshot
 from ..errors import InvalidCursor
 from ..machine import RegionState, bits
-from .modes import render, restrict
-from .visibility import RequestView, is_listed, only_listed
+from .visibility import RequestView, is_listed, only_listed, render, restrict
 
 
 @frozen

@@ -1,7 +1,7 @@
 """What a handler may answer, and how its answer becomes a result (SPEC 9).
 
 Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package. Those of
-the SDK and of FastMCP are accepted too (see `content`).
+the SDK and of FastMCP are accepted too, and recognised without importing these packages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from .._catalog.components import Component
 from .._limits import escaped
 from .._plain import as_json, encodable
 from ..errors import InvalidArguments
-from .content import blocks_of, is_result_type
 from .describe import Described, describe
 
 
@@ -185,3 +184,50 @@ def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
     elif isinstance(value, str):
         value = [{"uri": uri, **kind, "text": value}]
     return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"contents": value})
+
+
+# -- content and results as other packages have them ------------------------------------------------------------------
+
+
+_PACKAGES = frozenset(("mcp", "mcp_types", "fastmcp"))
+_RESULTS = frozenset(("CallToolResult", "ToolResult"))
+_BLOCKS = frozenset(("TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource"))
+_HELPERS: Mapping[str, str] = {
+    "Image": "to_image_content",
+    "Audio": "to_audio_content",
+    "File": "to_resource_content",
+}
+_CONTENT = _BLOCKS | _HELPERS.keys()
+
+
+def is_content_type(kind: Any) -> bool:
+    """Return whether instances of a class are content blocks."""
+    return isinstance(kind, type) and _foreign(kind, _CONTENT) is not None
+
+
+def is_result_type(kind: Any) -> bool:
+    """Return whether instances of a class are whole results, with content blocks in them."""
+    return isinstance(kind, type) and _foreign(kind, _RESULTS) is not None
+
+
+def blocks_of(value: Any) -> tuple[Mapping[str, Any], ...] | None:
+    """Return the content blocks that a value is, or is a list with; `None` if there are none in it."""
+    if isinstance(value, list | tuple):
+        items = tuple(cast("list[Any]", value))
+        return tuple(map(_block, items)) if any(map(is_content_type, set(map(type, items)))) else None
+    return (_block(value),) if is_content_type(type(value)) else None
+
+
+def _foreign(kind: type, names: frozenset[str]) -> str | None:
+    """Return the name of a class, or of one that it inherits from, that is one of `names` in those packages."""
+    found = (base for base in kind.__mro__ if base.__name__ in names)
+    return next((base.__name__ for base in found if base.__module__.partition(".")[0] in _PACKAGES), None)
+
+
+def _block(item: object) -> Mapping[str, Any]:
+    name, block = _foreign(type(item), _CONTENT), cast("Any", item)
+    if name is None:
+        return {"type": "text", "text": escaped(item) if isinstance(item, str) else as_json(item)[1]}
+    block = getattr(block, _HELPERS[name])() if name in _HELPERS else block
+    dumped: dict[str, Any] = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped

@@ -95,7 +95,7 @@ class Forest:
                 descendants[ancestor] |= 1 << number
             if mask:
                 children[mask.bit_length() - 1] |= 1 << number
-        sets = tuple(map(_members, exclusions))
+        sets = tuple(map(exclusion_of, exclusions))
         alone = [1 << number for number in range(len(ordered))]
         subtree = [own | below for own, below in zip(alone, descendants, strict=True)]
         return cls(
@@ -153,7 +153,7 @@ def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
     return (paths,) if isinstance(paths, str) else tuple(paths)
 
 
-def _members(paths: Iterable[str]) -> frozenset[str]:
+def exclusion_of(paths: Iterable[str]) -> frozenset[str]:
     """Return an exclusion set, which has two or more different groups (SPEC REG-3)."""
     given = paths_of(paths)
     if len(members := frozenset(given)) < 2 or len(members) != len(given):
