@@ -23,6 +23,7 @@ from attrs import define, field
 from mcp import Client
 
 from toolfold import ToolSet
+from toolfold_adapters.gateway.naming import allowed_names
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.tokens import approximate_tokens
 
@@ -100,7 +101,7 @@ class Reader:
 
     def missed(self, task: Task) -> int:
         """Return how many tools that a task needs could not be called now."""
-        return sum(not need & self.seen for need in task.needs)
+        return sum(not need & self.seen for need in served(task).needs)
 
 
 def tokens_read(definition: Mapping[str, Any]) -> int:
@@ -157,9 +158,19 @@ async def replayed(
         async with Client(server, mode="legacy" if relists else "auto", cache=None) as client:
             reader = Reader(client, homes, relists)
             await reader.begin()
-            await strategy(reader, task)
+            await strategy(reader, served(task))
             readers.append(reader)
     return readers
+
+
+def served(task: Task) -> Task:
+    """Return a task whose tools are called as the gateway calls them: long names are shorter there."""
+    return Task(task.steps, tuple(frozenset(map(_served_name, need)) for need in task.needs))
+
+
+def _served_name(name: str) -> str:
+    server, separator, tool = name.partition("__")
+    return allowed_names([tool], (), server)[tool] if separator else name
 
 
 async def one_gateway_each(tasks: TaskSet) -> list[tuple[int, int, int]]:

@@ -1,7 +1,7 @@
 """What tools cost behind a gateway, against its targets: the first list, and finding and opening what one tool needs.
 
 The servers are those of LiveMCPBench, and those of the catalogs, if there are any. Tokens are what a model reads; see
-`replay`. A server whose tools have fewer tokens than a group may have is listed whole, and there is nothing to find.
+`replay`. A server whose tools have fewer tokens than a group may have is one group, and there is nothing to find.
 """
 
 from __future__ import annotations
@@ -100,13 +100,6 @@ async def _measure(servers: Sequence[Group]) -> list[Row]:
             target=MEDIAN,
             note="median",
         ),
-        Row(
-            what=f"servers that are listed whole, of {len(servers)}: the longest list",
-            value=float(max(case.first for case in apart if not case.divided)),
-            unit="tokens",
-            target=float(BudgetsConfig().group_tokens),
-            note=f"{len(apart) - len(divided)} servers",
-        ),
         Row(what="calls to call any tool", value=float(max(one.calls for one in apart)), unit="calls", target=CALLS),
         Row(
             what="longest answer of the gateway itself",
@@ -142,7 +135,7 @@ async def _case(servers: Sequence[Group]) -> Case:
         relisted=tuple(reader.read for reader in relisted),
         calls=1 + max(reader.calls for reader in opened),
         longest=max(reader.most for reader in (*opened, *found)),
-        divided=bool(tools.catalog.groups),
+        divided=len(tools.catalog.groups) > 1,
     )
 
 
