@@ -1,9 +1,8 @@
 """How requests are answered: each delivery finds the session or snapshot of a request, and asks the core.
 
-service.py      the parts of a server               selection.py    the groups that a request selects
-session.py      delivery from sessions: those of a connection (legacy.py) or of a caller (principal.py)
-handle.py       delivery under handles              disclosure.py   delivery to clients that fetch groups
-answers.py      answers of the library's own tools  render.py       definitions, results and errors on the wire
-proxy.py        `call_tool`, which calls other tools  passing.py    answers of other servers, as they came
-instructions.py the groups, in instructions         hosts.py        what hosts cut
+service.py   the parts of a server                    selection.py    the groups that a request selects
+session.py   delivery from sessions                   handle.py       delivery under handles
+disclosure.py  delivery to clients that fetch groups  proxy.py        `call_tool`, which calls other tools
+answers.py   answers of the library's own tools       render.py       definitions, results and errors on the wire
+passing.py   answers of other servers, as they came   instructions.py  the groups, in a server's instructions
 """

@@ -12,17 +12,21 @@ from weakref import WeakKeyDictionary
 
 from attrs import evolve, frozen
 
-from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
-from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, RequestView, describe, names_alone
+from toolfold import Component, ConfigError, ToolResult
+from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, describe, names_alone
 
 from ...tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
 from ..meta import CHANGE_META, DISCARDED_META, HANDLE_META
-from .hosts import room_for
 from .passing import with_text
-from .proxy import CallToolProxy
 from .render import Renderer
 
 AnswerForm = Literal["auto", "definitions", "names"]
+
+CUTS: Mapping[str, int] = {
+    "cline": 5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
+    "fast-agent": 15_000,  # it shows the first 8,000 bytes and the last
+}
+"""How many characters of a text hosts show that cut it before an answer of the default length ends."""
 
 
 @frozen(kw_only=True)
@@ -54,30 +58,6 @@ class AnswerOptions:
             raise ConfigError(f"answer_tokens must be at least {LEAST_ANSWER_TOKENS}, not {self.tokens}.")
 
 
-class ListingHistory:
-    """What the client of one session has listed, and whether it lists again when its list has changed."""
-
-    def __init__(self) -> None:
-        self.relists = False
-        self._before: dict[str | None, Page] = {}
-        self._latest: dict[str | None, Page] = {}
-
-    def listed(self, page: Page, cursor: str | None) -> None:
-        """Record a page of tools that the client was sent; one without a cursor begins a new list."""
-        if cursor is None:
-            self._before, self._latest = self._latest, {}
-        before = self._before.get(cursor)
-        if not self.relists and before is not None and before.items is not page.items:
-            self.relists = before.names != page.names
-        self._latest[cursor] = page
-
-    def was_listed(self, component: Component) -> bool:
-        """Return whether the client was sent the definition of a tool."""
-        registered = component.origin or component
-        pages = (*self._latest.values(), *self._before.values())
-        return any(registered is (one.origin or one) for page in pages for one in page.items)
-
-
 class Answers:
     """Converts answers of the core into those on the wire.
 
@@ -94,7 +74,9 @@ class Answers:
 
     def room(self, ctx: Any) -> int:
         """Return how many characters an answer to a request may have."""
-        return room_for(ctx, self._options.room)
+        params = ctx.session.client_params
+        name = params.client_info.name.casefold() if params is not None else ""
+        return min([self._options.room, *(cut for host, cut in CUTS.items() if name.startswith(host))])
 
     def for_call(
         self,
@@ -192,63 +174,6 @@ class Answers:
         return found if ranked else sorted(found, key=lambda described: described.name)
 
 
-class SessionAnswers(Answers):
-    """Answers in sessions, whose clients may list again when their list has changed.
-
-    Args:
-        renderer: Renders the definitions for the clients of this delivery.
-        options: How tools are described.
-        wire: The names that clients see.
-        call_tool: The name of the call-tool proxy, if clients are offered it.
-    """
-
-    def __init__(
-        self, renderer: Renderer, options: AnswerOptions, wire: WireNames, call_tool: str | None = None
-    ) -> None:
-        super().__init__(renderer, options)
-        self.wire = wire
-        by = f"Call the tools below by name, or by {call_tool} if they are not in your list."
-        self._way = by if call_tool else ""
-        self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
-
-    def view(self, session: Session) -> RequestView:
-        """Return the view of one request in a session, with the names that clients see."""
-        return session.view(to_wire=self.wire.to_wire)
-
-    def listed(self, session: Session, page: Page, cursor: str | None) -> None:
-        """Note a page of tools that the client of a session is sent."""
-        self._history(session).listed(page, cursor)
-
-    async def call(
-        self,
-        session: Session,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        ctx: Any,
-        proxy: CallToolProxy | None = None,
-    ) -> ToolResult:
-        """Return the answer to a call of a tool by its name on the wire; raises as `Session.call` does.
-
-        If a `proxy` makes the call, the caller may not know the schema.
-        """
-        known, history, view = self.wire.from_wire(name), self._history(session), self.view(session)
-        component, relists = session.catalog.tools.get(known), history.relists
-        if proxy is not None and (refused := proxy.refusal(name, component, view)) is not None:
-            return refused
-        result = await session.call(known, arguments, progress=ctx.session.report_progress, request=ctx, view=view)
-        return self.for_call(
-            result,
-            component,
-            lambda component: proxy is None and history.was_listed(component),
-            self.room(ctx),
-            relists=relists,
-            way="" if relists or _is_worded(component) else self._way,
-        )
-
-    def _history(self, session: Session) -> ListingHistory:
-        return self._histories.setdefault(session, ListingHistory())
-
-
 def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     """Return an answer under a handle that also names its groups that the newest catalog discards (SPEC PER-2)."""
     if not paths:
@@ -259,11 +184,6 @@ def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
 
 
 _MORE = "More may be available now."
-
-
-def _is_worded(component: Component | None) -> bool:
-    """Return whether a tool opens groups with texts of its author's, to which only what must be is added (GRP-3)."""
-    return component is not None and component.loader is not None and component.loader.texts is not None
 
 
 def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = None) -> ToolResult:

@@ -23,16 +23,14 @@ from ..shared import Opener, SharedSessions, in_memory
 from ..stored_connections import StoredConnections
 from ..stored_handles import HandlesInMemory, HandlesInStore
 from ..subscriptions import Subscriptions
-from .answers import AnswerOptions, SessionAnswers
+from .answers import AnswerOptions, Answers
 from .disclosure import Disclosure
 from .handle import HandleDelivery
 from .instructions import instructions_for
-from .legacy import ConnectionSessions
-from .principal import PrincipalSessions
 from .proxy import proxies_of, reserve_names, with_handle
 from .render import Adjust, CacheScope, Renderer
 from .selection import DefaultSelection
-from .session import SessionDelivery
+from .session import ConnectionSessions, PrincipalSessions, SessionDelivery
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -132,9 +130,10 @@ class Service:
         tally = Tally("sessions", self._settings.limits.sessions)
         return SessionDelivery(
             self._tools,
+            self._wire,
             ConnectionSessions(self._tools, self._default, tally, self._tasks_of, self.connections),
             renderer,
-            SessionAnswers(renderer, self._options, self._wire, name),
+            Answers(renderer, self._options),
             {} if name is None else proxies_of(name, with_handle=False, read_tool=self._settings.read_tool),
         )
 
@@ -142,7 +141,7 @@ class Service:
         renderer = self._make_renderer(self._wire, modern=True, cache_scope="private")
         principals = PrincipalSessions(self._tools, self._default, self._opener(own=True), self._subscriptions)
         self._subscriptions.before_listening = principals.follow
-        return SessionDelivery(self._tools, principals, renderer, SessionAnswers(renderer, self._options, self._wire))
+        return SessionDelivery(self._tools, self._wire, principals, renderer, Answers(renderer, self._options))
 
     def _by_handle(self) -> HandleDelivery:
         settings = self._settings

@@ -1,25 +1,50 @@
 """Session delivery: requests are answered from a session, of a connection or of a caller (SPEC DEL-1, DEL-6).
 
-A group that a request opens stays open in its session, and the client's list changes.
+A group that a request opens stays open in its session, and the client's list changes. A legacy client, up to
+2025-11-25, has a session for each connection. With `delivery="principal"` an authenticated caller of the modern era has
+one, on all connections; its lists are private, and changes are sent to that caller's subscriptions only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
-from toolfold import InvalidArguments, Session, StoreError, ToolNotFound, ToolResult, ToolSet
-from toolfold.spi import Kind
+import anyio
+from anyio.abc import TaskGroup
+from mcp.server import Server, ServerRequestContext
 
-from ..callers import one_client
+from toolfold import (
+    Component,
+    InvalidArguments,
+    Page,
+    Session,
+    StoreError,
+    ToolfoldError,
+    ToolNotFound,
+    ToolResult,
+    ToolSet,
+    WireNames,
+)
+from toolfold.spi import Caller, Kind, StoredSession, Tally
+
+from ...sdk import connection_of
+from ..callers import caller_of, one_client, principal_of
 from ..meta import STORE_AWAY_META
-from ..stored_connections import is_store_away
-from .answers import SessionAnswers
+from ..notify import Notifier
+from ..shared import Opener
+from ..stored_connections import StoredConnections, is_list, is_store_away
+from ..subscriptions import Subscriptions, unauthenticated
+from .answers import Answers
 from .proxy import CallToolProxy, ToolCall, offered, open_for, with_opened
 from .render import Renderer, unknown_text
-from .selection import SELECTION_FAILURES, refusal_text
+from .selection import SELECTION_FAILURES, DefaultSelection, Selection, refusal_text, selection_of
+
+_KEY = "toolfold"
 
 
 class SessionSource(Protocol):
@@ -35,6 +60,7 @@ class SessionDelivery:
 
     Args:
         tools: The tool set.
+        wire: The names that clients see.
         source: Finds the session of a request.
         renderer: Renders results.
         answers: Makes the library's own answers.
@@ -44,16 +70,21 @@ class SessionDelivery:
     def __init__(
         self,
         tools: ToolSet,
+        wire: WireNames,
         source: SessionSource,
         renderer: Renderer,
-        answers: SessionAnswers,
+        answers: Answers,
         proxies: Mapping[str, CallToolProxy] = MappingProxyType({}),
     ) -> None:
         self._tools = tools
+        self._wire = wire
         self._source = source
         self._renderer = renderer
         self._answers = answers
         self._proxies = proxies
+        by = f"Call the tools below by name, or by {next(iter(proxies), None)} if they are not in your list."
+        self._way = by if proxies else ""
+        self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
 
     def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
@@ -62,10 +93,10 @@ class SessionDelivery:
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
         async with self._source.session(server, ctx) as session:
-            extra = offered(self._proxies, kind, session.catalog)
-            page = self._tools.page(self._answers.view(session), kind, cursor, extra, session.id)
+            view = session.view(to_wire=self._wire.to_wire)
+            page = self._tools.page(view, kind, cursor, offered(self._proxies, kind, session.catalog), session.id)
             if kind == "tool":
-                self._answers.listed(session, page, cursor)
+                self._history(session).listed(page, cursor)
             return self._renderer.page(page, kind, {STORE_AWAY_META: True} if is_store_away(session) else {})
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
@@ -80,26 +111,197 @@ class SessionDelivery:
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
         async with self._source.session(server, ctx) as session:
-            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._answers.view(session)))
+            return self._renderer.plain(
+                await session.get_prompt(name, arguments, ctx, session.view(to_wire=self._wire.to_wire))
+            )
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the session."""
         async with self._source.session(server, ctx) as session:
-            return self._renderer.contents(await session.read(uri, ctx, self._answers.view(session)))
+            return self._renderer.contents(await session.read(uri, ctx, session.view(to_wire=self._wire.to_wire)))
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
         proxy = self._proxies.get(name) if session.catalog.groups else None
         call = ToolCall(name, dict(arguments or {}), None)
         try:
             call = call if proxy is None else proxy.unpack(arguments)
-            known = self._answers.wire.from_wire(call.name)
-            opens = proxy is not None and one_client.get() and proxy.calls(session.catalog.tools.get(known))
-            opened = await open_for(session, known) if opens else ()
-            answer = await self._answers.call(session, call.name, call.arguments, ctx, proxy)
+            return await self._called(ctx, session, call, proxy)
         except InvalidArguments as error:
             return ToolResult.of_text(str(error), is_error=True)
         except ToolNotFound as error:
             if proxy is None:
                 raise
             return ToolResult.of_text(unknown_text(error, call.name), is_error=True)
-        return with_opened(answer, opened)
+
+    async def _called(self, ctx: Any, session: Session, call: ToolCall, proxy: CallToolProxy | None) -> ToolResult:
+        """Return the answer to a call of a tool; if a proxy makes it, the caller may not know the schema."""
+        name, history = self._wire.from_wire(call.name), self._history(session)
+        component, relists = session.catalog.tools.get(name), history.relists
+        opens = proxy is not None and one_client.get() and proxy.calls(component)
+        opened = await open_for(session, name) if opens else ()
+        view = session.view(to_wire=self._wire.to_wire)
+        refused = None if proxy is None else proxy.refusal(call.name, component, view)
+        if refused is not None:
+            return with_opened(refused, opened)
+        answer = self._answers.for_call(
+            await session.call(name, call.arguments, progress=ctx.session.report_progress, request=ctx, view=view),
+            component,
+            lambda component: proxy is None and history.was_listed(component),
+            self._answers.room(ctx),
+            relists=relists,
+            way="" if relists or _is_worded(component) else self._way,
+        )
+        return with_opened(answer, opened) if opened else answer
+
+    def _history(self, session: Session) -> ListingHistory:
+        return self._histories.setdefault(session, ListingHistory())
+
+
+class ListingHistory:
+    """What the client of one session has listed, and whether it lists again when its list has changed."""
+
+    def __init__(self) -> None:
+        self.relists = False
+        self._before: dict[str | None, Page] = {}
+        self._latest: dict[str | None, Page] = {}
+
+    def listed(self, page: Page, cursor: str | None) -> None:
+        """Record a page of tools that the client was sent; one without a cursor begins a new list."""
+        if cursor is None:
+            self._before, self._latest = self._latest, {}
+        before = self._before.get(cursor)
+        if not self.relists and before is not None and before.items is not page.items:
+            self.relists = before.names != page.names
+        self._latest[cursor] = page
+
+    def was_listed(self, component: Component) -> bool:
+        """Return whether the client was sent the definition of a tool."""
+        registered = component.origin or component
+        pages = (*self._latest.values(), *self._before.values())
+        return any(registered is (one.origin or one) for page in pages for one in page.items)
+
+
+class ConnectionSession:
+    """A connection and its session, which is opened by the first request that needs it."""
+
+    def __init__(self, tools: ToolSet, selection: Selection, notifier: Notifier, caller: Caller) -> None:
+        self._tools = tools
+        self._selection = selection
+        self.notifier = notifier
+        self._caller = caller
+        self._session: Session | None = None
+        self._opening = anyio.Lock()
+
+    async def session(self) -> Session:
+        """Return the open session of this connection, a new one if the last has ended."""
+        async with self._opening:
+            if self._session is None or not self._session.is_open:
+                profile = self._selection.profile
+                start = self._selection.paths(self._tools.catalog_under(profile))
+                session = await self._tools.open_session(profile, start, caller=self._caller).start()
+                session.on_list_changed(self.notifier.changed)
+                self._session = session
+            return self._session
+
+    async def end(self) -> None:
+        """End the session; hooks that fail are reported to observers, since the client has gone."""
+        if self._session is not None:
+            with suppress(ExceptionGroup, ToolfoldError):
+                await self._session.close()
+
+
+class ConnectionSessions:
+    """The sessions of legacy connections.
+
+    Args:
+        tools: The tool set.
+        default: The selection that the server was built with; an HTTP request that opens a session may override it.
+        tally: Counts the sessions.
+        tasks_of: Returns the task group of the running server, given the context of a request.
+        stored: Has the sessions of connections over HTTP, if they are in a store.
+    """
+
+    def __init__(
+        self,
+        tools: ToolSet,
+        default: DefaultSelection,
+        tally: Tally,
+        tasks_of: Callable[[Any], TaskGroup],
+        stored: StoredConnections | None = None,
+    ) -> None:
+        self._tools = tools
+        self._default = default
+        self._tally = tally
+        self._tasks_of = tasks_of
+        self._stored = stored
+
+    @asynccontextmanager
+    async def session(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[Session]:
+        """Yield the session of a request's connection; the client is notified of changes before the answer."""
+        if self._stored is not None and connection_of(ctx).session_id is not None:
+            async with self._stored.session(ctx) as stored:
+                yield stored
+            return
+        connection = self._connection(server, ctx)
+        async with connection.notifier.during(ctx):
+            yield await connection.session()
+
+    def _connection(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> ConnectionSession:
+        connection = connection_of(ctx)
+        found: ConnectionSession | None = connection.state.get(_KEY)
+        if found is None:
+            caller = caller_of(ctx)
+            self._tally.take(caller)
+            connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the session, below
+            notifier = Notifier(server, connection, self._tasks_of(ctx))
+            selection = selection_of(self._tools, self._default, ctx.request)
+            found = connection.state[_KEY] = ConnectionSession(self._tools, selection, notifier, caller)
+            connection.exit_stack.push_async_callback(found.end)
+        return found
+
+
+class PrincipalSessions:
+    """The sessions of authenticated callers.
+
+    Args:
+        tools: The tool set.
+        default: The initial state of a caller's session.
+        opened: Opens these sessions.
+        subscriptions: The subscriptions of the callers.
+    """
+
+    def __init__(self, tools: ToolSet, default: DefaultSelection, opened: Opener, subscriptions: Subscriptions) -> None:
+        self._tools = tools
+        self._default = default
+        self._opened = opened
+        self._subscriptions = subscriptions
+        self._followed: WeakSet[Session] = WeakSet()
+
+    @asynccontextmanager
+    async def session(self, server: Any, ctx: Any) -> AsyncGenerator[Session]:
+        """Yield the session of the caller of a request."""
+        session = await self.follow(ctx)
+        try:
+            yield session
+        finally:
+            if isinstance(session, StoredSession):
+                await session.flush()
+
+    async def follow(self, ctx: Any) -> Session:
+        """Return the session of the caller of a request, whose changes its subscribers are notified of."""
+        caller = principal_of(ctx)
+        if not caller:
+            raise unauthenticated()
+        default = self._default.now()
+        start = default.paths(self._tools.catalog_under(default.profile))
+        session = await self._opened(caller, default.profile, start, caller_of(ctx), reading=is_list(ctx))
+        if session not in self._followed:
+            self._followed.add(session)
+            session.on_list_changed(partial(self._subscriptions.announce, caller=caller))
+            self._subscriptions.follow(caller, session)
+        return session
+
+
+def _is_worded(component: Component | None) -> bool:
+    """Return whether a tool opens groups with texts of its author's, to which only what must be is added (GRP-3)."""
+    return component is not None and component.loader is not None and component.loader.texts is not None
