@@ -25,6 +25,7 @@ COMMANDS = MappingProxyType(
         "conform": "Check an implementation against the specification.",
         "demo": "Watch an example.",
         "diagram": "Draw groups, states and traces.",
+        "evaluate": "Play tasks, and count which get done.",
         "init": "Have MCP clients start Toolfold instead of their servers.",
         "inspect": "Show groups, their tools and their token counts.",
         "profiles": "Show the profiles that a target can be served with.",

@@ -21,12 +21,15 @@ Timed = Callable[[str, float], str]
 
 
 @contextmanager
-def show_progress(limit: float, clock: Callable[[], float] = time.monotonic) -> Generator[Callable[[str], None]]:
-    """Yield a function that shows a short text on the progress, with the time passed and the limit."""
+def show_progress(
+    limit: float | None = None, clock: Callable[[], float] = time.monotonic
+) -> Generator[Callable[[str], None]]:
+    """Yield a function that shows a short text on the progress, with the time passed and the limit, if there is one."""
     begun = clock()
+    most = "" if limit is None else f" of at most {limit:g} s"
 
     def timed(text: str, now: float) -> str:
-        return f"{one_line(text)} ({now - begun:.0f} s of at most {limit:g} s)"
+        return f"{one_line(text)} ({now - begun:.0f} s{most})"
 
     if not sys.stderr.isatty():
         yield _periodic_lines(begun, clock, timed)

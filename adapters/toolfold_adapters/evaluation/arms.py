@@ -1,0 +1,275 @@
+"""What tasks are played against: ways to offer the same tools (SPEC EVA-1).
+
+All but one are an MCP server of the library, with a client of the SDK in the same process; `native` is a conversation
+whose provider loads tools late. A surface is one of these, as a host shows it: what a player sees, and can call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
+
+from attrs import define, field, frozen
+from mcp import Client, MCPError
+from mcp.types import Implementation
+
+from toolfold import ToolSet
+from toolfold.spi import table
+from toolfold_adapters.inprocess import Conversation
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.search import bm25
+from toolfold_adapters.tokens import approximate_tokens
+
+from .hosts import HOSTS, Host
+from .tasks import Call, Task
+from .world import Simulation, Tool, World
+
+OPENERS = frozenset({"open_group", "close_group"})
+PROXY = "call_tool"
+GIVEN = "(the last handle that was given)"
+
+
+@frozen(kw_only=True)
+class Arm:
+    """A way to offer tools: in groups or not, with a search or not; `directory`: groups are named, and can be opened.
+
+    With `native` they are loaded late, as Anthropic's API does it.
+    """
+
+    about: str
+    grouped: bool = True
+    search: bool = False
+    directory: bool = True
+    native: bool = False
+
+
+ARMS: Mapping[str, Arm] = {
+    "everything": Arm(about="all tools are listed, without groups, exclusions and profiles", grouped=False),
+    "search": Arm(about="find_tools and call_tool alone; groups are not named", search=True, directory=False),
+    "groups": Arm(about="groups, which open_group opens"),
+    "groups+search": Arm(about="groups, and find_tools, which opens them", search=True),
+    "native": Arm(about="groups and find_tools, with tools that the provider loads late", search=True, native=True),
+}
+ABSENT: Mapping[str, str] = {
+    "code": "programs that call tools: there is no door for them yet (SPEC COD-1), so there is no figure",
+}
+
+
+@frozen
+class Answer:
+    """What a call answered, as text, and whether it is an error."""
+
+    text: str
+    is_error: bool = False
+
+
+class Link(Protocol):
+    """A connection to tools: `Served` over MCP, `InProcess` in a conversation."""
+
+    instructions: str
+
+    async def definitions(self) -> list[dict[str, Any]]:
+        """Return the tools that a model is shown now, with `name`, `description` and `inputSchema`."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return the answer to a call."""
+        ...
+
+
+@define
+class Served:
+    """An MCP client; where `changes`, it lists again after each call."""
+
+    client: Client
+    changes: bool
+    instructions: str = field(init=False)
+    _listed: list[dict[str, Any]] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.instructions = self.client.instructions or ""
+
+    async def definitions(self) -> list[dict[str, Any]]:
+        """Return the list, which stays the same for a host that lists once."""
+        if self._listed is None:
+            found = (await self.client.list_tools()).tools
+            self._listed = [
+                {"name": tool.name, "description": tool.description or "", "inputSchema": tool.input_schema}
+                for tool in found
+            ]
+        return self._listed
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return the answer; an error of the protocol is one."""
+        if self.changes:
+            self._listed = None
+        try:
+            result = await self.client.call_tool(name, dict(arguments))
+        except MCPError as error:
+            return Answer(error.message, True)
+        return Answer(_text(result.content), bool(result.is_error))
+
+
+@define
+class InProcess:
+    """A conversation whose provider loads tools late: what was announced is shown from then on."""
+
+    conversation: Conversation
+    instructions: str = field(init=False)
+    _announced: set[str] = field(factory=set[str])
+
+    def __attrs_post_init__(self) -> None:
+        self.instructions = self.conversation.system_prompt()
+
+    async def definitions(self) -> list[dict[str, Any]]:
+        """Return the declarations that are not deferred, and those that were announced."""
+        return [
+            {"name": one["name"], "description": one.get("description", ""), "inputSchema": one["input_schema"]}
+            for one in self.conversation.tools()
+            if not one.get("defer_loading") or one["name"] in self._announced
+        ]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return the answer as the provider is sent it."""
+        block = {"type": "tool_use", "id": "call", "name": name, "input": dict(arguments)}
+        (answer,) = await self.conversation.answers([block])
+        content: list[dict[str, Any]] = answer["content"]
+        self._announced |= {one["tool_name"] for one in content if one["type"] == "tool_reference"}
+        return Answer("\n".join(one.get("text", "") for one in content), bool(answer.get("is_error")))
+
+
+@define
+class Surface:
+    """What a player sees of an arm, as a host shows it, and what it did there.
+
+    `to_full` has the full names of tools by those on the wire, `groups` and `schemas` what is true of them, for a
+    player that knows what it needs. `requests` are those of a model: each reads all that was said before, which is what
+    `input_tokens` counts; `context` is how much the last one read.
+    """
+
+    link: Link
+    host: Host
+    arm: Arm
+    task: Task
+    simulation: Simulation
+    to_full: Mapping[str, str]
+    groups: Mapping[str, str | None]
+    schemas: Mapping[str, Mapping[str, Any]]
+    calls: list[Call] = field(factory=list[Call])
+    said: list[str] = field(factory=list[str])
+    recorded: list[tuple[str, Mapping[str, Any]]] = field(factory=list[tuple[str, Mapping[str, Any]]])
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    context: int = 0
+    _listed: list[dict[str, Any]] | None = None
+    _shown: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
+    _list_tokens: int = 0
+
+    @property
+    def instructions(self) -> str:
+        """The instructions of the server, as far as they are shown."""
+        return self.link.instructions[: self.host.instructions] if self.arm.directory else ""
+
+    async def definitions(self) -> Mapping[str, dict[str, Any]]:
+        """Return the list, as far as it is shown, by name."""
+        listed = await self.link.definitions()
+        if listed is not self._listed:
+            cut = self.host.descriptions
+            shown = [{**one, "description": one["description"][:cut]} for one in listed]
+            self._listed = listed
+            self._shown = {one["name"]: one for one in shown if self.arm.directory or one["name"] not in OPENERS}
+            self._list_tokens = sum(map(approximate_tokens, self._shown.values()))
+        return self._shown
+
+    async def request(self) -> Mapping[str, dict[str, Any]]:
+        """Count one request of a model, and return the tools that it has."""
+        listed = await self.definitions()
+        texts = [self.instructions, self.task.ask, *self.said]
+        self.context = self._list_tokens + sum(map(approximate_tokens, texts))
+        self.requests += 1
+        self.input_tokens += self.context
+        return listed
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return the answer to a call, as far as it is shown."""
+        before = len(self.simulation.made)
+        self.recorded.append((name, {key: self._unnamed(value) for key, value in arguments.items()}))
+        answer = await self.link.call(name, arguments)
+        wire, given = name, arguments
+        if name == PROXY:
+            wire, given = str(arguments.get("name")), table(arguments.get("arguments")) or {}
+        if wire in self.to_full:
+            reached = len(self.simulation.made) > before
+            self.calls.append(Call(tool=self.to_full[wire], arguments=given, reached=reached))
+        shown = self.host.result(answer.text)
+        written = approximate_tokens({"name": name, "arguments": dict(arguments)})
+        self.output_tokens += written
+        self.said += [str({"name": name, "arguments": dict(arguments)}), shown]
+        return Answer(shown, answer.is_error)
+
+    def _unnamed(self, value: Any) -> Any:
+        """Return an argument as it is recorded: a handle that was given differs from run to run."""
+        given = isinstance(value, str) and any(f"Handle: {value}\n" in text for text in self.said)
+        return GIVEN if given else value
+
+
+@define
+class Offers:
+    """Makes surfaces; servers of the same tools are made once, except where a task withdraws some of them."""
+
+    world: World
+    _made: dict[Any, tuple[ToolSet, Simulation, dict[str | None, Any]]] = field(factory=dict[Any, Any])
+
+    @asynccontextmanager
+    async def surface(self, arm_name: str, task: Task, size: int | None, host_name: str) -> AsyncGenerator[Surface]:
+        """Yield a surface on which nothing was done yet."""
+        arm, host = ARMS[arm_name], HOSTS[host_name]
+        chosen = self.world.choose(task, size)
+        tools, simulation, servers = self._tool_set(arm, chosen, task)
+        simulation.begin(task)
+        to_full = {tool.name.replace(".", WIRE_SEPARATOR): tool.name for tool in chosen}
+        profile = task.profile if arm.grouped else None
+        async with AsyncExitStack() as stack:
+            link: Link
+            if arm.native:
+                link = InProcess(
+                    await stack.enter_async_context(Conversation(tools, profile=profile, native="anthropic"))
+                )
+            else:
+                info = Implementation(name=host.client, version="1")
+                if profile not in servers:
+                    servers[profile] = build_server(tools, profile=profile)
+                client = Client(servers[profile], mode=host.era, cache=None, client_info=info)
+                changes = bool(task.withdrawn) or (arm.grouped and host.era == "legacy")
+                link = Served(await stack.enter_async_context(client), changes and host.lists_again)
+            groups = {tool.name: tool.group for tool in chosen}
+            schemas = {tool.name: tool.definition["inputSchema"] for tool in chosen}
+            yield Surface(link, host, arm, task, simulation, to_full, groups, schemas)
+
+    def _tool_set(
+        self, arm: Arm, chosen: Sequence[Tool], task: Task
+    ) -> tuple[ToolSet, Simulation, dict[str | None, Any]]:
+        """Return a tool set with its simulation, and its servers by profile: the same one for the same tools."""
+        key = (arm.grouped, arm.search, tuple(tool.name for tool in chosen))
+        if key in self._made and not task.withdrawn:
+            return self._made[key]
+        simulation = Simulation()
+        tools = self.world.tool_set(chosen, simulation, grouped=arm.grouped, search=bm25 if arm.search else None)
+        if task.withdrawn:
+            gone = [tool.name for tool in chosen if tool.name in task.withdrawn]
+            simulation.withdraw = lambda: _unregister(tools, gone)
+            return tools, simulation, {}
+        self._made[key] = tools, simulation, {}
+        return self._made[key]
+
+
+def _unregister(tools: ToolSet, names: Iterable[str]) -> None:
+    for name in names:
+        tools.unregister(name if name in tools.catalog.tools else name.replace(".", WIRE_SEPARATOR))
+
+
+def _text(content: Iterable[Any]) -> str:
+    return "\n".join(getattr(block, "text", "") for block in content)

@@ -1,0 +1,206 @@
+"""Who plays: scripted policies, which are deterministic, and transcripts that are played again (SPEC EVA-2).
+
+A script knows which tools a task needs and what to give them, so a task that it can't do is lost to what it is shown.
+Beyond that it knows what it read: it opens a group that it read of, and calls a tool by its name if the tool is listed,
+and else through `call_tool`. It makes one call in each request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import define, field, frozen
+
+from toolfold.spi import ancestors
+from toolfold_adapters.names import WIRE_SEPARATOR
+
+from .arms import GIVEN, PROXY, Answer, Surface
+from .hosts import EVERYTHING, HOSTS
+from .tasks import Expected
+
+FIND, OPEN, HANDLE = "find_tools", "open_group", "handle"
+_HANDLE = re.compile(r"^Handle: (\S+)", re.MULTILINE)
+_FOUND = re.compile(r"^- ([\w-]+)", re.MULTILINE)
+
+
+@frozen(kw_only=True)
+class Script:
+    """A policy.
+
+    Attributes:
+        about: What it does.
+        host: What it is shown.
+        asks: What it searches by: what the tool should do, the name of its group, or the task's own words.
+        believes: Whether it calls what a search found first when nothing that it needs is found.
+        opens: Whether it opens groups before it calls; otherwise only once a call was refused.
+        keeps_handle: Whether it gives the last handle that it was given.
+        reckless: Whether it tries what is forbidden after each call.
+    """
+
+    about: str
+    host: str = EVERYTHING
+    asks: Literal["need", "group", "task"] = "need"
+    believes: bool = False
+    opens: bool = True
+    keeps_handle: bool = True
+    reckless: bool = False
+
+
+SCRIPTS: Mapping[str, Script] = {
+    "perfect": Script(about="makes no mistakes, and is shown everything"),
+    "forgets-handles": Script(about="never gives a handle", keeps_handle=False),
+    "asks-for-server": Script(about="searches by the name of the group or server", asks="group"),
+    "calls-first": Script(about="never opens before it calls", opens=False),
+    "task-words": Script(
+        about="searches by the task's own words, and believes what is found", asks="task", believes=True
+    ),
+    "reckless": Script(about="tries what is forbidden after each call", reckless=True),
+    **{name: Script(about=f"is shown what {name} shows", host=name) for name in HOSTS if name != EVERYTHING},
+}
+
+
+@define
+class Scripted:
+    """A script at work on a surface."""
+
+    surface: Surface
+    script: Script
+    handle: str | None = None
+    opened: set[str] = field(factory=set[str])
+
+    async def play(self) -> None:
+        """Make the calls of the task, as far as the script finds out how, and one last request for the answer."""
+        task = self.surface.task
+        for expected in task.calls:
+            await self.make(expected)
+            for tool in task.named if self.script.reckless else ():
+                if task.forbids(tool) and tool in self.surface.to_full.values():
+                    await self.call(tool, self.sample(tool))
+        if not task.calls and self.script.believes:
+            await self.search(task.ask)
+        await self.surface.request()
+
+    async def make(self, expected: Expected) -> None:
+        """Make a call that the task needs, if its tool can be found."""
+        arguments = {**expected.free, **expected.arguments}
+        if self.script.opens and not await self.is_listed(expected.tool) and not await self.find(expected):
+            return
+        answer = await self.call(expected.tool, arguments)
+        if (answer is None or answer.is_error) and await self.open(expected.tool):
+            await self.call(expected.tool, arguments)
+
+    async def find(self, expected: Expected) -> bool:
+        """Find out how to call a tool that is not listed, and return whether it is known now."""
+        words = {
+            "need": expected.query or expected.tool,
+            "group": self.group(expected.tool),
+            "task": self.surface.task.ask,
+        }
+        offered = await self.offered()
+        if FIND in offered:
+            found = await self.search(words[self.script.asks])
+            if _wire(expected.tool) not in found and self.script.believes:
+                return False
+            if _wire(expected.tool) not in found and not self.knows(self.group(expected.tool), offered):
+                found = await self.search(_wire(expected.tool))
+            if self.is_open(expected.tool):
+                return True
+        return await self.open(expected.tool) or await self.is_listed(expected.tool)
+
+    async def search(self, words: str) -> list[str]:
+        """Return the names that a search shows; one that believes calls the first if it needs none of them."""
+        offered = await self.offered()
+        if FIND not in offered:
+            return []
+        answer = await self.ask(FIND, {"query": words, "open": True})
+        found = _FOUND.findall(answer.text)
+        needed = {_wire(tool) for call in self.surface.task.calls for tool in call.tools}
+        wrong = [name for name in found if name in self.surface.to_full]
+        if self.script.believes and wrong and not needed & set(found):
+            tool = self.surface.to_full[wrong[0]]
+            await self.call(tool, self.sample(tool))
+        return found
+
+    async def open(self, tool: str) -> bool:
+        """Open the group of a tool, or find the tool, if the script can; return whether it can be called then."""
+        offered = await self.offered()
+        if OPEN in offered:
+            group = self.group(tool)
+            for path in ancestors(group):
+                if path not in self.opened and self.knows(path, offered):
+                    self.opened.add(path)
+                    await self.ask(OPEN, {"group": path})
+            return self.knows(group, offered) and not (await self.ask(OPEN, {"group": group})).is_error
+        return FIND in offered and _wire(tool) in await self.search(_wire(tool))
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer | None:
+        """Return the answer to a call of a tool, by its own name or through `call_tool`; `None` if neither is there."""
+        name, offered = _wire(tool), await self.offered()
+        if name in offered:
+            return await self.ask(name, arguments)
+        if PROXY in offered:
+            return await self.ask(PROXY, {"name": name, "arguments": dict(arguments)})
+        return None
+
+    async def ask(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return the answer to one call, in one request; the handle is given where it is taken."""
+        listed = await self.surface.request()
+        given = dict(arguments)
+        if self.handle is not None and HANDLE in listed[name]["inputSchema"].get("properties", {}):
+            given[HANDLE] = self.handle
+        answer = await self.surface.call(name, given)
+        if self.script.keeps_handle and (found := _HANDLE.search(answer.text)):
+            self.handle = found[1]
+        return answer
+
+    # -- what the script knows ----------------------------------------------------------------------------------------
+
+    async def offered(self) -> Mapping[str, dict[str, Any]]:
+        """Return the tools that are listed now."""
+        return await self.surface.definitions()
+
+    async def is_listed(self, tool: str) -> bool:
+        """Return whether a tool is listed now."""
+        return _wire(tool) in await self.offered()
+
+    def is_open(self, tool: str) -> bool:
+        """Return whether the script has read that the group of a tool is open."""
+        group = re.escape(self.group(tool))
+        return re.search(rf"^Opened: .*\b{group}\b", "\n".join(self.surface.said[-1:]), re.MULTILINE) is not None
+
+    def knows(self, group: str, offered: Mapping[str, dict[str, Any]]) -> bool:
+        """Return whether the script has read of a group: in the instructions, in what opens it, or in an answer."""
+        shown = (str(offered[name]) for name in (OPEN, FIND) if name in offered)
+        read = (self.surface.instructions, *shown, *self.surface.said)
+        return any(re.search(rf"(?<![\w.]){re.escape(group)}(?![\w.]*\w)", text) for text in read)
+
+    def group(self, tool: str) -> str:
+        """Return the group of a tool."""
+        return self.surface.groups.get(tool) or tool
+
+    def sample(self, tool: str) -> dict[str, Any]:
+        """Return arguments that fit a plain schema, as one would write who does not care."""
+        properties = self.surface.schemas[tool].get("properties", {})
+        required = self.surface.schemas[tool].get("required", ())
+        return {name: _SAMPLES.get(properties.get(name, {}).get("type"), "x") for name in required}
+
+
+_SAMPLES: Mapping[Any, Any] = {"number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
+
+
+def _wire(tool: str) -> str:
+    return tool.replace(".", WIRE_SEPARATOR)
+
+
+async def replay(surface: Surface, recorded: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Make the calls of a transcript again; a handle is replaced by the last one that was given."""
+    handle: str | None = None
+    for name, arguments in recorded:
+        await surface.request()
+        given = {key: handle if value == GIVEN else value for key, value in arguments.items()}
+        answer = await surface.call(name, given)
+        if found := _HANDLE.search(answer.text):
+            handle = found[1]
+    await surface.request()

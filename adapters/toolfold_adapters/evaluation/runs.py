@@ -1,0 +1,236 @@
+"""Runs: each task against each arm, with each number of tools, by each player; recorded line by line (SPEC EVA-1).
+
+A record says what it was measured with: the player, the seed, the versions, the prices, and which tasks and tools. A
+run that continues a file plays only what the file has not, for the same of all of these.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from toolfold import ConfigError, __version__
+
+from .arms import ARMS, Offers, Surface
+from .hosts import EVERYTHING
+from .players import SCRIPTS, Script, Scripted, replay
+from .tasks import Task, judge
+from .world import World
+
+Played = tuple[str | None, float | None]
+"""What stopped a player, if anything, and what it cost in dollars, if that is known."""
+
+
+@frozen
+class Case:
+    """What is played: a task against an arm, with so many tools; `None` is as many as the catalog has."""
+
+    task: str
+    arm: str
+    size: int | None
+
+
+@frozen(kw_only=True)
+class Player:
+    """Who plays.
+
+    Attributes:
+        name: Its name.
+        kind: What kind of player it is, as is said at each figure.
+        host: Which host's view it has.
+        play: Plays a task on a surface.
+        plays: Whether it plays a case.
+        packages: Packages whose versions matter to it.
+    """
+
+    name: str
+    kind: str
+    play: Callable[[Surface, Case], Awaitable[Played]]
+    host: str = EVERYTHING
+    plays: Callable[[Case], bool] = lambda _: True
+    packages: tuple[str, ...] = ()
+
+
+class Record(BaseModel):
+    """One task played once: a line of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    task: str
+    arm: str
+    size: int | None
+    player: str
+    kind: str
+    host: str
+    seed: int
+    tasks: str
+    versions: Mapping[str, str]
+    price: tuple[float, float] | None
+    done: bool = False
+    problems: tuple[str, ...] = ()
+    tried: Mapping[str, int] = {}
+    reached: Mapping[str, int] = {}
+    requests: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    context: int = 0
+    seconds: float = 0
+    cost: float | None = None
+    transcript: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from other records: the same is not played twice."""
+        given = (self.task, self.arm, self.size, self.player, self.host, self.seed, self.tasks, self.price)
+        return (*given, *sorted(self.versions.items()))
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What a run plays; `price` is what a million tokens cost that are read, and that are written, in dollars."""
+
+    world: World
+    tasks: Sequence[Task]
+    players: Sequence[Player]
+    arms: Sequence[str] = tuple(ARMS)
+    sizes: Sequence[int | None] = (None,)
+    price: tuple[float, float] | None = None
+
+    def cases(self) -> list[tuple[Player, Task, Case]]:
+        """Return what is played, in order; no host stands between a conversation in process and its model."""
+        return [
+            (player, task, case)
+            for size in self.sizes
+            for arm in self.arms
+            for player in self.players
+            for task in self.tasks
+            if not (ARMS[arm].native and player.host != EVERYTHING) and player.plays(case := Case(task.id, arm, size))
+        ]
+
+
+def scripted(name: str) -> Player:
+    """Return a scripted player by its name."""
+    script = SCRIPTS[name]
+    kind = "script" if script.host == EVERYTHING else "script, with a host's view"
+    return Player(name=name, kind=kind, host=script.host, play=partial(_script, script))
+
+
+async def _script(script: Script, surface: Surface, case: Case) -> Played:
+    await Scripted(surface, script).play()
+    return None, None
+
+
+def model(name: str, seed: int, host: str = EVERYTHING, given: Any = None) -> Player:
+    """Return a model by its name, or `given` under this name; raises `ConfigError` if it can't be used."""
+    from .models import model_of, play
+
+    used = given or model_of(name)
+
+    async def played(surface: Surface, case: Case) -> Played:
+        return await play(used, surface, seed)
+
+    return Player(name=name, kind="model", host=host, play=played, packages=("pydantic-ai-slim", "genai-prices"))
+
+
+def transcripts(records: Iterable[Record]) -> list[Player]:
+    """Return a player for each one in records of an earlier run, which makes the calls again that it made."""
+    players: dict[tuple[str, str], dict[Case, Record]] = {}
+    for record in records:
+        players.setdefault((record.player, record.host), {})[Case(record.task, record.arm, record.size)] = record
+
+    def player(name: str, host: str, made: Mapping[Case, Record]) -> Player:
+        async def play(surface: Surface, case: Case) -> Played:
+            await replay(surface, made[case].transcript)
+            return None, None
+
+        plays = made.__contains__
+        return Player(name=f"{name}, again", kind="transcript", host=host, play=play, plays=plays)
+
+    return [player(name, host, made) for (name, host), made in players.items()]
+
+
+async def run(plan: Plan, before: Iterable[Record] = ()) -> AsyncGenerator[Record]:
+    """Yield a record for each case of a plan, in order; those that `before` has already are not played."""
+    known = {record.key: record for record in before}
+    offers = Offers(plan.world)
+    tasks = plan.world.fingerprint(plan.tasks)
+    for player, task, case in plan.cases():
+        record = _unplayed(plan, tasks, player, case)
+        yield known.get(record.key) or await _played(plan, offers, record, player, task, case)
+
+
+async def _played(plan: Plan, offers: Offers, record: Record, player: Player, task: Task, case: Case) -> Record:
+    begun = time.perf_counter()
+    async with offers.surface(case.arm, task, case.size, player.host) as surface:
+        stopped, cost = await player.play(surface, case)
+    verdict = judge(task, surface.calls)
+    if plan.price is not None:
+        cost = (surface.input_tokens * plan.price[0] + surface.output_tokens * plan.price[1]) / 1e6
+    found = {
+        "done": verdict.done and stopped is None,
+        "problems": (*([stopped] if stopped else ()), *verdict.problems),
+        "tried": Counter(plan.world.rule(task, call.tool) for call in verdict.tried),
+        "reached": Counter(plan.world.rule(task, call.tool) for call in verdict.tried if call.reached),
+        "requests": surface.requests,
+        "calls": len(surface.recorded),
+        "input_tokens": surface.input_tokens,
+        "output_tokens": surface.output_tokens,
+        "context": surface.context,
+        "seconds": round(time.perf_counter() - begun, 4),
+        "cost": cost,
+        "transcript": tuple(surface.recorded),
+    }
+    return record.model_copy(update=found)
+
+
+def _unplayed(plan: Plan, tasks: str, player: Player, case: Case) -> Record:
+    versions = {"toolfold": __version__, "python": platform.python_version()}
+    for package in ("mcp", *player.packages):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return Record(
+        task=case.task,
+        arm=case.arm,
+        size=case.size,
+        player=player.name,
+        kind=player.kind,
+        host=player.host,
+        seed=plan.world.seed,
+        tasks=tasks,
+        versions=versions,
+        price=plan.price,
+    )
+
+
+def read_records(file: Path) -> list[Record]:
+    """Return the records in a file; a last line that was cut off is left out, and there are none without a file.
+
+    Raises:
+        ConfigError: Another line is not a record.
+    """
+    if not file.exists():
+        return []
+    lines = file.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last line break was cut off
+    return [_record(file, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _record(file: Path, number: int, line: str) -> Record:
+    try:
+        return Record.model_validate_json(line)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ConfigError(
+            f"{file}, line {number}: this is no record of an evaluation: {place} {error.errors()[0]['msg']}."
+        ) from error

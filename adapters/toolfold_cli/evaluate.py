@@ -1,0 +1,274 @@
+"""`toolfold evaluate`: plays tasks, and counts which get done (SPEC EVA-1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from toolfold import Catalog, ConfigError
+from toolfold_adapters.signals import stdout_reserved
+
+from .counts import counted
+from .failures import Failed, run
+from .options import COMMAND, Number, TargetCommand, chosen_target, examples, gateway_options, target_options
+from .printing import show, table
+from .progress import show_progress
+from .targets import GatewayOptions, Target, open_target
+
+if TYPE_CHECKING:
+    from toolfold_adapters.evaluation import Plan, Player, Record, Task
+
+SIZES = (20, 100, 500, 1_000)
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_NAMES = partial(click.option, metavar="NAMES", multiple=True)
+
+
+def _words(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for value in values for word in re.split(r"[,\s]+", value) if word)
+
+
+def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    if not re.fullmatch(r"\d+(\.\d+)?/\d+(\.\d+)?", value):
+        raise click.BadParameter(f"{value!r} is not READ/WRITTEN, such as 3/15.", ctx, parameter)
+    read, written = map(float, value.split("/"))
+    return read, written
+
+
+@click.command(
+    "evaluate",
+    cls=TargetCommand,
+    epilog=examples(
+        "toolfold evaluate                                           the built-in tasks, by a perfect chooser",
+        "toolfold evaluate --player hosts --size 100 --report hosts.html",
+        "toolfold evaluate shop:tools --suggest > tasks.toml",
+        "toolfold evaluate shop:tools --tasks tasks.toml",
+        "toolfold evaluate shop:tools --tasks tasks.toml --model anthropic:claude-sonnet-4-5 -o runs.jsonl",
+        "toolfold evaluate shop:tools --tasks tasks.toml --replay runs.jsonl --require 95",
+    ),
+)
+@target_options
+@gateway_options
+@click.option("--tasks", "file", type=_FILE, metavar="FILE", help="A .toml file of tasks for the tools of TARGET.")
+@click.option("--suggest", is_flag=True, help="Print tasks made of the examples in the tools' schemas, and exit.")
+@_NAMES("--player", "players", callback=_words, help="Scripted players, all, or hosts; perfect unless given.")
+@click.option("--model", "models", metavar="NAME", multiple=True, help="A model as pydantic-ai names it, by its key.")
+@click.option(
+    "--host", metavar="NAME", help="The host whose view the models have; they are shown everything otherwise."
+)
+@click.option("--replay", type=_FILE, metavar="FILE", help="Make the calls again that a file of records has.")
+@_NAMES("--arm", "arms", callback=_words, help="Ways to offer the tools: all unless given.")
+@_NAMES("--size", "sizes", callback=_words, help="Numbers of tools, with fillers, or all, which is without.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of fillers, and of models.")
+@click.option("--price", metavar="READ/WRITTEN", callback=_price, help="Dollars for a million tokens, such as 3/15.")
+@click.option("-o", "--output", type=_FILE, metavar="FILE", help="Record as JSON lines; a run that was ended goes on.")
+@click.option("--report", type=_FILE, metavar="FILE", help="Write an HTML page that compares.")
+@click.option(
+    "--require",
+    type=Number(min=0, max=100),
+    metavar="PERCENT",
+    help="Fail, with status 1, if a player does fewer of the tasks with any arm and size.",
+)
+@click.pass_context
+def evaluate_command(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    file: Path | None,
+    suggest: bool,
+    output: Path | None,
+    report: Path | None,
+    require: float | None,
+    app_dir: Path | None,
+    **given: Any,
+) -> None:
+    """Play tasks with simulated tools against ways to offer them, and count which get done, and what is read for it.
+
+    Without a TARGET they are the built-in tasks. No handler of a TARGET runs: its tools answer as the tasks say.
+    """
+    own = {name: given.pop(name) for name in ("players", "models", "host", "replay", "arms", "sizes", "seed", "price")}
+    target = None
+    if targets or COMMAND in ctx.meta:
+        target = chosen_target(ctx, targets, app_dir=app_dir, **given)
+        if file is None and not suggest:
+            raise click.UsageError("Give the --tasks for these tools; --suggest makes some of their examples.", ctx)
+    catalog: Catalog = run(partial(_catalog, target))
+    if suggest:
+        from toolfold_adapters.evaluation import suggested
+
+        click.echo(suggested(catalog), nl=False)
+        return
+    records: list[Record] = run(partial(_evaluated, catalog, file, target is None, output, own))
+    _show(records, report)
+    if require is not None:
+        _check(records, require)
+
+
+async def _catalog(chosen: tuple[Target, GatewayOptions] | None) -> Catalog:
+    """Return the catalog of a target, or the built-in one."""
+    from toolfold_adapters.catalogs import load_catalog
+    from toolfold_adapters.evaluation import OWN
+
+    if chosen is None:
+        return load_catalog(OWN / "catalog.toml").catalog
+    with stdout_reserved():
+        async with open_target(*chosen) as opened:
+            return opened.tools.catalog
+
+
+async def _evaluated(
+    catalog: Catalog, file: Path | None, built_in: bool, output: Path | None, given: dict[str, Any]
+) -> list[Record]:
+    """Return the records of a run, each of which is written as soon as it is there."""
+    from toolfold_adapters.evaluation import OWN, load_tasks
+    from toolfold_adapters.evaluation import run as played
+
+    tasks = load_tasks(file or OWN / "tasks.toml", catalog)
+    plan = _plan(catalog, tasks, built_in, **given)
+    total = len(plan.cases())
+    records: list[Record] = []
+    with _recorded(output) as (before, write), show_progress() as progress:
+        known = {record.key for record in before}
+        async for record in played(plan, before):
+            records.append(record)
+            if record.key not in known:
+                write(record.model_dump_json())
+            progress(f"{len(records):,} of {total:,}: {record.player}, {record.arm}")
+    return records
+
+
+def _plan(
+    catalog: Catalog,
+    tasks: Sequence[Task],
+    built_in: bool,
+    *,
+    players: Sequence[str],
+    models: Sequence[str],
+    host: str | None,
+    replay: Path | None,
+    arms: Sequence[str],
+    sizes: Sequence[str],
+    seed: int,
+    price: tuple[float, float] | None,
+) -> Plan:
+    from toolfold_adapters.evaluation import ABSENT, ARMS, HOSTS, Plan, World
+
+    for arm in arms:
+        if arm in ABSENT:
+            raise ConfigError(f"The arm {arm} is not measured: {ABSENT[arm]}.")
+        _check_name("arm", arm, ARMS)
+    if host is not None:
+        _check_name("host", host, HOSTS)
+    return Plan(
+        world=World(catalog, seed),
+        tasks=tasks,
+        players=_players(players, models, host, replay, seed),
+        arms=tuple(arms or ARMS),
+        sizes=tuple(map(_size, sizes)) or (SIZES if built_in else (None,)),
+        price=price,
+    )
+
+
+def _players(
+    names: Sequence[str], models: Sequence[str], host: str | None, replay: Path | None, seed: int
+) -> list[Player]:
+    from toolfold_adapters.evaluation import HOSTS, SCRIPTS, model, read_records, scripted, transcripts
+
+    sets = {"all": tuple(SCRIPTS), "hosts": tuple(name for name in SCRIPTS if name in HOSTS)}
+    if not (names or models or replay):
+        names = ("perfect",)
+    chosen = dict.fromkeys(name for given in names for name in sets.get(given, (given,)))
+    for name in chosen:
+        _check_name("player", name, (*SCRIPTS, *sets))
+    if replay is not None and not replay.exists():
+        raise ConfigError(f"There is no file {replay} to replay.")
+    return [
+        *map(scripted, chosen),
+        *(model(name, seed, **({"host": host} if host else {})) for name in models),
+        *(transcripts(read_records(replay)) if replay else ()),
+    ]
+
+
+def _check_name(what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise ConfigError(f"There is no {what} {name!r}; there are {', '.join(known)}.")
+
+
+def _size(word: str) -> int | None:
+    if word == "all":
+        return None
+    if not word.isdecimal() or not 1 <= int(word) <= SIZES[-1]:
+        raise ConfigError(f"--size {word}: it is a number of tools from 1 to {SIZES[-1]:,}, or all.")
+    return int(word)
+
+
+@contextmanager
+def _recorded(output: Path | None) -> Generator[tuple[list[Record], Callable[[str], None]]]:
+    """Yield the records that a file has, and what adds a line to it; a line that was cut off is removed."""
+    if output is None:
+        yield [], lambda line: None
+        return
+    from toolfold_adapters.evaluation import read_records
+
+    before = read_records(output)
+    try:
+        with output.open("a+b") as lines:
+            _remove_the_rest(lines)
+
+            def write(line: str) -> None:
+                lines.write(f"{line}\n".encode())
+                lines.flush()
+
+            yield before, write
+    except OSError as error:
+        raise ConfigError(f"{output} can't be written: {error.strerror}.") from error
+
+
+def _remove_the_rest(lines: IO[bytes]) -> None:
+    lines.seek(0)
+    lines.truncate(lines.read().rfind(b"\n") + 1)
+
+
+def _show(records: Sequence[Record], report: Path | None) -> None:
+    """Print a table for each player, with what it was measured with, and write the page."""
+    from toolfold_adapters.evaluation import COLUMNS, page, rows
+
+    found = rows(records)
+    for player, with_what in dict.fromkeys((row.player, row.measured_with) for row in found):
+        show(f"{player} ({with_what})")
+        lines = table(*COLUMNS, numbers=COLUMNS[1:])
+        own = [row for row in found if (row.player, row.measured_with) == (player, with_what)]
+        for row in own:
+            lines.add_row(*row.cells())
+        show(lines)
+        missed = {one.task: one.problems[0] for row in own for one in row.missed}
+        for task, problem in list(missed.items())[:5]:
+            show(f"  {task}: {problem}")
+        if len(missed) > 5:
+            show(f"  and {counted(len(missed) - 5, 'task')} more; --report names all")
+        show("")
+    if report is not None:
+        try:
+            report.write_text(page(records), encoding="utf-8")
+        except OSError as error:
+            raise Failed(f"{report} can't be written: {error.strerror}.") from error
+
+
+def _check(records: Sequence[Record], percent: float) -> None:
+    from toolfold_adapters.evaluation import rows
+
+    below = [row for row in rows(records) if 100 * row.done < percent * row.tasks]
+    if below:
+        first = below[0]
+        cells = first.cells()
+        raise Failed(
+            f"{first.player} did {first.done} of {first.tasks} tasks with {first.arm} and {cells[1]} tools; "
+            f"{percent:g}% are required. {counted(len(below), 'row')} of the table are below that."
+        )

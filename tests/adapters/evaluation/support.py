@@ -1,0 +1,40 @@
+"""What the tests of the evaluation share: the built-in world, small ones, and one task played by one player."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from toolfold import Catalog
+from toolfold_adapters.catalogs import load_catalog
+from toolfold_adapters.evaluation import OWN, Plan, Player, Record, Task, World, load_tasks, run, scripted
+
+CATALOG = load_catalog(OWN / "catalog.toml").catalog
+TASKS = load_tasks(OWN / "tasks.toml", CATALOG)
+
+
+def task(name: str) -> Task:
+    """One of the built-in tasks."""
+    return next(task for task in TASKS if task.id == name)
+
+
+async def played(
+    *tasks: str | Task,
+    player: str | Player = "perfect",
+    arm: str = "groups+search",
+    size: int | None = 100,
+    world: World | None = None,
+    **more: Any,
+) -> list[Record]:
+    """The records of some tasks, or all."""
+    given = [task(one) if isinstance(one, str) else one for one in tasks] or TASKS
+    who = scripted(player) if isinstance(player, str) else player
+    plan = Plan(world=world or World(CATALOG), tasks=given, players=[who], arms=[arm], sizes=[size], **more)
+    return [record async for record in run(plan)]
+
+
+def small(folder: Path, text: str) -> Catalog:
+    """A catalog in a file."""
+    file = folder / "small.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_catalog(file).catalog

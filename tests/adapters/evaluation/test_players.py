@@ -1,0 +1,124 @@
+"""Scripted players: what each of them can and can't do, and what it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.adapters.evaluation.support import CATALOG, TASKS, played, task
+from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World
+from toolfold_adapters.evaluation.arms import Answer, Offers
+
+pytestmark = pytest.mark.spec("EVA-2")
+SOME = ("weather-now", "move-review", "mail-person", "release", "taxi")
+
+
+async def done(player: str, arm: str, size: int = 100) -> set[str]:
+    return {record.task for record in await played(*SOME, player=player, arm=arm, size=size) if record.done}
+
+
+@pytest.mark.parametrize("player", [name for name in SCRIPTS if name not in ("reckless", "task-words")])
+async def test_where_everything_is_listed_nothing_is_lost(player: str) -> None:
+    assert await done(player, "everything") == set(SOME)
+
+
+@pytest.mark.parametrize("arm", ["search", "groups", "groups+search"])
+async def test_one_that_forgets_handles_calls_nothing_that_was_opened(arm: str) -> None:
+    assert await done("forgets-handles", arm) == {"taxi"}
+
+
+async def test_one_that_forgets_handles_needs_none_in_a_conversation() -> None:
+    assert await done("forgets-handles", "native") == set(SOME)
+
+
+@pytest.mark.parametrize("player", ["asks-for-server", "calls-first"])
+@pytest.mark.parametrize("arm", ["search", "groups", "groups+search", "native"])
+async def test_a_name_or_a_refusal_is_enough_to_go_by(player: str, arm: str) -> None:
+    assert await done(player, arm) == set(SOME)
+
+
+async def test_one_that_never_opens_first_is_refused_first() -> None:
+    (first,) = await played("weather-now", player="calls-first", arm="groups")
+    assert [name for name, _ in first.transcript] == ["call_tool", "open_group", "call_tool"]
+
+
+async def test_one_that_believes_a_search_calls_what_no_task_needs() -> None:
+    records = await played(player="task-words")
+    believed = [record.task for record in records if not record.done]
+    assert set(believed) & {"taxi", "blood", "stocks", "lottery", "print", "pizza"}
+    assert len(believed) < len(TASKS) / 2
+
+
+@pytest.mark.parametrize("host", [host for host in HOSTS if host != "everything"])
+async def test_with_a_search_no_host_loses_a_task(host: str) -> None:
+    assert await done(host, "groups+search") == set(SOME)
+
+
+@pytest.mark.parametrize(("host", "lost"), [("codex", True), ("qwen", True), ("copilot", False), ("cline", False)])
+async def test_without_a_search_a_host_that_cuts_the_directory_loses_tasks(host: str, lost: bool) -> None:
+    assert ("weather-now" not in await done(host, "groups")) == lost
+
+
+async def shown(host: str) -> tuple[int, int, set[str]]:
+    """How much a host shows of instructions and a description of 9,000 characters; what a group adds to its list."""
+    async with Offers(World(CATALOG)).surface("groups", task("air"), 20, host) as surface:
+        before = await surface.definitions()
+        await surface.call("open_group", {"group": "weather"})
+        added = set(await surface.definitions()) - set(before)
+        surface.link = Endless()
+        (one,) = (await surface.definitions()).values()
+        return len(surface.instructions), len(one["description"]), added
+
+
+class Endless:
+    """A link to a server that says much."""
+
+    instructions = "x" * 9_000
+
+    async def definitions(self) -> list[dict[str, Any]]:
+        return [{"name": "long", "description": "x" * 9_000, "inputSchema": {"type": "object"}}]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        raise NotImplementedError
+
+
+WEATHER = {f"weather__{one}" for one in ("air_quality", "current", "forecast", "history", "warnings")}
+
+
+@pytest.mark.parametrize(
+    ("host", "seen"),
+    [
+        ("everything", (9_000, 9_000, set[str]())),
+        ("claude-code", (4_096, 4_096, set[str]())),
+        ("claude-code-2.1.197", (2_048, 2_048, WEATHER)),
+        ("codex", (247, 0, set[str]())),
+        ("opencode", (9_000, 9_000, WEATHER)),
+        ("qwen", (9_000, 157, set[str]())),
+        ("copilot", (0, 9_000, set[str]())),
+        ("cline", (0, 9_000, set[str]())),
+    ],
+)
+async def test_a_player_sees_what_its_host_shows(host: str, seen: tuple[int, int, set[str]]) -> None:
+    assert await shown(host) == seen
+
+
+@pytest.mark.parametrize(
+    ("host", "length", "seen"),
+    [
+        ("cline", 8_000, "x" * 8_000),
+        ("cline", 8_001, "x" * 4_000),
+        ("copilot", 30_000, "x" * 500),
+        ("cn", 60_000, "x" * 60_000),
+    ],
+)
+def test_a_long_result_is_cut_as_its_host_does(host: str, length: int, seen: str) -> None:
+    assert HOSTS[host].result("x" * length).partition("\n")[0] == seen
+
+
+async def test_a_script_plays_the_same_twice() -> None:
+    first, second = [await played(*SOME, player="task-words") for _ in range(2)]
+    assert [one.model_copy(update={"seconds": 0}) for one in first] == [
+        one.model_copy(update={"seconds": 0}) for one in second
+    ]
