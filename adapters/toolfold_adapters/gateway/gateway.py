@@ -25,7 +25,7 @@ from .serving.downstream import Client, Clients, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend
 from .upstream.life import UpstreamError
-from .upstream.upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
+from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -46,7 +46,7 @@ class Gateway:
     tools: ToolSet
 
     def __init__(self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime, *, wait: bool) -> None:
-        check_upstreams(config)
+        config.check_upstreams()
         self._config = config
         self.reserved = tuple(reserved)
         self._runtime = runtime
@@ -227,7 +227,7 @@ class Gateway:
         Raises:
             ConfigError: It is wrong; nothing has changed.
         """
-        check_upstreams(config)
+        config.check_upstreams()
         self.registration.check(config)
         before, self._config = self._config, config
         same = config.same_upstreams(before)
@@ -260,7 +260,7 @@ class Gateway:
         """Start the upstreams of a group that a client has opened, unless its first call has to answer them."""
         if not isinstance(event, observers.Committed) or not event.change.activated:
             return
-        ctx = current_request.get()
+        ctx = current_request()
         client = self.clients.entered(event.session, ctx)
         if client is None or client.answers_calls_only:
             return

@@ -235,6 +235,11 @@ class GatewayConfig(_Table):
         """What `new_tool_set` depends on, to be compared."""
         return self.options, self.budgets.list_tokens, self._opener.room
 
+    def check_upstreams(self) -> None:
+        """Raise `ConfigError` if there is no server."""
+        if not self.upstreams:
+            raise ConfigError(f'{self.source} names no server: add [upstream] with command = ["…"] or url = "…".')
+
     def same_upstreams(self, other: GatewayConfig) -> frozenset[str]:
         """Return the servers that another configuration has, too, and reaches in the same way (SPEC GWY-9)."""
 

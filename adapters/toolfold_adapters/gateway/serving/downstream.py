@@ -51,9 +51,6 @@ MOST_LINKS = 256
 Handler = Callable[[Any, Any], Awaitable[Any]]
 ServerContext = ServerRequestContext[Any, Any]
 
-current_request: ContextVar[ServerContext | None] = ContextVar("toolfold_gateway_request", default=None)
-"""The request that a server is answering, for what only learns of its consequences."""
-
 
 class _Answer(BaseModel):
     """A client's answer, as it came."""
@@ -227,7 +224,7 @@ class Clients:
 
     def of(self, context: Context) -> Client:
         """Return the client that a call came from."""
-        ctx = server_context(context.request) or current_request.get()
+        ctx = server_context(context.request) or current_request()
         return self._client(self._key(context.session.id, ctx), ctx)
 
     def _client(self, key: str, ctx: ServerContext | None) -> Client:
@@ -293,14 +290,20 @@ def _is_context(request: Any) -> TypeGuard[ServerContext]:
 
 
 @define(eq=False)
-class Answer:
-    """What a request is answered with: `result`, if that is to pass unchanged."""
+class _Answering:
+    """A request that a server is answering, and what with, if that is to pass unchanged."""
 
+    ctx: ServerContext
     result: dict[str, Any] | None = None
 
 
-current_answer: ContextVar[Answer | None] = ContextVar("toolfold_gateway_answer", default=None)
-"""The answer to the request that a server is answering."""
+_answering: ContextVar[_Answering | None] = ContextVar("toolfold_gateway_request", default=None)
+
+
+def current_request() -> ServerContext | None:
+    """Return the request that a server is answering, for what only learns of its consequences."""
+    answering = _answering.get()
+    return answering.ctx if answering is not None else None
 
 
 async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:
@@ -309,17 +312,16 @@ async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:
     The SDK validates what a handler returns, refuses content that it does not know, and leaves out what its schema does
     not have. What a middleware returns is sent unchanged.
     """
-    tokens = current_request.set(ctx), current_answer.set(answer := Answer())
+    token = _answering.set(answering := _Answering(ctx))
     try:
         sent = await call_next(ctx)
     finally:
-        current_request.reset(tokens[0])
-        current_answer.reset(tokens[1])
-    if answer.result is None:
+        _answering.reset(token)
+    if answering.result is None:
         return sent
-    given = [table((table(one) or {}).get("_meta")) or {} for one in (sent, answer.result)]
+    given = [table((table(one) or {}).get("_meta")) or {} for one in (sent, answering.result)]
     meta: dict[str, Any] = {**given[0], **given[1]}
-    return {**answer.result, **({"_meta": meta} if meta else {})}
+    return {**answering.result, **({"_meta": meta} if meta else {})}
 
 
 def as_it_is(handler: Handler, instead: Mapping[str, Any]) -> Handler:
@@ -327,10 +329,10 @@ def as_it_is(handler: Handler, instead: Mapping[str, Any]) -> Handler:
 
     async def answered(ctx: ServerContext, params: Any) -> Any:
         result = await handler(ctx, params)
-        answer = current_answer.get()
-        if answer is None or not isinstance(result, dict):
+        answering = _answering.get()
+        if answering is None or not isinstance(result, dict):
             return result
-        answer.result = result
+        answering.result = result
         return {**instead, "resultType": "complete"}
 
     return answered

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from anyio.abc import TaskGroup
+from attrs import frozen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
@@ -34,6 +35,21 @@ log = logging.getLogger("toolfold.gateway")
 _AGAIN = ("inputResponses", "requestState")
 
 Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
+
+
+@frozen
+class Request:
+    """What a client asks of an upstream.
+
+    `item` is what it is about, and `progress` is told how far the answer has come.
+    """
+
+    upstream: Upstream
+    method: str
+    params: Mapping[str, Any]
+    client: Client
+    item: Item
+    progress: ProgressFnT | None = None
 
 
 class Forwarding:
@@ -99,73 +115,42 @@ class Forwarding:
             params["_meta"] = meta
         client, call = self._clients.of(context), Call(ctx)
         try:
-            answer = await self.request(upstream, method, params, client, call, item, context.report_progress)
+            answer = await self.request(Request(upstream, method, params, client, item, context.report_progress), call)
         except UpstreamError as error:
             raise ToolError(str(error)) from error
         return _passing(answer, call)
 
-    async def request(
-        self,
-        upstream: Upstream,
-        method: str,
-        params: dict[str, Any],
-        client: Client,
-        call: Call,
-        item: Item,
-        progress: ProgressFnT | None = None,
-    ) -> dict[str, Any] | InputRequired:
-        """Return the answer of an upstream to a request of a client about `item`, or what it asks for first.
+    async def request(self, asked: Request, call: Call) -> dict[str, Any] | InputRequired:
+        """Return the answer of an upstream to a request of a client, or what it asks for first.
 
         Raises:
             ProtocolError: The upstream answered with this error.
             UpstreamError: It can't be used, or its answer was lost.
             ToolError: The request can't be passed on.
         """
-        _check_json(method, params)
+        _check_json(asked)
+        client = asked.client
 
         async def perform(call: Call) -> dict[str, Any]:
             client.calls.append(call)
             try:
-                return await _requested(upstream, method, params, client, call, item, progress)
+                link = asked.upstream.link(client, call=True)
+                return await link.performed(client, partial(_answered, link, asked, call))
             finally:
                 client.calls.remove(call)
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
-        if call.modern and client.capabilities and not _is_modern(upstream):
+        if call.modern and client.capabilities and not _is_modern(asked.upstream):
             return await self.dialogues.go_on(call, principal_of(call.ctx), perform)
         return await perform(call)
 
 
-async def _requested(
-    upstream: Upstream,
-    method: str,
-    params: dict[str, Any],
-    client: Client,
-    call: Call,
-    item: Item,
-    progress: ProgressFnT | None,
-) -> dict[str, Any]:
-    link = upstream.link(client, call=True)
-
-    async def perform(wire: Wire) -> dict[str, Any]:
-        return await _answered(link, wire, method, params, client, call, item, progress)
-
-    return await link.performed(client, perform)
-
-
-async def _answered(
-    link: Link,
-    wire: Wire,
-    method: str,
-    params: dict[str, Any],
-    client: Client,
-    call: Call,
-    item: Item,
-    progress: ProgressFnT | None,
-) -> dict[str, Any]:
+async def _answered(link: Link, asked: Request, call: Call, wire: Wire) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
+    client, params = asked.client, asked.params
     await set_level(link, wire, client)
-    report = _reporter(link, client, progress) if progress is not None and _wants_progress(call.ctx) else None
+    wanted = asked.progress if _wants_progress(call.ctx) else None
+    report = _reporter(link, client, wanted) if wanted is not None else None
     again: dict[str, Any] = {}
     if wire.facts.modern and call.modern and call.ctx is not None:
         again = {key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN}
@@ -173,16 +158,17 @@ async def _answered(
         again["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: client.level}
 
     async def request(given: Mapping[str, Any]) -> dict[str, Any]:
-        if not await link.usable(item):
-            raise _withheld(link, item)
-        return await wire.request(method, {**given, **again}, capabilities=client.capabilities, on_progress=report)
+        if not await link.usable(asked.item):
+            raise _withheld(link, asked.item)
+        given = {**given, **again}
+        return await wire.request(asked.method, given, capabilities=client.capabilities, on_progress=report)
 
     try:
         rounds = wire.facts.modern and not call.modern
         answer = await (in_rounds(call, params, request) if rounds else request(params))
     finally:
         await link.flushed(client)
-    if method == "tools/call":
+    if asked.method == "tools/call":
         client.note_links(link.upstream.key, answer.get("content"))
     return answer
 
@@ -244,13 +230,13 @@ def unknown_resource(uri: str, *, modern: bool) -> ProtocolError:
 # -- what passes ------------------------------------------------------------------------------------------------------
 
 
-def _check_json(method: str, params: Mapping[str, Any]) -> None:
+def _check_json(asked: Request) -> None:
     """Refuse what can't be written as JSON; the connection, which others may share, would end on it."""
     try:
-        to_json(params)
+        to_json(asked.params)
     except ValueError as error:
-        asked = params.get("name", method)
-        raise ToolError(f"The arguments of {asked} can't be written as JSON in UTF-8; correct them.") from error
+        name = asked.params.get("name", asked.method)
+        raise ToolError(f"The arguments of {name} can't be written as JSON in UTF-8; correct them.") from error
 
 
 def _passing(answer: Mapping[str, Any] | InputRequired, call: Call) -> Passed | InputRequired:

@@ -34,8 +34,9 @@ from ..layout import Placed
 from ..upstream.life import UpstreamError
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
+from ..upstream.wire import Wire
 from .downstream import Call, Client, ServerContext, as_it_is, remember_request
-from .forward import set_level, unknown_resource
+from .forward import Request, set_level, unknown_resource
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -115,10 +116,8 @@ class Passage:
         async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
         client.level = params.level
-        for upstream in self._gateway.upstreams.values():
-            for link in upstream.links_of(client):
-                if link.wire is not None:
-                    await set_level(link, link.wire, client)
+        for link, wire in self._open(client):
+            await set_level(link, wire, client)
         return {}
 
     async def subscribe(self, ctx: ServerContext, params: Any) -> dict[str, Any]:
@@ -167,10 +166,14 @@ class Passage:
         """Notify the upstreams of a client that its roots have changed."""
         async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
-        for upstream in self._gateway.upstreams.values():
-            for link in upstream.links_of(client):
-                if link.wire is not None and not link.wire.facts.modern:
-                    await link.wire.notify("notifications/roots/list_changed")
+        for _, wire in self._open(client):
+            if not wire.facts.modern:
+                await wire.notify("notifications/roots/list_changed")
+
+    def _open(self, client: Client) -> list[tuple[Link, Wire]]:
+        """Return the open connections that a client has of its own."""
+        links = [link for one in self._gateway.upstreams.values() for link in one.links if link.client is client]
+        return [(link, link.wire) for link in links if link.wire is not None]
 
     def _client(self, session: Session, ctx: ServerContext) -> Client:
         return self._gateway.clients.of_session(session.id, ctx)
@@ -190,7 +193,8 @@ class Passage:
         client, item = self._client(session, ctx), (placed.kind, placed.original)
         upstream = self._gateway.upstreams[placed.server]
         with _for_clients():
-            answer = await self._gateway.forwarding.request(upstream, ctx.method, params, client, Call(ctx), item)
+            asked = Request(upstream, ctx.method, params, client, item)
+            answer = await self._gateway.forwarding.request(asked, Call(ctx))
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return {"resultType": "complete", **answer} if modern else answer

@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
-from toolfold import ConfigError
 from toolfold.spi import Full, Limit, Tally
 
 from ...mcp.limits import record_refusal
 from ..config.approval import Approvals, Item
-from ..config.settings import GatewayConfig, UpstreamConfig
+from ..config.settings import UpstreamConfig
 from ..definitions import Definitions
 from ..naming import ONE_SERVER
 from ..serving.downstream import Client
@@ -26,8 +25,6 @@ from .link import Link
 from .listing import DefinitionCache, Known, known_of, learn, merged
 from .transports import transport_of
 from .wire import Mode, Transport, Wire
-
-__all__ = ["Runtime", "Upstream", "UpstreamError", "UpstreamStatus", "check_upstreams"]
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -190,10 +187,6 @@ class Upstream:
         """All connections."""
         return tuple(self._links.values())
 
-    def links_of(self, client: Client) -> list[Link]:
-        """Return the connections that a client has of its own."""
-        return [link for link in self._links.values() if link.client is client]
-
     def end(self, client: Client) -> None:
         """Stop the connections of a client that has ended."""
         for key, link in list(self._links.items()):
@@ -303,10 +296,3 @@ class Upstream:
 
 def _without_warnings(known: Known) -> Known:
     return evolve(known, definitions=evolve(known.definitions, warnings=()))
-
-
-def check_upstreams(config: GatewayConfig) -> Mapping[str, UpstreamConfig]:
-    """Return the servers of a configuration if there are any, else raise `ConfigError`."""
-    if not config.upstreams:
-        raise ConfigError(f'{config.source} names no server: add [upstream] with command = ["…"] or url = "…".')
-    return config.upstreams
