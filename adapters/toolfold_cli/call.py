@@ -16,7 +16,7 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import stdout_reserved
 
 from .failures import Failed, run
-from .options import COMMAND, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .options import COMMAND, TargetCommand, active_option, chosen_target, examples, gateway_options, target_options
 from .printing import show, show_json
 from .targets import GatewayOptions, Target, open_target
 
@@ -40,13 +40,7 @@ class CallCommand(TargetCommand):
 @target_options
 @gateway_options
 @click.option("--profile", metavar="NAME", help="Call it with this profile.")
-@click.option(
-    "--active",
-    metavar="GROUPS",
-    multiple=True,
-    callback=parse_groups,
-    help="Groups to open besides that of the tool, separated by commas.",
-)
+@active_option(help="Groups to open besides that of the tool, separated by commas.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.pass_context
 def call_command(

@@ -8,8 +8,8 @@ import click
 
 from toolfold_adapters.signals import cancelled_by_signals, stdin_closed_by_signals
 
-from .failures import request_traceback, run
-from .options import examples
+from .failures import run
+from .options import examples, traceback_option
 
 
 @click.command(
@@ -27,13 +27,7 @@ from .options import examples
     metavar="NAME=VALUE",
     help="A header to send with each request, such as a token.",
 )
-@click.option(
-    "--traceback",
-    is_flag=True,
-    expose_value=False,
-    callback=request_traceback,
-    help="Show where in the code it failed (or set TOOLFOLD_DEBUG=1).",
-)
+@traceback_option
 @click.pass_context
 def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -> None:
     """Connect a client that can only start commands, over stdio, to the MCP server at URL.

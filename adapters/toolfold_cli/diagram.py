@@ -23,10 +23,10 @@ from .options import (
     Integer,
     OneOf,
     TargetCommand,
+    active_option,
     chosen_target,
     examples,
     gateway_options,
-    parse_groups,
     target_options,
 )
 from .pictures import source_of
@@ -76,13 +76,7 @@ def _help() -> str:
 )
 @click.option("--format", "form", type=OneOf(FORMATS), help="The format of the picture.")
 @click.option("--profile", metavar="NAME", help="Draw it with this profile.")
-@click.option(
-    "--active",
-    metavar="GROUPS",
-    multiple=True,
-    callback=parse_groups,
-    help="Groups to open, or servers of a gateway, separated by commas.",
-)
+@active_option(help="Groups to open, or servers of a gateway, separated by commas.")
 @click.option("--limit", type=Integer(min=1), metavar="N", help="The greatest number of groups or states to draw.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."

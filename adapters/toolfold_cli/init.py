@@ -14,8 +14,8 @@ import click
 
 from .costs import costs_of_servers, known_definitions
 from .counts import approximate, counted
-from .failures import Failed, failing, request_traceback, run
-from .options import examples
+from .failures import Failed, failing, run
+from .options import examples, traceback_option
 from .printing import show, table
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--measure", is_flag=True, help="Start the servers to learn how many tools and tokens they have.")
 @click.option("--undo", is_flag=True, help="Put the servers back that Toolfold serves.")
-@click.option("--traceback", is_flag=True, expose_value=False, callback=request_traceback, help="Show where it failed.")
+@traceback_option
 def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: bool, undo: bool) -> None:
     """Have the MCP clients on this machine start Toolfold instead of each of their servers.
 

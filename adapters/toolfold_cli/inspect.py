@@ -17,7 +17,7 @@ from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 from .costs import ServerCost, costs_by_server, initial_view, wire_costs
 from .counts import approximate
 from .failures import Failed, run
-from .options import Integer, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .options import Integer, TargetCommand, active_option, chosen_target, examples, gateway_options, target_options
 from .printing import show, show_json, table
 from .targets import GatewayOptions, Target, open_target
 
@@ -46,13 +46,7 @@ _ONE_FOR_ALL = {True: "--control open_group", False: 'ToolSet(..., control="open
 @target_options
 @gateway_options
 @click.option("--profile", metavar="NAME", help="Inspect it with this profile.")
-@click.option(
-    "--active",
-    metavar="GROUPS",
-    multiple=True,
-    callback=parse_groups,
-    help="Groups to open first, or servers of a gateway, separated by commas; hooks do not run.",
-)
+@active_option(help="Groups to open first, or servers of a gateway, separated by commas; hooks do not run.")
 @click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--check", is_flag=True, help="Fail, with status 1, if a tool or a group has no description.")

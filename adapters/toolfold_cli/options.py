@@ -161,6 +161,15 @@ class ServerOption(click.Option):
 server_option = partial(click.option, cls=ServerOption)
 
 
+traceback_option = click.option(
+    "--traceback",
+    is_flag=True,
+    expose_value=False,
+    callback=request_traceback,
+    help="Show where in the code it failed (or set TOOLFOLD_DEBUG=1).",
+)
+
+
 def target_options(function: F) -> F:
     """Add TARGET and the options that go with it in every command."""
     return _decorated(
@@ -172,13 +181,7 @@ def target_options(function: F) -> F:
             metavar="DIR",
             help="The folder whose modules are found; the current one unless given.",
         ),
-        click.option(
-            "--traceback",
-            is_flag=True,
-            expose_value=False,
-            callback=request_traceback,
-            help="Show where in the code it failed (or set TOOLFOLD_DEBUG=1).",
-        ),
+        traceback_option,
     )
 
 
@@ -226,6 +229,9 @@ def _decorated(function: F, *decorators: Callable[[F], F]) -> F:
 def parse_groups(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """Return the group paths in an option's values, each of which may have several, separated by commas."""
     return tuple(path.strip() for value in values for path in value.split(",") if path.strip())
+
+
+active_option = partial(click.option, "--active", metavar="GROUPS", multiple=True, callback=parse_groups)
 
 
 def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Limits | None:
