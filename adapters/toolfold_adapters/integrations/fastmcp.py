@@ -21,10 +21,9 @@ with extras_named():
     require("FastMCP", _fastmcp.__version__, "4.1", "fastmcp")
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
-    from ..mcp.delivery.passing import dumped
+    from ..mcp.delivery.passing import Definition, dumped
     from ..mcp.existing.grouped import GroupedServer
-    from ..mcp.existing.grouping import By, in_group
-    from ..mcp.existing.offers import Definition, is_asked_by_another
+    from ..mcp.existing.grouping import By, in_group, is_asked_by_another
     from ..mcp.existing.server import at_once, grouped_server
     from ..mcp.meta import MOUNTED_META
     from ..mcp.options import GroupedOptions

@@ -32,6 +32,7 @@ from toolfold.spi import MAX_URI, Full, Kind, Passed, quoted
 
 from ..limits import record_refusal
 from ..meta import ALWAYS_LOAD_META
+from .passing import current_offer
 from .selection import SELECTION_FAILURES, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
@@ -71,11 +72,20 @@ class Renderer:
         modern: Whether the era is that of 2026-07-28.
         adjust: Changes the definitions of control tools, for deliveries that give them more arguments.
         cache_scope: Whether caches may share lists between callers.
+        own: The names of an existing server's own tools, by those that they are registered by. Of them, those are shown
+            that the server offers to the caller of the request, as the server has them.
     """
 
     def __init__(
-        self, wire: WireNames, *, modern: bool, adjust: Adjust | None = None, cache_scope: CacheScope = "public"
+        self,
+        wire: WireNames,
+        *,
+        modern: bool,
+        adjust: Adjust | None = None,
+        cache_scope: CacheScope = "public",
+        own: Mapping[str, str] | None = None,
     ) -> None:
+        self._own: Mapping[str, str] = {} if own is None else own
         self._to_wire = wire.to_wire
         self._cache_scope = cache_scope
         self._adjust = adjust
@@ -90,7 +100,8 @@ class Renderer:
             result["nextCursor"] = page.next_cursor
         if meta:
             result["_meta"] = dict(meta)
-        return self._complete(result)
+        complete = self._complete(result)
+        return complete if (offer := current_offer.get()) is None else offer.added_to(complete)
 
     def definitions(self, components: Iterable[Component]) -> list[dict[str, Any]]:
         """Return the definitions of the components that can be listed in this era."""
@@ -101,6 +112,11 @@ class Renderer:
 
         An invalid one would make clients reject the whole list (SPEC REG-6).
         """
+        offer = current_offer.get()
+        if component.name in self._own:
+            return None if offer is None else offer.definition(self._own[component.name])
+        if offer is not None and not offer.first:
+            return None
         registered = component.origin or component
         if registered not in self._definitions:
             self._definitions[registered] = self._render(registered)

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -28,7 +29,7 @@ from .disclosure import Disclosure
 from .handle import HandleDelivery
 from .instructions import instructions_for
 from .proxy import proxies_of, reserve_names, with_handle
-from .render import Adjust, CacheScope, Renderer
+from .render import Renderer
 from .selection import DefaultSelection
 from .session import ConnectionSessions, PrincipalSessions, SessionDelivery
 
@@ -42,16 +43,6 @@ ENDING_SECONDS = 10
 TasksOf = Callable[[Any], TaskGroup]
 
 
-class MakeRenderer(Protocol):
-    """Makes the renderer of a delivery; see `Renderer`."""
-
-    def __call__(
-        self, wire: WireNames, *, modern: bool, adjust: Adjust | None = None, cache_scope: CacheScope = "public"
-    ) -> Renderer:
-        """Return a renderer."""
-        ...
-
-
 class Service:
     """A tool set as it is delivered, whatever server its requests come to.
 
@@ -59,8 +50,8 @@ class Service:
         tools: The tool set.
         wire: The names that clients see.
         settings: How it is delivered.
-        make_renderer: Makes what puts definitions and results on the wire.
         tasks_of: Returns the task group of a running server, given the context of a request to it.
+        own: The names of an existing server's own tools, by those that they are registered by.
         resumes: Whether the server resumes legacy sessions from a store, if there is one.
 
     Attributes:
@@ -78,16 +69,16 @@ class Service:
         tools: ToolSet,
         wire: WireNames,
         settings: ServerSettings,
-        make_renderer: MakeRenderer = Renderer,
         tasks_of: TasksOf = lambda ctx: ctx.lifespan_context,
         *,
+        own: Mapping[str, str] | None = None,
         resumes: bool = True,
     ) -> None:
         self._tools = tools
         self._wire = wire
         self._settings = settings
         self._tasks_of = tasks_of
-        self._make_renderer = make_renderer
+        self._renderer = partial(Renderer, wire, own=own)
         self._options = AnswerOptions(form=settings.answers, tokens=settings.answer_tokens)
         self._default = DefaultSelection(tools, settings.profile, settings.active, by_request=settings.selection)
         self._default.now().start(tools)
@@ -125,7 +116,7 @@ class Service:
         return in_memory(self._tools, self._stored, own=own)
 
     def _legacy(self) -> SessionDelivery:
-        renderer = self._make_renderer(self._wire, modern=False)
+        renderer = self._renderer(modern=False)
         name = self._settings.call_tool_for(modern=False)
         tally = Tally("sessions", self._settings.limits.sessions)
         return SessionDelivery(
@@ -138,7 +129,7 @@ class Service:
         )
 
     def _by_principal(self) -> SessionDelivery:
-        renderer = self._make_renderer(self._wire, modern=True, cache_scope="private")
+        renderer = self._renderer(modern=True, cache_scope="private")
         principals = PrincipalSessions(self._tools, self._default, self._opener(own=True), self._subscriptions)
         self._subscriptions.before_listening = principals.follow
         return SessionDelivery(self._tools, self._wire, principals, renderer, Answers(renderer, self._options))
@@ -156,7 +147,7 @@ class Service:
             HandlesInMemory(self._tools, self._stored) if self._handles is None else HandlesInStore(self._handles),
             SharedSessions(self._tools, self._opener(own=False)),
             proxies_of(settings.call_tool, with_handle=True, read_tool=settings.read_tool),
-            self._make_renderer(self._wire, modern=True, adjust=with_handle),
+            self._renderer(modern=True, adjust=with_handle),
             self._options,
             self._tasks_of,
         )

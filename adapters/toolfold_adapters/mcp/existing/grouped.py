@@ -35,12 +35,11 @@ from toolfold import (
 from toolfold.spi import ancestors
 
 from ...sdk import when_http_is_served
-from ..delivery.passing import dumped, passed
+from ..delivery.passing import Definition, Offer, dumped, offer_of, offering, passed, without_mounted_groups
 from ..delivery.service import Service
 from ..http_sessions import guard_sessions
 from ..options import ServerSettings
-from .grouping import Grouping
-from .offers import Definition, Offer, OwnNames, PassingRenderer, asking, offer_of, offering, without_mounted_groups
+from .grouping import Grouping, OwnNames, asking
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -105,9 +104,13 @@ class GroupedServer:
         if tools.page_size is not None:
             raise ConfigError(f"The server {server.name!r} pages its own list: leave page_size out of the ToolSet.")
         self._listed, self._called = listed, called
-        make_renderer = cast("Any", partial(PassingRenderer, self._names.own))
         self._service = Service(
-            tools, self._names, settings, make_renderer, lambda _: cast("TaskGroup", self._tasks), resumes=resumes
+            tools,
+            self._names,
+            settings,
+            lambda _: cast("TaskGroup", self._tasks),
+            own=self._names.own,
+            resumes=resumes,
         )
         self._limit = settings.limits.sessions
         self._service.handlers.server = server

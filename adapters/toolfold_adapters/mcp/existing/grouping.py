@@ -1,19 +1,24 @@
-"""Which groups the tools of an existing server are in: by tags, by patterns, or by marks (SPEC INT-1)."""
+"""The tools of an existing server: their groups, by tags, patterns or marks, and their own names (SPEC INT-1)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
-from toolfold import ConfigError, InvalidName
+from toolfold import ConfigError, InvalidName, ToolNotFound, WireNames
 from toolfold.spi import check_segment, enumerated, quoted, table
 
+from ...names import WIRE_SEPARATOR
 from ..meta import GROUP_META, MOUNTED_META
 
 By = Literal["tags"] | Mapping[str, str | Iterable[str]]
 """`"tags"`, or a mapping of groups, by path, to the names of their tools or patterns of them."""
 
+_LONGEST = 1_024
+_asking: ContextVar[object] = ContextVar("toolfold_asking", default=None)
 _REMEDY = 'give it a mapping of groups to names, as in by={"files": ["read_*", "write_*"]}'
 
 
@@ -105,6 +110,44 @@ class Grouping:
     def _unmatched(self, server: str, path: str, glob: str, names: Sequence[str]) -> str:
         has = f"has {enumerated(names)}" if names else "has no tools"
         return f"The pattern {glob!r} of the group {path!r} matches no tool: correct it or remove it; {server!r} {has}."
+
+
+class OwnNames(WireNames):
+    """Names on the wire where a server's own tools keep theirs, whatever characters they have.
+
+    `own` maps the names that its tools are registered by to their own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(WIRE_SEPARATOR, _LONGEST)
+        self.own: dict[str, str] = {}
+
+    def to_wire(self, name: str) -> str:
+        """Return the name that clients see."""
+        return self.own[name] if name in self.own else super().to_wire(name)
+
+    def knows(self, wire: str) -> bool:
+        """Return whether a tool has that name on the wire."""
+        try:
+            self.from_wire(wire)
+        except ToolNotFound:
+            return False
+        return True
+
+
+@contextmanager
+def asking(groups: object) -> Generator[None]:
+    """Have the servers that are mounted in a server say the groups of their tools, while that is asked for its list."""
+    token = _asking.set(groups)
+    try:
+        yield
+    finally:
+        _asking.reset(token)
+
+
+def is_asked_by_another(groups: object) -> bool:
+    """Return whether a server is asked for its list as one that is mounted, and not by its own `groups`."""
+    return _asking.get() not in (None, groups)
 
 
 def marked(definition: Mapping[str, Any]) -> bool:

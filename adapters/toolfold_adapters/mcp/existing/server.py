@@ -11,12 +11,11 @@ from mcp.server import MCPServer, Server
 from toolfold import ConfigError, ToolSet
 
 from ...sdk import low_level_of
-from ..delivery.passing import dumped
+from ..delivery.passing import Definition, dumped
 from ..http.application import is_fastmcp
 from ..options import GroupedOptions, ServerSettings
 from .grouped import GroupedServer, grouped
-from .grouping import By, Grouping
-from .offers import Definition, asking
+from .grouping import By, Grouping, asking
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Server[Any] | MCPServer[Any])
