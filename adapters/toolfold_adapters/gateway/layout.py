@@ -104,7 +104,8 @@ def layout_of(
             warnings += (_of_server(config, server, problem) for problem in servers[server].warnings)
             placed += _placed(config, server, servers[server], warnings)
     tools = _renamed(config, _named(config, placed, set(reserved), warnings), warnings)
-    tools = [_pinned(config, tool) for tool in tools]
+    if config.pins or config.hidden:
+        tools = [_pinned(config, tool) for tool in tools]
     members = _members(config, tools, warnings if not unknown else [])
     home = {name: path for path, names in members.items() for name in names}
     groups = _groups(config, servers, members, frozenset(tool.name for tool in tools if tool.hidden))
@@ -204,7 +205,7 @@ def _renamed(config: GatewayConfig, tools: list[Placed], warnings: list[str]) ->
             warnings.append(f"{place}: another tool is called {new!r} already.")
         else:
             chosen[old] = new
-    return [evolve(tool, name=chosen.get(tool.name, tool.name)) for tool in tools]
+    return [evolve(tool, name=chosen[tool.name]) if tool.name in chosen else tool for tool in tools]
 
 
 def _pinned(config: GatewayConfig, tool: Placed) -> Placed:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
+from types import CellType, CodeType, FunctionType
 from typing import Any, Literal, get_type_hints
 
 from ..errors import InvalidDefinition
@@ -27,10 +28,19 @@ def hints_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 def signature_of(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters of a function, or raise `InvalidDefinition` for `name` if it has none to inspect."""
+    if type(function) is FunctionType and not (function.__dict__ or function.__defaults__ or function.__kwdefaults__):
+        return list(_parameters_of(function.__code__))
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
         raise InvalidDefinition(name, "its handler has no signature to read; wrap it in a function") from error
+
+
+@lru_cache(maxsize=256)
+def _parameters_of(code: CodeType) -> Sequence[inspect.Parameter]:
+    """Return the parameters of all functions without defaults that a piece of code makes: a gateway has thousands."""
+    cells = tuple(CellType() for _ in code.co_freevars)
+    return tuple(inspect.signature(FunctionType(code, {}, closure=cells)).parameters.values())
 
 
 def docstring_of(function: Any) -> str:
