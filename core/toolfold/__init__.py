@@ -2,14 +2,19 @@
 
 Layers, each of which knows those before it:
 
-machine/    the centre: the table of a group's region, and `plan`, the one decider of state; groups alone, pure
-_schema/    arguments and results against JSON Schema
-_catalog/   what is registered, as immutable values
-_snapshot   (catalog, configuration, facts): what every request is a function of
-_view/      visibility, the one decider of availability; lists, control tools, calls
-_session/   the async shell: a session, the executor of its transitions, observers, persistence
-_toolset/   `ToolSet`, registration, decorators
-spi         what adapters may use beyond the public API
+    errors, _limits     what is refused, and the limits on what comes from outside
+    _names, _plain      names and paths, and plain JSON values
+    _usercode, _memo    running the code of users, and what is computed once for a value
+    _display, _extras   what notebooks show, and what an extra installs
+    _background         tasks beside the code that started them
+    machine/            the centre: the table of a group's region, and `plan`, the one decider of state
+    _schema/            arguments and results against JSON Schema
+    _catalog/           what is registered, as immutable values
+    _snapshot           (catalog, configuration, facts): what every request is a function of
+    _view/              visibility, the one decider of availability; lists, control tools, calls
+    _session/           the async shell: a session, the executor of its transitions, observers, persistence
+    _toolset/           `ToolSet`, registration, decorators
+    spi                 what adapters may use beyond the public API
 
 `machine`, `errors` and `spi` are the public submodules.
 """

@@ -1,16 +1,18 @@
 """Pictures of tool sets and of the machine, drawn from the data that drives the code (SPEC 21).
 
-diagram.py    a picture as a value          text.py      wrapping and escaping
-dot.py        a writer of DOT               palette.py   colours and marks
-svg.py        a writer of SVG               rendering.py  Graphviz, as a program or as WebAssembly
-structure.py  the forest of groups          statechart_view.py  regions and transitions
-outline.py    where its boxes and lines go  reachable.py  the graph of reachable states
-tracing.py  recording a trace.py          sequence.py   a trace as a sequence diagram
-transaction.py  the core's own machines     interaction.py, sequence_layout.py  its rows, and where they go
-tree.py       the forest as text            page.py      an interactive page
-live/         a page that shows sessions as they change
-drawing.py    all of these by name, for the command line
-notebooks.py  what notebooks show; found by name by the core
+drawing, notebooks            all of these by name, for the command line and for notebooks
+diagram                       a picture as a value
+structure, tree               the forest of groups, as a picture and as text
+statechart_view, reachable    regions and transitions, and the graph of reachable states
+transaction                   the core's own machines
+trace, tracing                what happened in a tool set, and recording it
+sequence                      a trace as a sequence diagram
+interaction, sequence_layout  its rows, and where they go
+page, page_parts/             an interactive page, and its style and script
+live/                         a page that shows sessions as they change
+dot, svg, outline             writers of DOT and SVG, and where the boxes and lines of an outline go
+rendering                     Graphviz, as a program or as WebAssembly
+text, palette                 texts made printable, and colours
 """
 
 from .diagram import Diagram

@@ -1,15 +1,15 @@
 """Toolfold in process: the tools of an agent's own loop, without a protocol in between (SPEC 19).
 
-conversation.py  `Conversation`: the tools and the calls of one conversation
-blocking.py      the same for code without an event loop
-order.py         the order of the tools that a model is given
-formats.py       definitions in the shapes of providers' APIs
-turn.py          the order in which the calls of a turn run      execution.py  running them
-barrier.py       the order of calls that are made one by one
-history.py       the groups that a conversation had loaded       messages.py   the calls in its messages
-failures.py      which of these calls failed                     arguments.py, wire_names.py  what a model writes
-late.py          tools that a provider loads late                late_anthropic.py, late_openai.py  in its own terms
-content.py       the content of results
+conversation, blocking       `Conversation`: the tools and calls of one conversation, also without an event loop
+order, formats               the order of the tools that a model is given, and their definitions for providers
+turn, execution              the order in which the calls of a turn run, and running them
+barrier                      the order of calls that are made one by one
+arguments, wire_names        what a model writes, read and converted
+content                      the content of results
+history, messages            the groups that a conversation had loaded, and the calls in its messages
+failures                     which of these calls failed
+late                         tools that a provider loads late
+late_anthropic, late_openai  the same in its own terms
 """
 
 from .blocking import BlockingConversation

@@ -1,4 +1,9 @@
-"""Engines that hold sessions beyond one process (SPEC STO-1): memory, SQLite on one machine, Redis on many.
+"""Engines that hold sessions beyond one process (SPEC STO-1).
+
+memory  records in the memory of one process; the reference of what a store does
+sqlite  records in a file, for the processes of one machine
+redis   records in Redis or Valkey, for processes on any number of machines
+url     a store by its URL
 
 `build_server(tools, store=SQLiteStore("state.db"))`, or `open_store` with a URL, as `toolfold serve --store` does.
 """

@@ -1,1 +1,9 @@
-"""Arguments and results against JSON Schema, at a bounded cost."""
+"""Arguments and results against JSON Schema, at a bounded cost.
+
+signatures            what a function says of itself: parameters, annotations, docstring
+annotations, returns  schemas of what functions take, and of what they return
+fields                schemas in their three forms: field specifications, mappings, texts
+arguments             schemas checked at registration, with which each call is validated
+validator             whether a value fits; `cost` bounds what that takes, `explain` says where it does not
+cost, explain         the most that validation can cost, and the words for what is wrong
+"""

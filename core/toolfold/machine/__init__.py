@@ -11,11 +11,17 @@ Groups form a forest. Exclusion sets name groups of which at most one may be act
 
 Theory of operation
 -------------------
-Each group has a region with three states. `table` holds the rows: state and event give guard, target, effect, and the
-events that go to other regions. `interpreter` runs an event to completion over the rows and is their meaning;
-`compiled` does the same with bit sets and is what runs. `planner` turns a request into events and their result into
-a plan from one `Configuration` of a `Forest` to another. All of these are values, and every change of state is such
-a plan: requests, eviction, closing, restoring a stored or signed state.
+Each group has a region with three states. A request becomes events, and their result a plan from one configuration to
+another. All of these are values, and every change of state is such a plan: requests, eviction, closing, restoring.
+
+    table          the rows: state and event give guard, target, effect, and the events that go to other regions
+    interpreter    runs an event to completion over the rows, and is their meaning
+    compiled       does the same with bit sets, and is what runs
+    forest         the groups, their parents, and what excludes what
+    configuration  the states of all regions of a forest at one moment
+    planner        turns a request into events, and their result into a plan
+    transaction    the life of one plan over hooks, without running them
+    statechart     a forest as one hierarchical machine, and its exports
 
 Invariants of every reachable configuration: INV-1 parents of active groups are active, INV-2 no exclusion set has two
 active members, INV-3 there is no root with a state, INV-4 every group can be reached by activations, INV-5 a plan is a

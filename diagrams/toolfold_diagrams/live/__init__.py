@@ -1,7 +1,9 @@
 """A page for the operator that shows the sessions of a tool set as they change (SPEC DIA-1, DIA-3).
 
-recording.py   what happened, while somebody watches    views.py   that as JSON for the page, and its pictures
-app.py         an ASGI application                      parts/     the page: HTML, style and script
+app        an ASGI application
+recording  what happened, while somebody watches
+views      that as JSON for the page, and its pictures
+parts/     the page: HTML, style and script
 """
 
 from .app import live
