@@ -21,7 +21,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import Component, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
-from toolfold.spi import NO_ARGUMENTS, canonical_key, check_text, split_name, table
+from toolfold.spi import NO_ARGUMENTS, check_text, table
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find
@@ -119,7 +119,7 @@ class _Loader:
             return ()
         if not found:
             self.report(path, "folder", "it contains no .json file")
-        return sorted(found, key=lambda file: canonical_key(file.stem))
+        return sorted(found, key=lambda file: file.stem.split("."))
 
     def load(self, file: Path) -> None:
         """Load one file: a group, or a single tool in no group."""
@@ -251,7 +251,7 @@ def position_of(number: int, entry: object) -> str:
 
 def _display_name(path: str) -> str:
     """Return the default display name of a group: `google_gmail` becomes `Google Gmail`."""
-    words = split_name(path)[1].replace("_", " ").split()
+    words = path.rpartition(".")[2].replace("_", " ").split()
     return " ".join(word[:1].upper() + word[1:] for word in words)
 
 

@@ -14,7 +14,7 @@ from attrs import frozen
 from pydantic_core import to_json
 
 from toolfold import Component
-from toolfold.spi import RequestView, ToWire, listed, never_listed
+from toolfold.spi import RequestView, ToWire, listed
 
 CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 5_000
@@ -105,7 +105,7 @@ def measure(view: RequestView, extra: Iterable[Component] = ()) -> Costs:
     after: dict[str | None, list[Component]] = {path: [] for path in before}
     after[None] += extra
     for component in catalog.tools.values():
-        if component.control is None and not never_listed(component):
+        if component.control is None and not component.never_listed:
             before[component.group].append(component)
     for component in listed(view, "tool"):
         after[_owner(component)].append(component)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from toolfold import Snapshot, ToolSet, TransitionRequest, WireNames
-from toolfold.spi import Kind, RequestView, listed, never_listed
+from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, approximate_tokens, cost, measure
@@ -88,7 +88,7 @@ def costs_by_server(view: RequestView, servers: Mapping[str, str]) -> tuple[Serv
     costs: list[ServerCost] = []
     for server in dict.fromkeys(servers.values()):
         own = [tools[name] for name, of in servers.items() if of == server and name in tools]
-        own = [component for component in own if not never_listed(component)]
+        own = [component for component in own if not component.never_listed]
         now = [component for component in own if component.name in shown]
         costs.append(
             ServerCost(server=server, tools=len(own), listed=len(now), before=cost(own), after=cost(now)),

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from toolfold import Component, GroupInfo
-from toolfold.spi import Always, RequestView, group_infos, listed, never_listed, undescribed
+from toolfold.spi import RequestView, group_infos, listed, rules
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
@@ -94,7 +94,7 @@ def inspect_command(
 def _problems(view: RequestView, max_group_tokens: int | None) -> Iterator[str]:
     """Yield what a model would miss, or have to read too much of."""
     infos = group_infos(view.snapshot)
-    for name in undescribed(view.snapshot.catalog.tools.values()):
+    for name in view.snapshot.catalog.undescribed:
         yield f"The tool {name} has no description."
     for info in infos:
         if not info.description.strip():
@@ -169,7 +169,7 @@ def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
     rows.add_row("total", "", *totals, style="bold")
     show(rows)
     show(_verdict(view, costs, target))
-    if bare := undescribed(view.snapshot.catalog.tools.values()):
+    if bare := view.snapshot.catalog.undescribed:
         show(
             f"Without a description: {', '.join(bare)}. A model can't know what {'they do' if bare[1:] else 'it does'}."
         )
@@ -205,7 +205,7 @@ def _advice(view: RequestView, target: Target) -> list[str]:
     control_tools = _control_tools_of_groups(view)
     if control_tools:
         advice.append(_ONE_FOR_ALL[target.is_gateway])
-    if any(component.rule == Always() for component in control_tools):
+    if any(component.rule == rules.Always() for component in control_tools):
         advice.append(
             "--control-visibility relevant" if target.is_gateway else 'ToolSet(..., control_visibility="relevant")'
         )
@@ -226,7 +226,7 @@ def _tools_of(view: RequestView, path: str | None) -> list[Component]:
     own = [
         component
         for component in tools
-        if component.control is None and component.group == path and not never_listed(component)
+        if component.control is None and component.group == path and not component.never_listed
     ]
     return sorted(own, key=lambda component: component.name)
 

@@ -1,12 +1,12 @@
 """What adapters, diagrams and the kit may use beyond the public API; it may change in any release."""
 
 from ._background import background
-from ._catalog.components import KINDS, Kind, is_settled, listing_rule, never_listed, undescribed
-from ._catalog.rules import Always, Both, Either, Group, Not, required_groups
+from ._catalog import rules
+from ._catalog.components import KINDS, Kind
 from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
 from ._memo import Memo
-from ._names import ToWire, ancestors, canonical_key, check_segment, split_name
+from ._names import ToWire, ancestors, check_segment
 from ._plain import array, table
 from ._schema.arguments import HANDLE, NO_ARGUMENTS, Arguments, check_text, plain_json
 from ._session import observers
@@ -19,9 +19,9 @@ from ._session.stored import KeyInUse, StoredSession
 from ._session.stored_sessions import SessionKind, StoredSessions
 from ._toolset.prompts import openers
 from ._usercode import is_failure
+from ._view import describe as descriptions
+from ._view import directory
 from ._view.control import ERROR_META, may_change, refused, request_of
-from ._view.describe import Described, describe, line_of, names_alone, shortened
-from ._view.directory import directory, introduced, one_line
 from ._view.finder import opened_by_search
 from ._view.listing import group_infos, listed, selectable_groups
 from ._view.results import Passed, internal_error, misfit
@@ -37,22 +37,16 @@ __all__ = [
     "MAX_URI",
     "NAMELESS",
     "NO_ARGUMENTS",
-    "Always",
     "Arguments",
-    "Both",
     "Caller",
     "Created",
-    "Described",
-    "Either",
     "Event",
     "Full",
-    "Group",
     "KeyInUse",
     "Kind",
     "Limit",
     "ListsAnnounced",
     "Memo",
-    "Not",
     "Passed",
     "RequestView",
     "Saved",
@@ -67,29 +61,21 @@ __all__ = [
     "array",
     "available",
     "background",
-    "canonical_key",
     "check_segment",
     "check_text",
-    "describe",
+    "descriptions",
     "directory",
     "dumped",
     "enumerated",
     "extras_named",
     "group_infos",
     "internal_error",
-    "introduced",
     "is_failure",
     "is_hidden",
-    "is_settled",
-    "line_of",
     "listed",
-    "listing_rule",
     "may_change",
     "misfit",
-    "names_alone",
-    "never_listed",
     "observers",
-    "one_line",
     "opened_by_search",
     "opened_for",
     "openers",
@@ -98,10 +84,7 @@ __all__ = [
     "read",
     "refused",
     "request_of",
-    "required_groups",
+    "rules",
     "selectable_groups",
-    "shortened",
-    "split_name",
     "table",
-    "undescribed",
 ]

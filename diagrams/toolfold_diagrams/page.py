@@ -17,7 +17,7 @@ from typing import Any
 
 from toolfold import Catalog, Component, ParentInactive, QuotaExceeded, Snapshot, Visibility
 from toolfold.machine import TABLE, Row, bits
-from toolfold.spi import Always, Both, Either, Group, Not, is_settled, listing_rule, never_listed
+from toolfold.spi import rules
 
 from .diagram import Source, snapshot_of
 from .palette import EXCLUSION, INK, LOOKS, REFUSED
@@ -126,9 +126,9 @@ def _tool(catalog: Catalog, component: Component) -> dict[str, Any]:
         "description": component.description,
         "group": catalog.index.get(component.group or ""),
         "control": component.control is not None,
-        "hidden": never_listed(component),
+        "hidden": component.never_listed,
         "rule": _offered(component, catalog.index),
-        "changing": not is_settled(component),
+        "changing": not component.is_settled,
         "tokens": tokens(component.definition),
         "parts": _parts(component.definition),
     }
@@ -142,24 +142,24 @@ def _parts(definition: Mapping[str, Any]) -> list[list[str]]:
 
 def _offered(component: Component, index: Mapping[str, int]) -> list[Any]:
     """Return when a tool is listed or, if it never is, callable; a composite tool also needs a mode."""
-    rule = _rule(listing_rule(component), index)
+    rule = _rule(component.listing_rule, index)
     modes = component.modes.modes.values() if component.modes is not None else ()
     return ["both", rule, ["when"]] if modes and all(mode.available for mode in modes) else rule
 
 
 def _rule(rule: Visibility, index: Mapping[str, int]) -> list[Any]:
     match rule:
-        case Always():
+        case rules.Always():
             return ["always"]
-        case Group(path):
+        case rules.Group(path):
             return ["group", index.get(path, -1)]  # a group that is not in this catalog is never active
-        case Both(Always(), inner) | Not(Not(inner)):
+        case rules.Both(rules.Always(), inner) | rules.Not(rules.Not(inner)):
             return _rule(inner, index)
-        case Both(left, right):
+        case rules.Both(left, right):
             return ["both", _rule(left, index), _rule(right, index)]
-        case Either(left, right):
+        case rules.Either(left, right):
             return ["either", _rule(left, index), _rule(right, index)]
-        case Not(inner):
+        case rules.Not(inner):
             return ["not", _rule(inner, index)]
         case _:
             return ["when"]  # a predicate: only the program can ask it

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolfold import Catalog, Component
-from toolfold.spi import array, never_listed, table
+from toolfold.spi import array, table
 
 
 def suggested(catalog: Catalog) -> str:
@@ -16,7 +16,7 @@ def suggested(catalog: Catalog) -> str:
     An example is one of the schema as a whole, or is put together of those of the properties: each has an `examples`
     list, a `const`, an `enum` or a `default`. The tools without are named in a comment.
     """
-    own = [one for one in catalog.tools.values() if one.control is None and not never_listed(one)]
+    own = [one for one in catalog.tools.values() if one.control is None and not one.never_listed]
     made = {tool.name: _example(tool.input_schema) for tool in own}
     lines = ["# Tasks made of the examples in the schemas of tools. Say in `ask` what a user would say."]
     for tool in own:

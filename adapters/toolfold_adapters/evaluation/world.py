@@ -16,7 +16,7 @@ from typing import Any, Literal
 from attrs import define, field, frozen
 
 from toolfold import Catalog, Component, Ranker, ToolSet
-from toolfold.spi import ancestors, never_listed
+from toolfold.spi import ancestors
 from toolfold_adapters.names import WIRE_SEPARATOR
 
 from .tasks import Call, Task
@@ -99,7 +99,7 @@ class World:
 
     def own(self) -> list[Tool]:
         """Return the tools of the catalog, without what the library adds."""
-        found = (one for one in self.catalog.tools.values() if one.control is None and not never_listed(one))
+        found = (one for one in self.catalog.tools.values() if one.control is None and not one.never_listed)
         return [Tool(one.name, one.group, one.definition) for one in found]
 
     def choose(self, task: Task, size: int | None) -> tuple[Tool, ...]:

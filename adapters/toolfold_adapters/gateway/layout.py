@@ -17,7 +17,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from toolfold import Profile
-from toolfold.spi import KINDS, Kind, ancestors, shortened, table
+from toolfold.spi import KINDS, Kind, ancestors, descriptions, table
 from toolfold_adapters.mcp.existing.grouping import tags_of
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
@@ -374,4 +374,4 @@ def _summary(text: str) -> str:
     """Return the beginning of what a server says of itself, without the words that it is an MCP server."""
     said = " ".join(text.split())
     summary = _PREAMBLE.sub("", said) or said
-    return shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""
+    return descriptions.shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolfold import Component, ToolResult
-from toolfold.spi import ToWire, line_of
+from toolfold.spi import ToWire, descriptions
 
 
 def text_of(result: ToolResult) -> str:
@@ -26,5 +26,8 @@ def without_schemas(result: ToolResult, to_wire: ToWire, announced: Sequence[Com
     if result.about is None or result.is_error or not result.about.tools:
         return result.content
     known = {component.name for component in announced}
-    lines = [line_of(to_wire(one.name), "" if one.name in known else one.description) for one in result.about.tools]
+    lines = [
+        descriptions.line_of(to_wire(one.name), "" if one.name in known else one.description)
+        for one in result.about.tools
+    ]
     return ({"type": "text", "text": result.about.text("\n".join(lines))},)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, cast
 
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
-from toolfold.spi import never_listed, openers, table
+from toolfold.spi import openers, table
 
 from .formats import Definition
 from .late_anthropic import AnthropicTools
@@ -150,7 +150,7 @@ class LateTools:
                 self._groups[path] = catalog.group(path).description or path
         in_order = sorted(catalog.tools.values(), key=lambda one: (catalog.index.get(one.group or "", -1), one.name))
         for component in in_order:
-            if self._names.has_name(component.name) and not never_listed(component):
+            if self._names.has_name(component.name) and not component.never_listed:
                 self._declared[component.name] = component
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolfold import Component, Snapshot
-from toolfold.spi import RequestView, listed, required_groups
+from toolfold.spi import RequestView, listed, rules
 
 from .wire_names import WireNameCodec
 
@@ -38,5 +38,5 @@ class ToolOrder:
 
     def _place(self, component: Component) -> int:
         """Return the position of the last loaded group that the tool requires, or -1 if it requires none."""
-        positions = (self.loaded.index(path) for path in required_groups(component.rule) if path in self.loaded)
+        positions = (self.loaded.index(path) for path in rules.required_groups(component.rule) if path in self.loaded)
         return max(positions, default=-1)

@@ -12,7 +12,6 @@ from mcp.server.models import InitializationOptions
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
-from toolfold.spi import undescribed
 
 from .delivery.disclosure import EXTENSION, SETTINGS, GroupParams, GroupsListParams
 from .delivery.service import Service
@@ -116,6 +115,6 @@ def build_server(tools: ToolSet, **options: Unpack[ServerOptions]) -> Server[Tas
             "group_server puts groups in front of an existing server."
         )
     server = ToolSetServer(tools, ServerSettings(**options))
-    if bare := undescribed(tools.catalog.tools.values()):
+    if bare := tools.catalog.undescribed:
         log.warning("tools without a description, so that a model can't know what they do: %s", ", ".join(bare))
     return server

@@ -23,7 +23,7 @@ from .._memo import Memo, Memory
 from .._names import SEPARATOR, canonical_key, is_text
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
-from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, is_settled, listing_rule, never_listed
+from .components import KINDS, Component, GroupSpec, Kind, Profile, Role
 from .rules import required_groups
 from .uri_templates import UriTemplate
 
@@ -84,11 +84,11 @@ class Components:
         anchored: dict[int, list[Component]] = {}
         changing: list[Component] = []
         for component in registered.values():
-            if never_listed(component):
+            if component.never_listed:
                 continue
-            needed = [index[path] for path in required_groups(listing_rule(component)) if path in index]
+            needed = [index[path] for path in required_groups(component.listing_rule) if path in index]
             (anchored.setdefault(max(needed), []) if needed else loose).append(component)
-            if not is_settled(component):
+            if not component.is_settled:
                 changing.append(component)
         return cls(
             MappingProxyType(dict(registered)),
@@ -224,6 +224,13 @@ class Catalog(Displayed):
             if component.group is not None and component.control is None:
                 counts[component.group] = counts.get(component.group, 0) + 1
         return counts
+
+    @property
+    def undescribed(self) -> tuple[str, ...]:
+        """The names of the tools that lists may have and that have no description."""
+        return tuple(
+            name for name, tool in self.tools.items() if not tool.never_listed and not tool.description.strip()
+        )
 
     @cached_property
     def fingerprint(self) -> str:

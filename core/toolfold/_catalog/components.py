@@ -118,6 +118,24 @@ class Component:
         return self.definition.get("title")
 
     @property
+    def never_listed(self) -> bool:
+        """Whether lists leave it out in every snapshot."""
+        return self.hidden is True
+
+    @property
+    def listing_rule(self) -> Visibility:
+        """The rule under which lists have it, unless they never do: available, and not hidden by its rule.
+
+        That a composite tool needs a mode is not part of it.
+        """
+        return self.rule if isinstance(self.hidden, bool) else Both(self.rule, Not(self.hidden))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what is shown of it, and whether it is, depends on the active groups alone."""
+        return is_static(self.listing_rule) and (self.modes is None or not self.modes.changing)
+
+    @property
     def input_schema(self) -> Mapping[str, Any]:
         """The JSON Schema of a tool's arguments; empty for other kinds."""
         schema: Mapping[str, Any] = self.definition.get("inputSchema", {})
@@ -151,28 +169,3 @@ class Profile:
         """Return the profile without some groups, which do not exist any more."""
         active = tuple(path for path in self.active if path not in gone)
         return evolve(self, active=active, available=tuple(path for path in self.available if path not in gone))
-
-
-def never_listed(component: Component) -> bool:
-    """Return whether lists leave `component` out in every snapshot."""
-    return component.hidden is True
-
-
-def undescribed(components: Iterable[Component]) -> tuple[str, ...]:
-    """Return the names of those that lists may have and that have no description."""
-    return tuple(
-        component.name for component in components if not never_listed(component) and not component.description.strip()
-    )
-
-
-def listing_rule(component: Component) -> Visibility:
-    """Return the rule under which lists have a component, unless they never do: available, and not hidden by its rule.
-
-    That a composite tool needs a mode is not part of it.
-    """
-    return component.rule if isinstance(component.hidden, bool) else Both(component.rule, Not(component.hidden))
-
-
-def is_settled(component: Component) -> bool:
-    """Return whether what is shown of `component`, and whether it is, depends on the active groups alone."""
-    return is_static(listing_rule(component)) and (component.modes is None or not component.modes.changing)

@@ -18,7 +18,7 @@ from weakref import ref
 from attrs import define, field
 
 from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolSet
-from toolfold.spi import RequestView, StoredSession, available, is_hidden, is_settled, never_listed, observers
+from toolfold.spi import RequestView, StoredSession, available, is_hidden, observers
 
 from ..interaction import asked_for
 from ..page import tokens
@@ -374,11 +374,11 @@ def listed_tokens(snapshot: Snapshot) -> tuple[int, int, int]:
     """
     view, listed, ungrouped, undecided = RequestView(snapshot), 0, 0, 0
     for component in snapshot.catalog.tools.values():
-        if not is_settled(component):
+        if not component.is_settled:
             undecided += 1
         elif available(component, view) and not is_hidden(component, view):
             listed += _tokens(component)
-        if component.control is None and not never_listed(component):
+        if component.control is None and not component.never_listed:
             ungrouped += _tokens(component)
     return listed, ungrouped, undecided
 

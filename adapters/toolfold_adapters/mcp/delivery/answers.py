@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, frozen
 
 from toolfold import Component, ConfigError, ToolResult
-from toolfold.spi import ERROR_META, HANDLE, NAMELESS, Described, describe, names_alone
+from toolfold.spi import ERROR_META, HANDLE, NAMELESS, descriptions
 
 from ...tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
 from ..meta import CHANGE_META, DISCARDED_META, HANDLE_META
@@ -70,7 +70,7 @@ class Answers:
         self._renderer = renderer
         self._form = options.form
         self._options = options
-        self._known: WeakKeyDictionary[Component, Described | None] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Component, descriptions.Described | None] = WeakKeyDictionary()
 
     def room(self, ctx: Any) -> int:
         """Return how many characters an answer to a request may have."""
@@ -127,7 +127,7 @@ class Answers:
         if short and ranked:  # what can be called now is in the caller's list, with its schema
             tools = [tool.without_schema if tool.name in callable_now else tool for tool in tools]
         first = f"{way}\n" if way and (handle is not None or callable_now) else ""
-        shorter = names_alone if short and not ranked else result.about.describe
+        shorter = descriptions.names_alone if short and not ranked else result.about.describe
         text = _text(result.about.text, tools, first, room, shorter)
         change = {**result.structured, "tools": callable_now, **({"found": shown} if ranked else {})}
         if handle is None:
@@ -143,7 +143,7 @@ class Answers:
             self._described(new),
             f"{way}\n",
             room,
-            names_alone if self._form == "names" else describe,
+            descriptions.names_alone if self._form == "names" else descriptions.describe,
         )
         return with_text(result, text, meta={HANDLE_META: handle})
 
@@ -162,13 +162,13 @@ class Answers:
         about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
         return _of_text(result, _cut(result.text, room), {ERROR_META: about} if about else {})
 
-    def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[Described]:
+    def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[descriptions.Described]:
         """Return the tools that can be listed to clients of this delivery, as ranked or in list order."""
-        found: list[Described] = []
+        found: list[descriptions.Described] = []
         for component in components:
             if component not in self._known:
                 definition = self._renderer.definition(component)
-                self._known[component] = None if definition is None else Described.of(definition)
+                self._known[component] = None if definition is None else descriptions.Described.of(definition)
             if (described := self._known[component]) is not None:
                 found.append(described)
         return found if ranked else sorted(found, key=lambda described: described.name)
@@ -196,10 +196,10 @@ def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = Non
 
 def _text(
     text: Callable[[str], str],
-    tools: Sequence[Described],
+    tools: Sequence[descriptions.Described],
     first: str,
     most: int,
-    describe_tools: Callable[[Sequence[Described], int], str],
+    describe_tools: Callable[[Sequence[descriptions.Described], int], str],
 ) -> str:
     """Return a text about tools after what comes first, of at most so many characters."""
     room = most - len(first)
