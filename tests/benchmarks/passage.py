@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import FrameType
@@ -90,14 +91,19 @@ async def over_mcp() -> None:
 
     tools = ToolSet("passage")
     tools.register_group("hooked", on_activate=hook, on_deactivate=hook)
+    tools.register("ping", hook)
     for mode in ("legacy", "auto"):
         async with Client(build_server(tools), mode=mode) as client:
-            await client.list_tools()
-            await client.call_tool("hooked__activate", {})
-            if mode == "legacy":
-                await client.call_tool("hooked__deactivate", {})
-            count = await Passage().of(lambda client=client: client.call_tool("hooked__activate", {}))  # type: ignore[misc]
-            print(f"activation over MCP, {mode}:", count)
+            requests: dict[str, Callable[[], Awaitable[Any]]] = {
+                "activation": partial(client.call_tool, "hooked__activate", {}),
+                "call": partial(client.call_tool, "ping", {}),
+                "list": partial(client.list_tools, cache_mode="bypass"),
+            }
+            for what, request in requests.items():
+                await request()
+                if mode == "legacy":
+                    await client.call_tool("hooked__deactivate", {})
+                print(f"{what} over MCP, {mode}:", await Passage().of(request))
 
 
 async def through_a_gateway() -> None:

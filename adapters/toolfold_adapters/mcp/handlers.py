@@ -10,13 +10,14 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from attrs import define, field
 from mcp.server import Server, ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
 
 from .callers import caller_of, principal_of
-from .delivery.disclosure import Disclosure, GroupParams, GroupsListParams, declares_extension, require_extension
+from .delivery.disclosure import EXTENSION, Disclosure, GroupParams, GroupsListParams
 from .delivery.handle import HandleDelivery
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
@@ -56,7 +57,7 @@ class RequestHandlers:
             return self.legacy
         if self.by_principal and not principal_of(ctx):
             raise unauthenticated()
-        return self.disclosure if self.disclosure is not None and declares_extension(ctx) else self.modern
+        return self.disclosure if self.disclosure is not None and _declares_extension(ctx) else self.modern
 
     def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
@@ -117,11 +118,22 @@ class RequestHandlers:
             return self._disclosure(ctx, "groups/get").group(ctx, params.name)
 
     def _disclosure(self, ctx: Context, method: str) -> Disclosure:
-        require_extension(ctx, method)
+        if not _is_modern(ctx):
+            raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         delivery = self.delivery(ctx)
-        assert isinstance(delivery, Disclosure), "the methods of the extension are registered only with it"
-        return delivery
+        if isinstance(delivery, Disclosure):
+            return delivery
+        raise MCPError(
+            code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+            message=f"{method} needs the extension {EXTENSION} in the request's client capabilities.",
+            data={"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
+        )
 
 
 def _is_modern(ctx: Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _declares_extension(ctx: Context) -> bool:
+    """Return whether a modern request declares the extension for groups."""
+    return bool(ctx.session.check_client_capability(types.ClientCapabilities(extensions={EXTENSION: {}})))

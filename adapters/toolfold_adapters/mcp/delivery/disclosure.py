@@ -16,13 +16,9 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    ClientCapabilities,
     PaginatedRequestParams,
     RequestParams,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import field_validator
 
 from toolfold import (
@@ -61,25 +57,6 @@ class GroupsListParams(PaginatedRequestParams):
     def _refuse(cls, cursor: str | None) -> None:
         if cursor is not None:
             raise ValueError("there is no such page")
-
-
-def declares_extension(ctx: Any) -> bool:
-    """Return whether a request declares the extension; only requests of the modern era can."""
-    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return False
-    return bool(ctx.session.check_client_capability(ClientCapabilities(extensions={EXTENSION: {}})))
-
-
-def require_extension(ctx: Any, method: str) -> None:
-    """Raise unless the request is of the modern era and declares the extension."""
-    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=method)
-    if not declares_extension(ctx):
-        raise MCPError(
-            code=MISSING_REQUIRED_CLIENT_CAPABILITY,
-            message=f"{method} needs the extension {EXTENSION} in the request's client capabilities.",
-            data={"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
-        )
 
 
 class Disclosure:

@@ -20,6 +20,7 @@ from mcp_types import INVALID_PARAMS
 
 from toolfold import (
     Catalog,
+    Component,
     HandleExpired,
     HandleInvalid,
     InvalidArguments,
@@ -40,7 +41,7 @@ from ..shared import SharedSessions
 from ..stored_connections import is_store_away
 from ..stored_handles import StoredHandles
 from .answers import AnswerOptions, Answers, with_discarded
-from .proxy import CallToolProxy, ToolCall, offered, open_for, take_handle, with_opened
+from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
     SELECTION_FAILURES,
@@ -105,6 +106,7 @@ class HandleDelivery:
         self._own = secrets.token_urlsafe(16)
         """The handle of the session of a process that has one client."""
         self._proxies = proxies
+        self._listed_too = tuple(proxy.component for proxy in proxies.values())
         self._call_tool = next(iter(proxies))
         self._renderer = renderer
         self._answers = Answers(renderer, options)
@@ -126,7 +128,8 @@ class HandleDelivery:
             raise _refused_handle(error) from error
         snapshot = reading.snapshot
         view = self._tools.view_of(snapshot, self._wire.to_wire)
-        page = self._tools.page(view, kind, cursor, offered(self._proxies, kind, snapshot.catalog))
+        extra = self._listed_too if kind == "tool" and snapshot.catalog.groups else ()
+        page = self._tools.page(view, kind, cursor, extra)
         meta: dict[str, Any] = {DISCARDED_META: list(reading.discarded)} if reading.discarded else {}
         if reading.store_away:
             meta[STORE_AWAY_META] = True
@@ -148,7 +151,7 @@ class HandleDelivery:
         try:
             own = _handle_of(ctx)
             call = call if proxy is None else proxy.unpack(arguments)
-            call = take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
+            call = _take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
             call = evolve(call, handle=self._own_or(own) if one_client.get() else call.handle or own)
             async with self._state(ctx, selection, call.handle) as state:
                 result = await self._answer(ctx, call, state, proxy)
@@ -270,7 +273,7 @@ class HandleDelivery:
             answer = self._answers.for_call(
                 result, component, lambda one: own and not is_hidden(one, view), room, way=way
             )
-            return with_opened(answer, opened)
+            return with_opened(answer, opened) if opened else answer
         handle = await self._handle(ctx, state)
         way = (
             f"Handle: {handle}\nGive it as {HANDLE!r} to {self._call_tool}, which calls these tools, "
@@ -325,6 +328,17 @@ def _handle_of(ctx: Any) -> str | None:
     if given is not None and not isinstance(given, str):
         raise HandleInvalid(f"The {HANDLE_META} in _meta is not a string. {AGAIN}")
     return given or None
+
+
+def _take_handle(component: Component | None, call: ToolCall) -> ToolCall:
+    """Return a call of a control tool with the handle removed from its arguments; any other call unchanged."""
+    if component is None or component.control is None or HANDLE not in call.arguments:
+        return call
+    arguments = dict(call.arguments)
+    handle = arguments.pop(HANDLE)
+    if not isinstance(handle, str):
+        raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a string"})
+    return ToolCall(call.name, arguments, handle)
 
 
 def _refused_handle(error: Exception) -> MCPError:

@@ -8,11 +8,9 @@ from typing import Any
 from attrs import frozen
 
 from toolfold import (
-    Catalog,
     Component,
     ConfigError,
     Context,
-    InvalidArguments,
     InvalidName,
     Session,
     ToolfoldError,
@@ -21,7 +19,7 @@ from toolfold import (
     Visibility,
     WireNames,
 )
-from toolfold.spi import HANDLE, Arguments, Kind, RequestView, available, check_segment, opened_for, quoted, table
+from toolfold.spi import HANDLE, Arguments, RequestView, available, check_segment, opened_for, quoted, table
 
 from ..meta import ALWAYS_LOAD_META
 from .passing import with_text
@@ -115,17 +113,6 @@ def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "inputSchema": {**schema, "properties": properties}}
 
 
-def take_handle(component: Component | None, call: ToolCall) -> ToolCall:
-    """Return a call of a control tool with the handle removed from its arguments; any other call unchanged."""
-    if component is None or component.control is None or HANDLE not in call.arguments:
-        return call
-    arguments = dict(call.arguments)
-    handle = arguments.pop(HANDLE)
-    if not isinstance(handle, str):
-        raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a string"})
-    return ToolCall(call.name, arguments, handle)
-
-
 async def open_for(session: Session, name: str) -> tuple[str, ...]:
     """Open the groups that a tool needs, if that runs no hook and closes nothing, and return them (SPEC DEL-12)."""
     view = session.view()
@@ -140,8 +127,6 @@ async def open_for(session: Session, name: str) -> tuple[str, ...]:
 
 def with_opened(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     """Return the answer to a call that also says which groups were opened for it."""
-    if not paths:
-        return result
     text = f"Opened for this call: {', '.join(paths)}.\n"  # some clients join texts without anything between them
     return with_text(result, text, first=True)
 
@@ -152,11 +137,6 @@ def proxies_of(call_tool: str, *, with_handle: bool, read_tool: bool) -> dict[st
     if read_tool:
         proxies.append(CallToolProxy(READ_TOOL, with_handle=with_handle, instead=call_tool))
     return {proxy.name: proxy for proxy in proxies}
-
-
-def offered(proxies: Mapping[str, CallToolProxy], kind: Kind, catalog: Catalog) -> tuple[Component, ...]:
-    """Return the proxies that are in the list of a kind: among tools, where there are groups."""
-    return tuple(proxy.component for proxy in proxies.values()) if kind == "tool" and catalog.groups else ()
 
 
 def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ from ..shared import Opener
 from ..stored_connections import StoredConnections, is_list, is_store_away
 from ..subscriptions import Subscriptions, unauthenticated
 from .answers import Answers
-from .proxy import CallToolProxy, ToolCall, offered, open_for, with_opened
+from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, DefaultSelection, Selection, refusal_text, selection_of
 
@@ -82,6 +82,7 @@ class SessionDelivery:
         self._renderer = renderer
         self._answers = answers
         self._proxies = proxies
+        self._listed_too = tuple(proxy.component for proxy in proxies.values())
         by = f"Call the tools below by name, or by {next(iter(proxies), None)} if they are not in your list."
         self._way = by if proxies else ""
         self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
@@ -94,7 +95,8 @@ class SessionDelivery:
         """Return a page of what the session lists."""
         async with self._source.session(server, ctx) as session:
             view = session.view(to_wire=self._wire.to_wire)
-            page = self._tools.page(view, kind, cursor, offered(self._proxies, kind, session.catalog), session.id)
+            extra = self._listed_too if kind == "tool" and session.catalog.groups else ()
+            page = self._tools.page(view, kind, cursor, extra, session.id)
             if kind == "tool":
                 self._history(session).listed(page, cursor)
             return self._renderer.page(page, kind, {STORE_AWAY_META: True} if is_store_away(session) else {})
@@ -141,9 +143,7 @@ class SessionDelivery:
         opened = await open_for(session, name) if opens else ()
         view = session.view(to_wire=self._wire.to_wire)
         refused = None if proxy is None else proxy.refusal(call.name, component, view)
-        if refused is not None:
-            return with_opened(refused, opened)
-        answer = self._answers.for_call(
+        answer = refused or self._answers.for_call(
             await session.call(name, call.arguments, progress=ctx.session.report_progress, request=ctx, view=view),
             component,
             lambda component: proxy is None and history.was_listed(component),
