@@ -21,23 +21,31 @@ from .properties import broken
 _ONE = frozenset({"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2"})
 _LISTS = frozenset({"VIS-2", "VIS-6", "CTL-1", "CTL-2", "NAM-2"})
 
+OUTCOMES = frozenset({"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5"})
+"""The clauses about the outcome of a step of one group."""
+
 RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
     {
+        "INV-2": frozenset({"ACT-8"}),
         "INV-3": frozenset({"ACT-1"}),
+        "NAM-4": frozenset({"NAM-2"}),
         "REG-4": frozenset({"NAM-2"}),
         "ACT-7": frozenset({"ACT-6"}),
         "ACT-9": _ONE,
         "ACT-10": _ONE | {"ACT-9", "INV-4", "INV-5"},
         "INV-5": frozenset({"INV-4"}),
         "HOOK-1": _ONE | {"ACT-9"},
+        "HOOK-2": _ONE | _LISTS | {"LST-1"},
         "HOOK-3": _ONE | {"ACT-9", "HOOK-1"},
         "HOOK-4": _ONE | {"ACT-9", "HOOK-1", "HOOK-3"},
-        "HOOK-5": _ONE | {"HOOK-1", "HOOK-3", "HOOK-4"},
-        "HOOK-6": frozenset({"HOOK-1", "HOOK-3", "HOOK-5"}),
+        "HOOK-5": _ONE | {"ACT-9", "HOOK-1", "HOOK-3", "HOOK-4"},
+        "HOOK-6": _ONE | {"ACT-9", "HOOK-1", "HOOK-3", "HOOK-4", "HOOK-5"},
         "HOOK-7": _ONE | {"HOOK-1", "HOOK-4"},
         "HOOK-8": _ONE | {"HOOK-1", "HOOK-3", "HOOK-4"},
         "HOOK-9": frozenset({"HOOK-1", "HOOK-3", "HOOK-5"}),
+        "CTL-2": frozenset({"CTL-1"}),
         "VIS-5": frozenset({"VIS-2"}),
+        "VIS-6": frozenset({"NAM-2"}),
         "VIS-7": frozenset({"VIS-2", "NAM-2"}),
         "LST-2": _LISTS | {"LST-1"},
         "NTF-1": _LISTS | {"ACT-3", "ACT-9", "HOOK-4"},
@@ -45,13 +53,12 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "CTL-5": frozenset({"DEL-7", "ACT-2", "ACT-10", "HOOK-4"}),
         "CALL-1": frozenset({"DEL-7"}),
         "SES-2": _ONE | {"ACT-9", "INV-4", "INV-5", "HOOK-1", "HOOK-3", "HOOK-4"},
-        "PER-2": frozenset({"PER-1"}),
+        "SES-1": _ONE | {"ACT-9"},
+        "PER-1": _ONE,
+        "PER-2": _ONE | {"PER-1", "REG-3"},
     }
 )
-"""The clauses that a case of a clause relies on. Where one is violated, a wrong answer may say nothing new."""
-
-STATE = _ONE | {"ACT-9", "ACT-10", "INV-4", "INV-5"}
-"""The clauses about the state. Where an answer shows the right state, they explain nothing else that is wrong."""
+"""The clauses that a case of a clause relies on. Where the case shows one violated, it may say nothing new."""
 
 
 @frozen
@@ -62,6 +69,8 @@ class Mismatch:
     message: str
     explains: bool = False
     """Whether all else that is wrong with the answer may follow from it, since the state or the outcome is wrong."""
+    besides: frozenset[str] = frozenset()
+    """Other clauses that a wrong state breaks."""
     also: str | None = None
     """The clause that says what the outcome is, where that is violated too: it gets no violation, but does not hold."""
 
@@ -135,8 +144,9 @@ def _state_mismatch(
     known = [] if step is None else list(broken(step))
     if not known:
         return Mismatch(home, message)
-    also = home if home in {one.clause for one in known[1:]} else None
-    return Mismatch(known[0].clause, f"{message}, yet {known[0].name}", also=also)
+    besides = frozenset(one.clause for one in known[1:])
+    also = home if home in besides else None
+    return Mismatch(known[0].clause, f"{message}, yet {known[0].name}", besides=besides, also=also)
 
 
 def _asked(operation: Operation, verb: str) -> tuple[str, ...]:

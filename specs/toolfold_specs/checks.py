@@ -8,6 +8,7 @@ whose capabilities a driver has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
@@ -16,6 +17,7 @@ from attrs import define, evolve, field, frozen
 
 from .clauses import AIMED_AT, aimed_at
 from .driver import Driver, DriverFault, LeftOut, TargetFailed
+from .ideal import IdealDriver
 from .properties import SOMETIMES
 from .report import NEVER_SHOWN, Expectation, Result, Status, Violation
 from .runs import Progress, Spent, TestRun
@@ -31,6 +33,13 @@ NEEDED_FOR: Mapping[str, str] = {
     **dict.fromkeys(("tools", "controls", "names"), "listing"),
 }
 """The capability that each member of an answer belongs to."""
+
+
+SEQUENTIAL = frozenset({"exhaustive", "vectors", "stateful"})
+"""The layers in which one request follows another."""
+
+MOST_TRIED = 3000
+"""The greatest number of operations that are spent on what a check could have shown."""
 
 
 def _names(values: Iterable[str]) -> frozenset[str]:
@@ -187,12 +196,21 @@ def run_checks(
             if results[0].status is Status.BROKEN:
                 break
             if results[0].status is Status.DIED:
-                driver.close()
+                findings.results += _closed(driver)
                 driver = None
     finally:
         if driver is not None:
-            driver.close()
+            findings.results += _closed(driver)
     return tuple(findings.results)
+
+
+def _closed(driver: Driver) -> Iterator[Result]:
+    """Close a driver; yield a result if the target does not let it, which says nothing about a clause."""
+    try:
+        driver.close()
+    except Exception as error:
+        reason = f"It can't be closed: {type(error).__name__}: {error}"
+        yield Result("the end of the run", "", driver.name, (), Status.DIED, reason)
 
 
 def _report_progress(progress: Progress, check: str, text: str) -> None:
@@ -236,12 +254,24 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
     found = (test_run.violations, test_run.cases, test_run.seconds)
     parts = _parts(test_run, judged)
     yield Result(check.name, check.layer, setting, (*judged, *others), status, reason, *found, parts=parts)
-    undecided = (clause for clause in check.clauses if clause not in judged and clause not in hidden)
+    undecided = [clause for clause in check.clauses if clause not in judged and clause not in hidden]
+    possible = _possible(check, test_run) if test_run.ended_by and undecided else frozenset[str]()
     for clause in (*sorted(hidden), *(undecided if status in (Status.PASSED, Status.FAILED) else ())):
-        yield _undecided(check, test_run, clause)
+        yield _undecided(check, test_run, clause, possible)
 
 
-def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
+def _possible(check: Check, test_run: TestRun) -> frozenset[str]:
+    """Return the clauses that a check shows of a right implementation: only these can be open because it ended."""
+    if check.layer not in SEQUENTIAL:
+        return frozenset(check.clauses)
+    budget = min(test_run.budget or MOST_TRIED, MOST_TRIED)
+    ideal = TestRun(IdealDriver(test_run.driver), check.name, seed=test_run.seed, budget=budget)
+    with suppress(Spent):
+        check.run(ideal)
+    return frozenset(clause for clause in check.clauses if ideal.parts.get(clause))
+
+
+def _undecided(check: Check, test_run: TestRun, clause: str, possible: frozenset[str]) -> Result:
     """Return the result that says why a check leaves one of its clauses undecided."""
     hidden: tuple[Violation, ...] = ()
     if clause in test_run.masked:
@@ -251,7 +281,7 @@ def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
         status, why = Status.LEFT_OUT, test_run.driver.never_shown[clause]
     elif missing := [what for what, shown in test_run.parts.get(clause, {}).items() if not shown]:
         status, why = _unseen(test_run.driver, missing)
-    elif test_run.ended_by:
+    elif test_run.ended_by and clause in possible:
         status, why = Status.MASKED, f"the check ended when {test_run.ended_by} was violated"
     else:
         status, why = Status.LEFT_OUT, _unmet(clause)

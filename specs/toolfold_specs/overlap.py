@@ -123,7 +123,8 @@ class Overlap:
         try:
             got = self._driver.finish(theirs)
         except TargetFailed as error:
-            self.report(clause, f"{asked.operation} is never answered: {error}")
+            message = f"{asked.operation} is never answered: {error}"
+            self.test_run.never_ended(clause, message, self.setup, self.history)
             raise
         self.answers[ticket] = got
         self._answered(begun, evolve(asked, got=got))

@@ -7,18 +7,19 @@ it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
 from attrs import evolve
 
-from .attribution import RESTS_ON, STATE, Mismatch, mismatches
+from .attribution import OUTCOMES, RESTS_ON, Mismatch, mismatches
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
 from .evidence import CORE, NAMED, REFUSAL, Part, evidence, observed
 from .oracle import NEXT, Oracle, SessionState, World, refusal
 from .report import Violation
+from .roots import simpler
 from .shrinking import minimal
 
 Progress = Callable[[str], None]
@@ -159,25 +160,50 @@ class TestRun:
             message: What is wrong, in a sentence.
             known: `setup`, `history`, `expected` and `got` of the `Violation`.
         """
-        self.found(Violation(clause, self.check, self.driver.name, message, **known))
+        violation = Violation(clause, self.check, self.driver.name, message, **known)
+        violation = evolve(violation, exchange=self.driver.exchange())
+        self.found(violation, self.also_wrong(violation))
 
-    def found(self, violation: Violation, apart: frozenset[str] = frozenset()) -> None:
+    def found(self, violation: Violation, also_wrong: Collection[str] = ()) -> None:
         """Report a violation; only the first of each clause counts.
-
-        If its clause rests on one known to be violated, this may be the same mismatch again: then it is only hidden.
 
         Args:
             violation: What is wrong.
-            apart: Violated clauses that it rests on, but that can't be the cause.
+            also_wrong: The clauses that the same case shows to be violated. If its clause rests on one of them, this
+                may follow from that: then it is only listed with it (SPEC CNF-10).
         """
         clause = violation.clause
-        if not self.knows(clause):
+        if not (violation.exchange or self.knows(clause)):
             violation = evolve(violation, exchange=self.driver.exchange())
-        if broken := (RESTS_ON.get(clause, frozenset()) & self.known) - apart:
-            self.hide(clause, min(broken), violation)
+        if roots := RESTS_ON.get(clause, frozenset()).intersection(also_wrong) & self.known:
+            self.hide(clause, min(roots), violation)
             return
         self._violations.setdefault(clause, violation)
         self.known.add(clause)
+
+    def also_wrong(self, violation: Violation) -> frozenset[str]:
+        """Return which clauses that it rests on the case of a violation shows to be violated, in a simpler form.
+
+        What has no history is shown by its check as a whole.
+        """
+        among = RESTS_ON.get(violation.clause, frozenset()) & self.known
+        if not among:
+            return among
+        if violation.setup is None or not violation.history:
+            return among & self._violations.keys()
+        wrong: set[str] = set()
+        for setup, operations in simpler(violation.setup, violation.history, self.can):
+            quiet = TestRun(self.driver, self.check, known=set(self.known))
+            if (case := quiet.begin(setup)) is not None:
+                all(case.passes(operation) for operation in operations)
+                wrong |= case.wrong
+        if wrong & OUTCOMES:  # what depends on the history is found as one of these
+            wrong |= {"INV-4", "INV-5"}
+        return among & wrong
+
+    def never_ended(self, clause: str, message: str, setup: Setup, history: Sequence[Operation]) -> None:
+        """Report that an operation never ends, which follows from nothing else."""
+        self.found(Violation(clause, self.check, self.driver.name, message, setup, tuple(history)))
 
     def hide(self, clause: str, broken: str, violation: Violation) -> None:
         """Record a violation that may follow from that of another clause, which is reported instead."""
@@ -201,6 +227,8 @@ class Case:
     def __init__(self, test_run: TestRun, setup: Setup) -> None:
         self.test_run = test_run
         self.setup = setup
+        self.wrong: set[str] = set()
+        """The clauses that its answers so far have shown to be violated."""
         self.oracle = Oracle(setup)
         self.world: World = self.oracle.initial
         self.history: list[Operation] = []
@@ -237,14 +265,22 @@ class Case:
         if self._is_known(mismatch, operation, expected, got):
             return True
         self.over = True
-        self.test_run.ended_by = self.test_run.ended_by or mismatch.clause
         if clause is None or mismatch.clause in self.test_run.known:
             clause = self._finer(mismatch, operation)
         self._report(mismatch, clause, expected, got)
+        self.test_run.ended_by = self.test_run.ended_by or self.test_run.masked.get(clause, clause)
         if mismatch.also is not None and mismatch.also not in self.test_run.known:
             run, history = self.test_run, tuple(self.history)
             found = Violation(mismatch.also, run.check, run.driver.name, mismatch.message, self.setup, history)
             run.hide(mismatch.also, clause, found)
+        return False
+
+    def passes(self, operation: Operation) -> bool:
+        """Perform an operation without reporting anything; return whether the case can go on."""
+        mismatch, expected, got = self._judge(operation)
+        if mismatch is None or self._is_known(mismatch, operation, expected, got):
+            return True
+        self.wrong.add(mismatch.clause)
         return False
 
     def _is_known(self, mismatch: Mismatch, operation: Operation, expected: Answer, got: Answer) -> bool:
@@ -269,6 +305,8 @@ class Case:
         found = list(mismatches(self.oracle, before, operation, expected, got))
         known = self.test_run.known
         mismatch = next((one for one in found if one.clause not in known), found[0] if found else None)
+        self.wrong.update(clause for one in found for clause in one.besides)
+        self.wrong.update(one.clause for one in found if one is not mismatch or one.clause in known)
         if mismatch is None or self._is_known(mismatch, operation, expected, got):
             self._note_evidence(before, operation, expected, got, found)
             self.world = after
@@ -291,7 +329,7 @@ class Case:
             return checked(operation.verb, self.test_run.driver.perform(self._with_cursor(operation)))
         except TargetFailed as error:
             if expected.detail.get("outcome") == "ask":  # a hook that waits for its own session
-                self.test_run.violated("HOOK-7", str(error), setup=self.setup, history=tuple(self.history))
+                self.test_run.never_ended("HOOK-7", str(error), self.setup, self.history)
             raise
 
     def _asks_for_an_unseen_page(self, operation: Operation, expected: Answer) -> bool:
@@ -313,7 +351,7 @@ class Case:
         It is INV-5 if the same request in the same state is answered rightly in a new session, or INV-4 if the
         group can't be activated again whatever is done.
         """
-        if mismatch.clause not in ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5") or self.test_run.knows(mismatch.clause):
+        if mismatch.clause not in OUTCOMES or self.test_run.knows(mismatch.clause):
             return mismatch.clause
         shortest = self._shortest_way(operation)
         if shortest is None or len(shortest) == len(self.history) or self._replayed(shortest) is not None:
@@ -336,7 +374,8 @@ class Case:
 
     def _report(self, mismatch: Mismatch, clause: str, expected: Answer, got: Answer) -> None:
         """Report a mismatch under its clause, with a short history on a small system that shows it too."""
-        if self.test_run.knows(clause):
+        known = self.test_run.known
+        if self.test_run.knows(clause) and (clause in known or self.wrong & RESTS_ON.get(clause, frozenset())):
             return
 
         def shows(setup: Setup, tried: Sequence[Operation]) -> bool:
@@ -346,28 +385,27 @@ class Case:
         setup, history = minimal(
             self.setup, self.history, self._shortest_way(self.history[-1]), shows, self.test_run.can("setups")
         )
+        wrong = self.wrong
         if history != self.history or setup != self.setup or self.test_run.can("wire"):  # so that this was sent last
             again = self._replayed(history, setup)
             if again is not None:
-                mismatch, expected, got = again
+                mismatch, expected, got, wrong = again
         run, shown = self.test_run, (setup, tuple(history), expected.to_json(), got.to_json())
-        violation = Violation(clause, run.check, run.driver.name, mismatch.message, *shown)
-        run.found(violation, STATE if not mismatch.explains and _state_is_right(expected, got) else frozenset())
+        violation = Violation(clause, run.check, run.driver.name, mismatch.message, *shown, run.driver.exchange())
+        run.found(violation, wrong | run.also_wrong(violation))
 
     def _replayed(
         self, history: Sequence[Operation], setup: Setup | None = None
-    ) -> tuple[Mismatch, Answer, Answer] | None:
+    ) -> tuple[Mismatch, Answer, Answer, set[str]] | None:
         """Return the mismatch of the last operation of a history on a new system, if no earlier one has one."""
         quiet = TestRun(self.test_run.driver, self.test_run.check, known=set(self.test_run.known))
         case = quiet.begin(setup or self.setup)
         if case is None:
             return None
-        for operation in history[:-1]:
-            mismatch, expected, got = case._judge(operation)
-            if mismatch is not None and not case._is_known(mismatch, operation, expected, got):
-                return None
+        if not all(case.passes(operation) for operation in history[:-1]):
+            return None
         mismatch, expected, got = case._judge(history[-1])
-        return None if mismatch is None else (mismatch, expected, got)
+        return None if mismatch is None else (mismatch, expected, got, case.wrong)
 
     def _shortest_way(self, last: Operation) -> list[Operation] | None:
         """Return activations that lead to the state before the last operation, and that operation.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +16,7 @@ from toolfold_specs.driver import MAIN, Answer, Driver, Group, Operation, Setup,
 from toolfold_specs.kit import check
 from toolfold_specs.report import Report, Result, Row, Status, Verdict
 from toolfold_specs.runs import TestRun
-from verification.mutants import MUTANTS
+from verification.mutants import MUTANTS, Mutant
 from verification.mutants.driver import EngineDriver
 from verification.mutants.engine import Engine
 
@@ -144,14 +145,67 @@ def test_more_layers_never_find_less(layers: list[str]) -> None:
     assert {"ACT-2", "HOOK-3"} <= found
 
 
-def test_a_masked_failure_is_listed_and_its_clause_undecided() -> None:
-    row = rows(check(driver_of(Shuffles), layers=["vectors"]))["HOOK-5"]
+@pytest.mark.spec("CNF-10")
+def test_what_follows_from_a_violation_in_its_own_case_is_listed_and_its_clause_undecided() -> None:
+    found = rows(check(MUTANTS["displaces nothing"].driver, layers=["exhaustive", "vectors"], budget=700))
+    row = found["HOOK-3"]
     assert row.verdict is Verdict.UNDECIDED
-    assert "HOOK-3, which is violated, may be why a case of it went wrong" in row.reason
+    assert "INV-2, which is violated, may be why a case of it went wrong" in row.reason
     assert row.masked
     (first, *_) = row.hidden
-    assert first.clause == "HOOK-5"
+    assert first.clause == "HOOK-3"
     assert first.history
+    assert found["INV-2"].verdict is Verdict.VIOLATED
+
+
+@pytest.mark.spec("CNF-10")
+@pytest.mark.parametrize("capability", [None, "transition"])
+def test_a_fault_of_its_own_is_reported_whatever_else_is_violated(capability: str | None) -> None:
+    make = Mutant("shuffles", "HOOK-5", capabilities=EngineDriver.capabilities - {capability or ""}).being(Shuffles)
+    found = {violation.clause for violation in check(make.driver, layers=["vectors"]).violations}
+    assert {"HOOK-3", "HOOK-5"} <= found
+
+
+@pytest.mark.spec("CNF-10")
+def test_a_fault_of_style_leaves_what_is_not_applicable_as_it_is() -> None:
+    def verdicts(make: Callable[[], Driver]) -> dict[str, Verdict]:
+        return {clause: row.verdict for clause, row in rows(check(make, layers=["exhaustive"], budget=700)).items()}
+
+    right = verdicts(EngineDriver)
+    wrong = verdicts(MUTANTS["lists in the order of registration"].driver)
+    assert right["CTL-2"] is Verdict.NOT_APPLICABLE
+    assert {clause for clause in right if right[clause] is not wrong[clause]} == {"LST-1"}
+
+
+@pytest.mark.spec("CNF-10")
+def test_a_hook_that_never_ends_is_reported_whatever_else_is_violated() -> None:
+    class Hangs(Engine):
+        locked = MUTANTS["names the nearest inactive ancestor"].engine.locked
+        hook_order = MUTANTS["runs activation hooks before deactivation hooks"].engine.hook_order
+        refuse_reentry = MUTANTS["deadlocks on a hook that asks for a transition"].engine.refuse_reentry
+
+    found = {violation.clause for violation in check(driver_of(Hangs), layers=["exhaustive", "vectors"]).violations}
+    assert {"ACT-2", "HOOK-3", "HOOK-7"} <= found
+
+
+@pytest.mark.spec("CNF-10")
+def test_a_reason_names_only_what_the_report_shows() -> None:
+    for name in ("displaces nothing", "never activates a displaced group again", "refuses every activation"):
+        report = check(MUTANTS[name].driver, layers=["exhaustive", "vectors", "schedules"], budget=300)
+        named = {clause for row in report.rows if row.masked for clause in re.findall(r"[A-Z]+-[0-9]+", row.reason)}
+        assert named <= {violation.clause for violation in report.violations}, name
+
+
+@pytest.mark.spec("CNF-10")
+def test_that_a_target_can_t_be_closed_is_its_own_fault() -> None:
+    class Unclosable(EngineDriver):
+        def close(self) -> None:
+            raise OSError("the socket is gone")
+
+    report = check(Unclosable, layers=["exhaustive"], budget=20)
+    (result,) = [result for result in report.results if result.status is Status.DIED]
+    assert result.reason == "It can't be closed: OSError: the socket is gone"
+    assert report.exit_status == 2
 
 
 def test_a_clause_is_undecided_if_another_ended_its_case() -> None:

@@ -169,16 +169,15 @@ class BlackBoxDriver(McpDriver):
         return super().perform(operation)
 
     def _perform(self, operation: Operation) -> Answer:
-        if operation.verb in ("activate", "deactivate") and not self._can_be_asked(operation):
+        if operation.verb in ("activate", "deactivate") and not self._is_asked(operation):
             return self._not_asked(operation)
         return super()._perform(operation)
 
-    def _can_be_asked(self, operation: Operation) -> bool:
-        """Return whether there is a call for a step now: the control of an inner group may come and go."""
+    def _is_asked(self, operation: Operation) -> bool:
+        """Return whether to call for a step: if it is to change anything also by a tool that is not listed."""
         name, _ = self._request(operation)
-        if operation.arguments["group"] not in self._setup.paths:
-            return bool(name)
-        return name in self._latest_names(self._session(operation.session))
+        session = self._session(operation.session)
+        return bool(name) and (name in self._latest_names(session) or not self._is_so(operation, session))
 
     def _keep_handle(self, session: Session, reply: Reply) -> None:
         super()._keep_handle(session, reply)

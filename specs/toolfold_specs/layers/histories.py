@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from random import Random
+from typing import Any
 
 from ..checks import Check
 from ..driver import MAIN, Operation, Setup, TargetFailed
@@ -192,7 +193,7 @@ def _report(test_run: TestRun, setup: Setup, run: _Run) -> None:
         shortened(run.history, run.last_round(), shows, Budget(SHRINKING))
     finally:
         shortest = found[-1]
-        known = {"setup": setup, "history": tuple(shortest.history)}
+        known: dict[str, Any] = {"setup": setup, "history": tuple(shortest.history)}
         message = "no order of the operations explains the answers"
         test_run.violated("SES-2", message, expected=shortest.expected_data(), got=shortest.got_data(), **known)
 

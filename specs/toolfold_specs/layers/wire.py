@@ -9,6 +9,7 @@ A check first asks whether the server showed what a clause is about (`Wire.obser
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ..checks import Check
@@ -144,25 +145,36 @@ def _defined(wire: Wire) -> None:
 
 @on()
 def _unknown(wire: Wire) -> None:
-    closed = wire.tool if wire.setup.groups and wire.tool not in wire.names() else None
-    names = (*UNKNOWN_NAMES, *([closed] if closed else []))
+    listed = wire.names()
+    closed = {tool: path for path in wire.setup.paths for tool in wire.tools_of(path) if tool not in listed}
     replies: dict[str, Reply] = {}
-    for name in dict.fromkeys(names):
+    for name in (*UNKNOWN_NAMES, *closed):
         reply = replies[name] = wire.call(name, {})
         if (code := _code(reply)) != INVALID_PARAMS:
             message = f"a call of the tool {name!r}, which is not there, is not refused with −32602"
             wire.judge("DEL-9", False, message, INVALID_PARAMS, code or reply.text)
-        if name in (closed, UNKNOWN_NAMES[0]):
+        if name in closed or name == UNKNOWN_NAMES[0]:
             wire.keep(reply)
     if all(_code(reply) == INVALID_PARAMS for reply in replies.values()) and _answers_known_tools(wire):
         wire.judge("DEL-9", True, "")
-    if closed is None:
-        return
-    unknown, unavailable = (_nameless(replies[name], name) for name in (UNKNOWN_NAMES[0], closed))
-    same = [unavailable[0], without_hint(unavailable[1], wire.group), unavailable[2]] == unknown
-    if not same or _is_answered_once_open(wire, closed, unavailable):
-        message = "a tool that is not available is answered otherwise than one that does not exist"
-        wire.judge("CALL-1", same, message, unknown, unavailable)
+    _judge_closed(wire, {tool: (group, replies[tool]) for tool, group in closed.items()}, replies[UNKNOWN_NAMES[0]])
+
+
+def _judge_closed(wire: Wire, closed: Mapping[str, tuple[str, Reply]], missing: Reply) -> None:
+    """Judge that each tool of a closed group is refused as one that does not exist is (SPEC CALL-1)."""
+    unknown = _nameless(missing, UNKNOWN_NAMES[0])
+    for tool, (group, reply) in closed.items():
+        code, text, data = _nameless(reply, tool)
+        if [code, without_hint(text, group), data] != unknown:
+            message = f"{tool}, which is not available, is answered otherwise than a tool that does not exist"
+            wire.judge("CALL-1", False, message, unknown, [code, text, data])
+            return
+    if (
+        closed
+        and wire.tool in closed
+        and _is_answered_once_open(wire, wire.tool, _nameless(closed[wire.tool][1], wire.tool))
+    ):
+        wire.judge("CALL-1", True, "")
 
 
 def _code(reply: Reply) -> int | None:
