@@ -193,7 +193,7 @@ class TestRun:
             return among & self._violations.keys()
         wrong: set[str] = set()
         for setup, operations in simpler(violation.setup, violation.history, self.can):
-            quiet = TestRun(self.driver, self.check, known=set(self.known))
+            quiet = TestRun(self.driver, self.check, known={*self.known, violation.clause})
             if (case := quiet.begin(setup)) is not None:
                 all(case.passes(operation) for operation in operations)
                 wrong |= case.wrong

@@ -180,7 +180,7 @@ SEVERAL_GROUPS = (
     vectors("activates before it deactivates", "ACT-9")(Engine.plan, activates_first),
     vectors("activates in the order given", "ACT-9")(Engine.activation_order, lambda right, self, paths: list(paths)),
     vectors("activates only the first group", "ACT-9")(Engine.activation_order, lambda right, self, paths: right()[:1]),
-    vectors("keeps what was done before the refusal", "ACT-9", also=["NTF-1", "HOOK-3"]).being(NotAtomic),
+    vectors("keeps what was done before the refusal", "ACT-9", also=["NTF-1", "HOOK-3", "HOOK-4"]).being(NotAtomic),
     vectors("displaces a group that it has just activated", "ACT-9")(
         Engine.check_conflict, lambda right, self, requested, now: None
     ),
