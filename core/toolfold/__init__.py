@@ -6,13 +6,13 @@ Layers, each of which knows those before it:
     _names, _plain      names and paths, and plain JSON values
     _usercode, _memo    running the code of users, and what is computed once for a value
     _display, _extras   what notebooks show, and what an extra installs
-    _background         tasks beside the code that started them
+    _background, _quota tasks beside the code that started them, and limits on how many of something there are
     machine/            the centre: the table of a group's region, and `plan`, the one decider of state
     _schema/            arguments and results against JSON Schema
     _catalog/           what is registered, as immutable values
     _snapshot           (catalog, configuration, facts): what every request is a function of
     _view/              visibility, the one decider of availability; lists, control tools, calls
-    _session/           the async shell: a session, the executor of its transitions, observers, persistence
+    _session/           the async shell: a session, the executor of its transitions, stores, observers
     _toolset/           `ToolSet`, registration, decorators
     spi                 what adapters may use beyond the public API
 
@@ -25,9 +25,8 @@ from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
-from ._session.contexts import Context, HookContext
-from ._session.quota import Limit
-from ._session.session import Session
+from ._quota import Limit
+from ._session.session import Context, HookContext, Session
 from ._session.store import Lease, Place, Record, Store
 from ._session.stored_sessions import StoredSessions
 from ._snapshot import Change, Snapshot

@@ -8,12 +8,12 @@ from ._limits import MAX_URI, enumerated, quoted
 from ._memo import Memo
 from ._names import ToWire, ancestors, check_segment
 from ._plain import array, table
+from ._quota import Caller, Full, Limit, Tally
 from ._schema.arguments import HANDLE, NO_ARGUMENTS, Arguments, check_text, plain_json
-from ._session import observers
-from ._session.observers import Event, ListsAnnounced
-from ._session.persistence import NAMELESS, Saved, StatePacker, dumped, read
+from ._session import events
+from ._session.events import Event, ListsAnnounced
 from ._session.pool import SessionPool
-from ._session.quota import Caller, Full, Limit, Tally
+from ._session.state import NAMELESS, Saved, StatePacker, dumped, read
 from ._session.store import AWAY, FULL, Created
 from ._session.stored import KeyInUse, StoredSession
 from ._session.stored_sessions import SessionKind, StoredSessions
@@ -67,6 +67,7 @@ __all__ = [
     "directory",
     "dumped",
     "enumerated",
+    "events",
     "extras_named",
     "group_infos",
     "internal_error",
@@ -75,7 +76,6 @@ __all__ = [
     "listed",
     "may_change",
     "misfit",
-    "observers",
     "opened_by_search",
     "opened_for",
     "openers",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from attrs import define
 
 from toolfold import Session, ToolSet
-from toolfold.spi import observers
+from toolfold.spi import events
 
 from . import trace
 from .trace import Entry, Trace
@@ -68,54 +68,48 @@ class TraceRecorder:
         """What happened so far."""
         return Trace(self._name, tuple(self._entries))
 
-    def record(self, event: observers.Event | observers.Trace) -> None:
+    def record(self, event: events.Event | events.Trace) -> None:
         """Record an event."""
         session = getattr(event, "session", None)
         if self._only is not None and session not in (None, self._only):
             return
         match event:
-            case observers.Requested():
+            case events.Requested():
                 self._requested(event)
-            case (
-                observers.Planned()
-                | observers.HookBegan()
-                | observers.HookEnded()
-                | observers.Answered()
-                | observers.Ended()
-            ):
+            case events.Planned() | events.HookBegan() | events.HookEnded() | events.Answered() | events.Ended():
                 request = self._under_way.get(event.number) if event.number is not None else None
                 if request is not None:
                     self._of_request(request, event)
-            case observers.Committed():
+            case events.Committed():
                 self._committed(event)
-            case observers.ListChanged():
+            case events.ListChanged():
                 kinds = tuple(sorted(event.kinds))
                 self._add(trace.ListChanged(session=event.session, kinds=kinds, listeners=event.listeners))
-            case observers.SessionOpened():
+            case events.SessionOpened():
                 self._add(trace.SessionOpened(session=event.session))
-            case observers.SessionEnded():
+            case events.SessionEnded():
                 self._add(trace.SessionEnded(session=event.session))
-            case observers.NotificationFailed():
+            case events.NotificationFailed():
                 self._add(
                     trace.Noted(
                         text=f"a listener failed: {': '.join(described_error(event.error))}", session=event.session
                     )
                 )
-            case observers.PredicateFailed():
+            case events.PredicateFailed():
                 mode = "" if event.mode is None else f"mode {event.mode} of "
                 what = f"a predicate or count of {mode}{event.kind} {event.name} failed"
                 self._add(trace.Noted(text=f"{what}: {': '.join(described_error(event.error))}"))
-            case observers.ListsAnnounced():
+            case events.ListsAnnounced():
                 self._add(trace.Noted(text=f"lists announced: {', '.join(sorted(event.kinds))}"))
-            case observers.RolledBack() | observers.HooksFailed() | observers.EventRefused():
+            case events.RolledBack() | events.HooksFailed() | events.EventRefused():
                 pass  # shown by what came before: the hooks and the end of their request
-            case observers.Listed():
+            case events.Listed():
                 pass  # it changes nothing
 
     def _add(self, entry: Entry) -> None:
         self._entries.append(entry)
 
-    def _requested(self, event: observers.Requested) -> None:
+    def _requested(self, event: events.Requested) -> None:
         self._asked += 1
         by = self._under_way.get(event.by) if event.by is not None else None
         self._under_way[event.number] = self._asked
@@ -136,25 +130,25 @@ class TraceRecorder:
     def _of_request(
         self,
         request: int,
-        event: observers.Planned | observers.HookBegan | observers.HookEnded | observers.Answered | observers.Ended,
+        event: events.Planned | events.HookBegan | events.HookEnded | events.Answered | events.Ended,
     ) -> None:
         match event:
-            case observers.Planned():
+            case events.Planned():
                 self._transitions[request] = _Transition()
                 self._add(trace.Planned(request=request, entering=event.activated, leaving=event.deactivated))
-            case observers.HookBegan():
+            case events.HookBegan():
                 self._transitions[request].hooks_ran = True
                 group, phase, undoes = event.group, event.phase, event.undoes
                 self._add(trace.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
-            case observers.HookEnded():
+            case events.HookEnded():
                 error, problem = described_error(event.error)
                 self._add(trace.HookEnded(request=request, error=error, problem=problem))
-            case observers.Answered():
+            case events.Answered():
                 self._add(trace.Answered(request=request, is_error=event.is_error))
-            case observers.Ended():
+            case events.Ended():
                 self._ended(request, event)
 
-    def _committed(self, event: observers.Committed) -> None:
+    def _committed(self, event: events.Committed) -> None:
         number = self._observers.request  # not by the session's name, which concurrent requests may share
         request = self._under_way.get(number) if number is not None else None
         if request is not None:
@@ -163,7 +157,7 @@ class TraceRecorder:
             activated, deactivated, failures = change.activated, change.deactivated, len(change.failures)
             self._add(trace.Committed(request=request, activated=activated, deactivated=deactivated, failures=failures))
 
-    def _ended(self, request: int, event: observers.Ended) -> None:
+    def _ended(self, request: int, event: events.Ended) -> None:
         transition = self._transitions.pop(request, _Transition())
         if transition.hooks_ran and not transition.committed:
             self._add(trace.RolledBack(request=request))

@@ -57,7 +57,7 @@ class Replaceable:
         for guards in self._guards:
             tools.guard_names(*guards)
         before, self.present = self.present, tools
-        tools.pool = before.pool  # the server stores its sessions there
+        tools.pool = tools.runtime.pool = before.pool  # the server stores its sessions there
         for session in before.sessions:
             try:
                 await session.close()

@@ -12,7 +12,7 @@ import pytest
 from tests.core.cancelling import Cancel, Cancelled, Steer, ways
 from tests.core.support import WAIT, settle
 from toolfold import HookContext, HookFailed, HookTimeout, ToolSet
-from toolfold._session.observers import Committed
+from toolfold._session.events import Committed
 
 
 class Blocking:

@@ -125,7 +125,6 @@ async def test_arguments_that_are_no_mapping_are_refused_like_any_that_do_not_fi
     tools.register("typed", lambda: "ran")
     tools.register("raw", lambda arguments: "ran", input_schema={"type": "object"})
     tools.register_prompt("asked", lambda arguments: "ran")
-    tools.register_resource_template("x:{n}", lambda arguments: "ran")
     message = f"arguments: {problem}. Call it again with arguments that fit its schema."
     async with tools.open_session() as session:
         for name in ("typed", "raw", "load_tool_group"):
@@ -134,8 +133,6 @@ async def test_arguments_that_are_no_mapping_are_refused_like_any_that_do_not_fi
         with pytest.raises(InvalidArguments) as refused:
             await session.get_prompt("asked", arguments)
         assert str(refused.value) == f"Invalid arguments for asked: {message}"
-        with pytest.raises(InvalidArguments):
-            await session.fetch("resource_template", "x:{n}", arguments)
 
 
 @pytest.mark.spec("CALL-3")

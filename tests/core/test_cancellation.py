@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 from tests.core.cancelling import Cancel, Cancelled, at, by_task, ways
 from tests.core.support import ENDING, FULL, SWITCH, UNDONE, WAIT, Journal, notifications, opened, settle, switch
 from toolfold import HookContext, HookFailed
-from toolfold._session.observers import HooksFailed, RolledBack, SessionEnded
+from toolfold._session.events import HooksFailed, RolledBack, SessionEnded
 
 
 def slow(journal: Journal, *lines: str) -> list[str]:

@@ -38,7 +38,7 @@ from toolfold import (
     ParentInactive,
     Session,
 )
-from toolfold._session.observers import Committed
+from toolfold._session.events import Committed
 from toolfold_specs import reference as model
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System

@@ -26,7 +26,7 @@ from toolfold import (
     toolkit,
 )
 from toolfold._catalog.components import KINDS
-from toolfold._session.observers import Event, PredicateFailed
+from toolfold._session.events import Event, PredicateFailed
 
 LOCKED = ~Visibility.when(lambda view: bool(view.facts.get("unlocked")))
 

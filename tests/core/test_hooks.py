@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from tests.core.support import SWITCH, UNDONE, WAIT, Journal, notifications, opened, switch
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
-from toolfold._session.observers import Committed, HooksFailed, RolledBack
+from toolfold._session.events import Committed, HooksFailed, RolledBack
 from toolfold._view.control import ERROR_META
 
 # Running

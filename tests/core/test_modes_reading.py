@@ -8,7 +8,7 @@ import pytest
 from tests.core.modes import OBSERVE, WHAT, Buffers, answer, enum_of, mode, modes_of, number, observing, shown, there
 from tests.core.support import notifications
 from toolfold import Context, Mode, ToolNotFound, ToolSet, View, Visibility, success_of
-from toolfold._session.observers import Event, PredicateFailed
+from toolfold._session.events import Event, PredicateFailed
 
 # Failing predicates and counts
 

@@ -21,7 +21,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
-from toolfold._session.observers import Committed, EventRefused, NotificationFailed
+from toolfold._session.events import Committed, EventRefused, NotificationFailed
 
 # Once for each committed transition that changes a list
 
@@ -298,7 +298,7 @@ async def test_a_call_that_fails_opens_nothing(arguments: dict[str, Any]) -> Non
 async def test_listing_is_never_an_event() -> None:
     tools = gated()
     tools.register_group("listing", opens_on=success_of("list_tools"))
-    reads: Iterable[Callable[[Session], object]] = (Session.list_tools, Session.list_groups, Session.listed_names)
+    reads: Iterable[Callable[[Session], object]] = (Session.list_tools, Session.list_groups)
     async with tools.open_session() as session:
         for read in reads:
             read(session)

@@ -20,7 +20,7 @@ from toolfold import (
     TransitionRequest,
     success_of,
 )
-from toolfold._session.observers import (
+from toolfold._session.events import (
     Answered,
     Committed,
     Ended,

@@ -17,7 +17,7 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold._session.persistence import Saved
+from toolfold._session.state import Saved
 
 
 def office(**options: Any) -> ToolSet:

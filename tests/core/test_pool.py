@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.support import WAIT, Clock
 from toolfold import HookFailed, QuotaExceeded, Session, ToolSet
-from toolfold._session.quota import Full, Limit
+from toolfold._quota import Full, Limit
 
 
 def hooked(**options: object) -> tuple[ToolSet, list[str]]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import HookContext, QuotaExceeded, ToolSet
-from toolfold._session.observers import SessionEnded
+from toolfold._session.events import SessionEnded
 from toolfold._session.pool import AT_ONCE
 
 # Idle sessions

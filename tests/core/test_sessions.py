@@ -31,7 +31,7 @@ from toolfold import (
     Session,
     SessionClosed,
 )
-from toolfold._session.observers import SessionEnded, SessionOpened
+from toolfold._session.events import SessionEnded, SessionOpened
 
 # Isolation
 

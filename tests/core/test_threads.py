@@ -25,7 +25,7 @@ from toolfold import (
     Visibility,
     tool,
 )
-from toolfold._session.observers import PredicateFailed
+from toolfold._session.events import PredicateFailed
 
 ANYTHING = {"type": "object"}
 

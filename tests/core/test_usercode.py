@@ -20,7 +20,7 @@ from anyio.lowlevel import checkpoint
 from tests.core.cancelling import Cancel, Cancelled, ways
 from tests.core.support import WAIT
 from toolfold import Context, HookFailed, Mode, Modes, Session, ToolNotFound, ToolSet, View, Visibility
-from toolfold._session.observers import NotificationFailed, PredicateFailed
+from toolfold._session.events import NotificationFailed, PredicateFailed
 
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 

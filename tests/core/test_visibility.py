@@ -21,7 +21,7 @@ from toolfold import (
     View,
     Visibility,
 )
-from toolfold._session.observers import Event, PredicateFailed
+from toolfold._session.events import Event, PredicateFailed
 
 
 def desk(**settings: Any) -> ToolSet:

@@ -11,7 +11,7 @@ import pytest
 from tests.core.support import Journal, desk, opened
 from tests.diagrams.traces import RandomRequests, crossing, gates, recorded, switching
 from toolfold import ConfigError, HookFailed, ToolSet, Visibility
-from toolfold._session.observers import Committed
+from toolfold._session.events import Committed
 from toolfold_diagrams import Trace, tracing
 from toolfold_diagrams.interaction import Interaction, Note
 from toolfold_diagrams.trace import (

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from mcp.server import Server
 
 from toolfold import ToolfoldError, ToolSet
-from toolfold.spi import Event, Kind, observers
+from toolfold.spi import Event, Kind, events
 
 from ..mcp.handlers import RequestHandlers
 from .config.read import follow
@@ -258,7 +258,7 @@ class Gateway:
 
     def _observe(self, event: Event) -> None:
         """Start the upstreams of a group that a client has opened, unless its first call has to answer them."""
-        if not isinstance(event, observers.Committed) or not event.change.activated:
+        if not isinstance(event, events.Committed) or not event.change.activated:
             return
         ctx = current_request()
         client = self.clients.entered(event.session, ctx)

@@ -37,7 +37,7 @@ from typing import Any
 from attrs import define, frozen
 
 from toolfold import Component, ToolSet
-from toolfold.spi import Event, Kind, extras_named, observers
+from toolfold.spi import Event, Kind, events, extras_named
 
 from ..tokens import cost
 
@@ -145,36 +145,36 @@ class _Telemetry:
         self._instruments.sessions.add(number - self._sessions, self._common)
         self._sessions = number
 
-    def record(self, event: Event | observers.Trace) -> None:
+    def record(self, event: Event | events.Trace) -> None:
         """Record an event."""
         match event:
-            case observers.Requested():
+            case events.Requested():
                 self._requested(event)
-            case observers.Planned(number=int(number)):
+            case events.Planned(number=int(number)):
                 self._planned(number, event.activated, event.deactivated)
-            case observers.HookBegan():
+            case events.HookBegan():
                 self._hook_began(event)
-            case observers.HookEnded():
+            case events.HookEnded():
                 self._hook_ended(event)
-            case observers.Answered(number=int(number), is_error=True) if number in self._requests:
+            case events.Answered(number=int(number), is_error=True) if number in self._requests:
                 self._requests[number].error = "tool_error"
-            case observers.Ended(number=number):
+            case events.Ended(number=number):
                 self._idle.pop(number, None)
                 if (begun := self._requests.pop(number, None)) is not None:
                     self._end(begun, event.error)
-            case observers.Listed():
+            case events.Listed():
                 self._listed(event)
-            case observers.Committed():
+            case events.Committed():
                 self._changed(event.change.activated, active=True)
                 self._changed(event.change.deactivated, active=False)
-            case observers.SessionOpened():
+            case events.SessionOpened():
                 self.count_sessions(self._sessions + 1)
-            case observers.SessionEnded():
+            case events.SessionEnded():
                 self.count_sessions(self._sessions - 1)
             case _:
                 pass  # a failure, which ends the request or the hook where it happened
 
-    def _requested(self, event: observers.Requested) -> None:
+    def _requested(self, event: events.Requested) -> None:
         name, attributes, metric = "", dict[str, Any](), None
         match event.what:
             case "tool":
@@ -209,14 +209,14 @@ class _Telemetry:
         attributes: Attributes = {"toolfold.group": group} if group else {}
         return (span, attributes) if attribute is None else (f"{span} {name}", {attribute: name, **attributes})
 
-    def _hook_began(self, event: observers.HookBegan) -> None:
+    def _hook_began(self, event: events.HookBegan) -> None:
         attributes: Attributes = {"toolfold.group": event.group, "toolfold.hook.phase": event.phase}
         if event.undoes is not None:
             attributes["toolfold.hook.undoes"] = event.undoes
         begun = self._begin(f"{event.phase} {event.group}", attributes, self._instruments.hooks)
         self._hooks.setdefault((event.session, event.number), []).append(begun)
 
-    def _hook_ended(self, event: observers.HookEnded) -> None:
+    def _hook_ended(self, event: events.HookEnded) -> None:
         begun = self._hooks.get((event.session, event.number))
         if not begun:
             return
@@ -241,7 +241,7 @@ class _Telemetry:
         if begun.metric is not None:
             begun.metric.record(perf_counter() - begun.began, {**self._common, **begun.attributes, **attributes})
 
-    def _listed(self, event: observers.Listed) -> None:
+    def _listed(self, event: events.Listed) -> None:
         items = len(event.items)
         attributes: Attributes = {"toolfold.list.items": items}
         self._instruments.items.record(items, {**self._common, "toolfold.list.kind": event.kind})

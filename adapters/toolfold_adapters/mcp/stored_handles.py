@@ -140,7 +140,7 @@ class HandlesInStore:
             session = self._sessions.draft(name, caller=session.caller, snapshot=session.snapshot)
             self._drafts[session] = handle
         stored = cast("StoredSession", session)
-        await stored.journal.ensure()
+        await stored.ensure()
         await stored.flush()
         return self._drafts.pop(session)
 

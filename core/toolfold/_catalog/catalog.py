@@ -13,7 +13,7 @@ from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from attrs import evolve, field, frozen
 
@@ -21,6 +21,7 @@ from .._display import Displayed
 from .._limits import MAX_URI
 from .._memo import Memo, Memory
 from .._names import SEPARATOR, canonical_key, is_text
+from .._usercode import on_loop
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
 from .components import KINDS, Component, GroupSpec, Kind, Profile, Role
@@ -309,3 +310,64 @@ def _admitted(component: Component, admitted: set[str], profile: Profile) -> boo
     if profile.read_only is None or component.kind != "tool" or component.control is not None:
         return True
     return bool(component.definition.get("annotations", {}).get("readOnlyHint", False)) is profile.read_only
+
+
+class Catalogs:
+    """The newest catalog of a tool set, made when it is first asked for after a registration, also as under profiles.
+
+    Args:
+        name: The name of the tool set.
+        make: Makes the catalog of all that is registered now.
+
+    `newest` is that catalog, or `None` once something was registered since.
+    """
+
+    def __init__(self, name: str, make: Callable[[], Catalog]) -> None:
+        self.name = name
+        self.newest: Catalog | None = None
+        self._make = make
+        self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
+
+    @property
+    def present(self) -> Catalog:
+        """The catalog of all that is registered now; the same one until something is registered."""
+        return self.newest or self._present()
+
+    @on_loop
+    def _present(self) -> Catalog:
+        if self.newest is None:
+            self.newest = self._make()
+        return self.newest
+
+    def under(self, profile: Profile | None) -> Catalog:
+        """Return the newest catalog as a session under `profile` knows it (SPEC PRO-1)."""
+        catalog = self.present
+        if profile is None:
+            return catalog
+        source, restricted = self._restricted.get(profile, (None, None))
+        if source is not catalog or restricted is None:
+            restricted = catalog.under(profile)
+            self._restricted[profile] = (catalog, restricted)
+        return restricted
+
+    def profile(self, profile: str | Profile | None) -> Profile | None:
+        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
+
+        One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
+        """
+        catalog = self.present
+        profiles = catalog.profiles
+        if isinstance(profile, Profile):
+            now = profiles.get(profile.name)
+            gone = {*profile.active, *profile.available} - catalog.index.keys() - {"*"}
+            if now is not None and now == profile.without(gone):
+                return now
+            # one object stands for all equal profiles, so that they share a catalog while one is in use
+            return self._profiles.setdefault(profile, ref(profile))() or profile
+        if profile is None:
+            return None
+        if profile not in profiles:
+            known = ", ".join(sorted(profiles)) or "none"
+            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
+        return profiles[profile]

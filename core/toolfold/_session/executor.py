@@ -6,7 +6,8 @@ are awaited, and `Executor._commit` the only one that makes a plan's result the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from inspect import isawaitable
 from typing import Any
@@ -22,55 +23,61 @@ from .._snapshot import Change, Snapshot
 from .._usercode import InThread, is_failure, on_loop, uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import HookFailed, HookTimeout, LeaseLost, ToolError, ToolfoldError
-from ..machine import Configuration, Plan, bits, catch_up, use
+from ..errors import (
+    HookFailed,
+    HookTimeout,
+    LeaseLost,
+    SessionClosed,
+    StoreUnavailable,
+    ToolError,
+    ToolfoldError,
+)
+from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, close, use
 from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
-from .host import Host
-from .observers import Committed, HooksFailed, NotificationFailed, Observers, RolledBack, log
-from .queue import Queue
-from .recorder import NOT_RECORDED, Recorder
+from .events import Asked, Committed, HooksFailed, NotificationFailed, RolledBack
+from .journal import Journal
+from .observers import log
+from .reentry import Queue
+from .runtime import Runtime
+from .store import UNCERTAIN, Record
 
 Planner = Callable[[Configuration], Plan]
 ContextOf = Callable[[str, str, str | None], Any]
 Listener = Callable[[frozenset[str]], None]
 
 
-class Executor(Queue):
+class Executor:
     """Executes the transitions of one session, and holds its state.
 
     Attributes:
         inherited: The active groups that another session has set up and closes: their hooks don't run here.
-        journal: Records the steps, where the session is in a store.
+        journal: Records the changes, where the session is in a store.
     """
 
-    __slots__ = ("_listeners", "_state", "_tools", "inherited", "journal", "profile")
+    __slots__ = ("_listeners", "_queue", "_runtime", "_state", "id", "inherited", "journal", "profile")
 
-    def __init__(self, identity: str, tools: Host, profile: Profile | None) -> None:
-        super().__init__(identity)
-        self._tools = tools
+    def __init__(self, identity: str, runtime: Runtime, profile: Profile | None) -> None:
+        self.id = identity
         self.profile = profile
-        self._state = Snapshot.of(tools.catalogs.under(profile))
-        self._listeners: tuple[Listener, ...] = ()
         self.inherited: tuple[str, ...] = ()
-        self.journal: Recorder = NOT_RECORDED
+        self.journal: Journal | None = None
+        self._runtime = runtime
+        self._state = Snapshot.of(runtime.catalogs.under(profile))
+        self._listeners: tuple[Listener, ...] = ()
+        self._queue: Queue | None = None
 
     # -- the state ----------------------------------------------------------------------------------------------------
 
     @property
-    def observers(self) -> Observers:
-        """The observers to notify."""
-        return self._tools.observers
-
-    @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        if self.profile is None and self._state.catalog is self._tools.catalogs.newest:
+        if self.profile is None and self._state.catalog is self._runtime.catalogs.newest:
             return self._state
         return self._in_newest_catalog()
 
     @on_loop
     def _in_newest_catalog(self) -> Snapshot:
-        return self._state.moved_to(self._tools.catalogs.under(self.profile))
+        return self._state.moved_to(self._runtime.catalogs.under(self.profile))
 
     def begin(self, snapshot: Snapshot) -> None:
         """Begin in a state whose active groups are all inherited."""
@@ -79,21 +86,54 @@ class Executor(Queue):
 
     def change_facts(self, facts: Mapping[str, Any], view: RequestView | None = None) -> None:
         """Replace the facts; with `view`, notify listeners of the lists that differ from its own."""
-        self.journal.set_facts(facts)
-        self._state = self.snapshot.with_facts(facts)
+        before = self.snapshot
+        if self.journal is not None:
+            self.journal.set_facts(before.facts, facts)
+        self._state = before.with_facts(facts)
         if view is not None:
             self.notify(changes(view, view.of(self._state)))
-
-    def replace(self, snapshot: Snapshot, inherited: tuple[str, ...]) -> None:
-        """Take over a state that another process has committed, and notify the listeners of the lists that differ."""
-        before, self._state, self.inherited = self.snapshot, snapshot, inherited
-        if self._listeners and snapshot is not before:
-            self.notify(changes(self._tools.view_of(before), self._tools.view_of(snapshot)))
 
     def use(self, paths: Iterable[str]) -> None:
         """Note that groups were used, for the order in which groups are evicted (SPEC FND-3)."""
         now = self.snapshot
         self._state = now.at(use(now.configuration, paths))
+
+    # -- one change at a time -----------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def change(
+        self, what: Asked, request: TransitionRequest | None = None, force: bool = False
+    ) -> AsyncGenerator[None]:
+        """Wait for the changes that came before, and keep later ones waiting until the end.
+
+        `what`, `request` and `force` are for tracers. The end of a session is not abandoned because its caller is
+        cancelled: the cancellation is raised after it (SPEC HOOK-9).
+
+        Raises:
+            ReentrantTransition: It would deadlock (SPEC HOOK-7).
+        """
+        with self._runtime.observers.requested(self.id, what, "", request, force):
+            try:
+                async with self.queue.next(self.id, patient=what == "close"):
+                    yield
+            finally:
+                self._rest()
+
+    @property
+    def queue(self) -> Queue:
+        """The queue of changes; there is none, which would cost memory, while there are no changes."""
+        if self._queue is None:
+            self._queue = Queue()
+        return self._queue
+
+    def _rest(self) -> None:
+        if self._queue is not None and not self._queue.under_way:
+            self._queue = None
+
+    def refuse_reentry(self) -> None:
+        """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
+        if self._queue is not None:
+            self._queue.refuse_reentry(self.id)
 
     # -- transitions --------------------------------------------------------------------------------------------------
 
@@ -107,7 +147,7 @@ class Executor(Queue):
         compare: bool = True,
         shielded: bool = False,
     ) -> Change:
-        """Plan a transition, run its hooks, commit it, and return what changed; call it within `queued`.
+        """Plan a transition, run its hooks, commit it, and return what changed; call it within `change`.
 
         If the catalog changes while hooks run, so that the plan would differ, the hooks are undone and the transition
         is planned again.
@@ -125,7 +165,7 @@ class Executor(Queue):
             ToolfoldError: The transition is refused.
             StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
         """
-        async with self.journal.step():
+        async with _NOTHING if self.journal is None else self.journal.step():
             return await self._execute(planner, context_of, force, view, compare, shielded)
 
     async def _execute(
@@ -141,17 +181,17 @@ class Executor(Queue):
         while True:
             before = self.snapshot
             plan = planner(before.configuration)
-            self.observers.planned(self.id, plan)
+            self._runtime.observers.planned(self.id, plan)
             if plan.after is plan.before:
                 return _unless(interrupted, Change())
 
             transaction = self._transaction(before.catalog, plan, force)
-            if transaction.has_hooks and await self.journal.hold():
+            if transaction.has_hooks and await self.hold():
                 continue
             interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
             if transaction.state == ABORTED:
                 error = transaction.error()
-                self.observers.notify(RolledBack(self.id, error))
+                self._runtime.observers.notify(RolledBack(self.id, error))
                 raise error if interrupted is None else _noted(interrupted, error.compensation)
 
             now, refused = self.snapshot, None
@@ -159,16 +199,16 @@ class Executor(Queue):
                 plan, refused = _again(planner, plan, before.catalog, now)
             if refused is None:
                 after = now.at(catch_up(plan, now.configuration))
-                given = None if not compare else self._tools.view_of(now) if view is None else view.of(now)
-                if await self.journal.save(after, given):
+                given = None if not compare else self._runtime.view_of(now) if view is None else view.of(now)
+                if self.journal is None or await self.journal.save(after, given, self.inherited):
                     return _unless(interrupted, self._commit(now, after, given, plan, transaction))
-                await self.journal.hold()
+                await self.hold()
                 continue
 
             transaction.give_up(refused)
             interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
             if transaction.compensation_failures:
-                self.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
+                self._runtime.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
             refusal = refused if isinstance(refused, ToolfoldError) else None
             if (stop := refusal if shielded else interrupted or refusal) is not None:
                 raise _noted(stop, transaction.compensation_failures)
@@ -194,9 +234,9 @@ class Executor(Queue):
             self.inherited = tuple(filter(self._state.is_active, self.inherited))
         lists = frozenset[str]() if before is None else changes(before, before.of(self._state))
         change = Change(*plan.paths, lists, tuple(transaction.failures))
-        self.observers.notify(Committed(self.id, change))
+        self._runtime.observers.notify(Committed(self.id, change))
         if change.failures:
-            self.observers.notify(HooksFailed(self.id, change.failures))
+            self._runtime.observers.notify(HooksFailed(self.id, change.failures))
         self.notify(change.lists)
         return change
 
@@ -209,9 +249,10 @@ class Executor(Queue):
         """
         if (call := transaction.next()) is None:
             return interrupted
-        with self.running_hooks():
+        with self.queue.running_hooks():
             while call is not None:
-                await self.journal.intend(transaction)
+                if self.journal is not None:
+                    await self.journal.intend(transaction)
                 attempt = partial(self._attempt, call, context_of)
                 if shielded or interrupted is not None or transaction.state == ROLLING_BACK:
                     ended, cancelled = await uninterrupted(attempt)
@@ -228,16 +269,9 @@ class Executor(Queue):
                 else:
                     transaction.succeeded(call)
                 call = transaction.next()
-            if transaction.state == ABORTED:
+            if self.journal is not None and transaction.state == ABORTED:
                 await self.journal.settle()
         return interrupted
-
-    async def undo(self, transaction: Transaction, context_of: ContextOf) -> None:
-        """Undo the hooks of a step whose process ended in the middle of it, and record that (SPEC STO-3)."""
-        log.warning("session %s: a step whose process ended in the middle of it is rolled back", self.id)
-        await self._run_hooks(transaction, context_of, None, shielded=True)
-        if transaction.compensation_failures:
-            self.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
 
     async def resume(self, call: HookCall, context_of: ContextOf) -> None:
         """Run the hook that sets up in this process what a group needs; raises `HookFailed` (SPEC STO-4)."""
@@ -253,7 +287,7 @@ class Executor(Queue):
         A `ToolError` is a refusal that was foreseen, so where it was raised is not logged.
         """
         try:
-            with self.observers.hook(self.id, call.group.path, call.phase, call.undoes):
+            with self._runtime.observers.hook(self.id, call.group.path, call.phase, call.undoes):
                 await self._run_hook(call, context_of)
         except BaseException as error:
             if isinstance(error, ToolError):
@@ -268,9 +302,10 @@ class Executor(Queue):
         return _Ended()
 
     async def _run_hook(self, call: HookCall, context_of: ContextOf) -> None:
-        stopped, timeout = None, self._tools.hook_timeout
+        stopped, timeout = None, self._runtime.hook_timeout
         with anyio.move_on_after(timeout) as scope:
-            self.journal.hook_begins(scope)
+            if self.journal is not None:
+                self.journal.hook_begins(scope)
             try:
                 answer = call.hook(context_of(call.group.path, call.phase, call.undoes))
                 if isawaitable(answer):
@@ -282,6 +317,108 @@ class Executor(Queue):
             if timeout is None or anyio.current_time() < scope.deadline:
                 raise LeaseLost from stopped
             raise HookTimeout(timeout) from stopped  # which says where it was
+
+    # -- in a store ---------------------------------------------------------------------------------------------------
+
+    async def ensure(self) -> None:
+        """Create the record, if there is to be one and that was not done; raises `QuotaExceeded`."""
+        if self.journal is not None and not self.journal.version:
+            await self.journal.write(self.snapshot)
+
+    async def load(self, record: Record) -> None:
+        """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged."""
+        if self.journal is not None and await self.journal.is_news(record):
+            self._take_over(self.journal, record)
+
+    def _take_over(self, journal: Journal, record: Record) -> None:
+        """Make the state of a record the present one, and notify the listeners of the lists that differ."""
+        before = self.snapshot
+        now = self._state = journal.take_over(record, before.catalog)
+        self.inherited = tuple(filter(now.is_active, journal.content.inherited))
+        if self._listeners and now is not before:
+            self.notify(changes(self._runtime.view_of(before), self._runtime.view_of(now)))
+
+    async def hold(self) -> bool:
+        """Take the lease of the record, if there is one, and return whether the state differs from the known one.
+
+        The change of a process that ended in the middle of it is undone first (SPEC STO-3).
+
+        Raises:
+            SessionClosed: There is no such record any more.
+            StoreUnavailable: Another process has held it for too long, or the store does not answer.
+            StoreError: The record is damaged.
+        """
+        if (journal := self.journal) is None:
+            return False
+        before = self.snapshot
+        await self.ensure()
+        while journal.token is None:
+            if (record := await journal.acquire()) is None:
+                raise SessionClosed(self.id)
+            if record.version != journal.version:
+                self._take_over(journal, record)
+            if record.intent is not None:
+                log.warning("session %s: a step whose process ended in the middle of it is rolled back", self.id)
+                transaction = journal.interrupted(record.intent, self.snapshot.catalog)
+                await self._run_hooks(transaction, journal.context_of, None, shielded=True)
+                if transaction.compensation_failures:
+                    self._runtime.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
+        return self.snapshot is not before
+
+    async def recover(self) -> None:
+        """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""
+        if self.journal is not None:
+            async with self.change("start"), self.journal.step():
+                await self.hold()
+
+    async def flush(self) -> None:
+        """Store the facts that were set.
+
+        Raises `StoreUnavailable` if that can't be done now. They stay set, and are stored with the next request.
+        """
+        journal = self.journal
+        if journal is None or not journal.has_facts():
+            return
+        async with self.change("set_fact"), journal.step():
+            try:
+                while journal.has_facts() and not await journal.write(self.snapshot):
+                    await self.hold()
+            except StoreUnavailable as error:
+                raise StoreUnavailable(UNCERTAIN) from error
+
+    async def claim(self) -> tuple[frozenset[str], ...]:
+        """Return the changes of lists that the caller, and nobody else, reports to the client (SPEC NTF-1).
+
+        There are the kinds for each step. There are none if another process was faster, or while another request
+        changes the session: that one claims what there is at its end.
+        """
+        journal = self.journal
+        if journal is None or not journal.content.owed:
+            return ()
+        try:
+            with self.queue.unless_busy() as alone:
+                return await journal.claim(self.snapshot) if alone else ()
+        finally:
+            self._rest()
+
+    async def delete(self) -> bool:
+        """Delete the record, and return whether it is gone: not if another process has opened groups meanwhile.
+
+        The change of a process that ended in the middle of it is undone first; call it within `change`.
+        """
+        journal = self.journal
+        if journal is None or not journal.version:
+            return True
+        async with journal.step():
+            try:
+                await self.hold()
+            except SessionClosed:
+                return True
+            left = close(self.snapshot.configuration, keep=self.inherited)
+            if left.after is not left.before:
+                return False
+            await journal.delete()
+            return True
 
     # -- listeners ----------------------------------------------------------------------------------------------------
 
@@ -309,7 +446,7 @@ class Executor(Queue):
         """Notify the listeners that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
         if not kinds:
             return
-        self.observers.list_changed(self.id, kinds, len(self._listeners))
+        self._runtime.observers.list_changed(self.id, kinds, len(self._listeners))
         for listener in self._listeners:
             try:
                 listener(kinds)
@@ -317,7 +454,10 @@ class Executor(Queue):
                 if not is_failure(error):
                     raise
                 log.exception("session %s: a listener could not be notified of a change", self.id)
-                self.observers.notify(NotificationFailed(self.id, error))
+                self._runtime.observers.notify(NotificationFailed(self.id, error))
+
+
+_NOTHING = nullcontext()
 
 
 @frozen

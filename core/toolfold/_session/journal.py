@@ -8,7 +8,7 @@
 - Whoever takes the lease and finds an intent undoes its hooks first.
 - A step whose lease is lost, or whose store fails, stops and undoes nothing: the next holder of the lease does.
 
-The executor holds the state; `records.py` gives it the form of text.
+The executor holds the state, which is passed in; `state.py` gives it the form of text.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from typing import Any, TypeVar
 import anyio
 from attrs import define, evolve, field
 
+from .._catalog.catalog import Catalog
+from .._catalog.components import Profile
 from .._snapshot import Snapshot
 from .._usercode import uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import LeaseLost, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
-from ..machine import close
+from ..errors import LeaseLost, StoreError, StoreUnavailable, ToolfoldError
 from ..machine.transaction import Transaction
-from .executor import ContextOf, Executor
-from .recorder import Recorder
-from .records import Content, decoded, encoded, intent_of, to_undo
+from .state import Content, decoded, encoded, intent_of, to_undo
 from .store import UNCERTAIN, Record, Store
 
 PATIENCE = 60.0
@@ -42,15 +41,15 @@ T = TypeVar("T")
 
 
 @define(eq=False)
-class Journal(Recorder):
+class Journal:
     """The journal of one session.
 
     Attributes:
-        executor: Executes the transitions of the session.
-        context_of: Makes the contexts of the hooks that are undone for another process.
+        context_of: Makes the contexts of the hooks that are undone for another process, as in `Executor.execute`.
         store: Where the record is.
         key: Its key there.
         tools: The name of the tool set.
+        profile: The profile of the session.
         leased: The journals whose leases this process renews; this one is among them while it has a lease.
         admit: Creates the record with its first text.
         content: What the record says beside the state.
@@ -60,11 +59,11 @@ class Journal(Recorder):
         token: The token of the lease, while it is held.
     """
 
-    executor: Executor
-    context_of: ContextOf
+    context_of: Callable[[str, str, str | None], Any]
     store: Store
     key: str
     tools: str
+    profile: Profile | None
     leased: set[Journal]
     admit: Callable[[str], Coroutine[Any, Any, None]]
     content: Content = field(factory=Content)
@@ -82,66 +81,47 @@ class Journal(Recorder):
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    async def load(self, record: Record) -> None:
-        """Take over what a record says, if that is newer than what is known. Raises `StoreError` if it is damaged.
+    async def is_news(self, record: Record) -> bool:
+        """Return whether a record is to be taken over, since it is newer than what is known.
 
         A newer state may be the one that is being written here, so this waits for the end of the write. The same state
         is read again as long as the catalog lacks some of its groups: they may still be registered.
         """
         while self._writing is not None and record.version > self.version and record.data != self._data:
             await self._writing.wait()
-        incomplete = self.discarded and self.token is None and record.version == self.version
-        if self._writing is None and (record.version > self.version or incomplete):
-            self._take_over(record)
+        incomplete = bool(self.discarded) and self.token is None and record.version == self.version
+        return self._writing is None and (record.version > self.version or incomplete)
 
-    def _take_over(self, record: Record) -> None:
+    def take_over(self, record: Record, catalog: Catalog) -> Snapshot:
+        """Return the state of a record in a catalog, with the facts that are still to be stored.
+
+        Raises `StoreError` if the record is damaged.
+        """
         saved, content = decoded(self.tools, self.key, record.data)
         self.version, self._data, self.content = record.version, record.data, content
-        after, self.discarded = saved.restored(self.executor.snapshot.catalog)
+        after, self.discarded = saved.restored(catalog)
         if self._facts:
             after = after.with_facts({**after.facts, **self._facts})
         self.present = frozenset(filter(after.is_active, self.present))
-        self.executor.replace(after, tuple(filter(after.is_active, content.inherited)))
+        return after
 
-    async def ensure(self) -> None:
-        """Create the record if that was not done; raises `QuotaExceeded`."""
-        if not self.version:
-            await self._write(self.executor.snapshot, self.content)
-
-    @property
     def has_facts(self) -> bool:
         """Whether facts were set that are still to be stored."""
         return bool(self._facts)
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
-    async def hold(self) -> bool:
-        """Take the lease, and return whether the state differs from the one that was known.
+    async def acquire(self) -> Record | None:
+        """Take the lease, and return the record as it is now; `None` if there is none any more.
 
-        The step of a process that ended in the middle of it is undone first (SPEC STO-3).
-
-        Raises:
-            SessionClosed: There is no such record any more.
-            StoreUnavailable: Another process has held it for too long, or the store does not answer.
-            StoreError: The record is damaged.
+        Raises `StoreUnavailable` if another process has held it for too long, or the store does not answer.
         """
-        before = self.executor.snapshot
-        await self.ensure()
-        while self.token is None:
-            record = await self._acquire()
-            if record.version != self.version:
-                self._take_over(record)
-            if record.intent is not None:
-                await self.executor.undo(self._interrupted(record.intent), self.context_of)
-        return self.executor.snapshot is not before
-
-    async def _acquire(self) -> Record:
         pause, left = FIRST_PAUSE, PATIENCE
         while True:
             now = anyio.current_time()
             lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease))
             if lease is None:
-                raise SessionClosed(self.executor.id)
+                return None
             if lease.token is not None:
                 self.token, self._until, self._lost = lease.token, now + self.store.lease, False
                 self.leased.add(self)
@@ -151,11 +131,10 @@ class Journal(Recorder):
             await anyio.sleep(pause)
             left, pause = left - pause, min(2 * pause, LAST_PAUSE)
 
-    def _interrupted(self, intent: str) -> Transaction:
-        catalog, error = self.executor.snapshot.catalog, RuntimeError("the process of the step has ended")
-        return Transaction.interrupted(
-            [(catalog.group(path), phase) for path, phase in to_undo(intent) if path in catalog.index], error
-        )
+    def interrupted(self, intent: str, catalog: Catalog) -> Transaction:
+        """Return the transaction that undoes what a process has left of a change; raises `StoreError`."""
+        undone = [(catalog.group(path), phase) for path, phase in to_undo(intent) if path in catalog.index]
+        return Transaction.interrupted(undone, RuntimeError("the process of the step has ended"))
 
     async def renew(self) -> None:
         """Renew the lease; if it is lost, cancel the hook that runs under it (SPEC STO-2).
@@ -219,12 +198,13 @@ class Journal(Recorder):
         """Record that nothing is to be undone, and release the lease; raises `LeaseLost`."""
         await self._swap(self._data, None)
 
-    async def save(self, after: Snapshot, before: RequestView | None) -> bool:
+    async def save(self, after: Snapshot, before: RequestView | None, inherited: tuple[str, ...]) -> bool:
         """Store a state, and return whether that was done: not if another process has changed the record.
 
         Args:
             after: The state to store.
             before: The view that lists were given in; `None` if there are none.
+            inherited: The groups that another session has set up.
 
         Raises:
             LeaseLost: The lease under which it was to be written has expired.
@@ -233,62 +213,35 @@ class Journal(Recorder):
         owed = self.content.owed
         if self.content.notifies and before is not None:
             owed = self.content.owing(changes(before, before.of(after)))
-        inherited = tuple(filter(after.is_active, self.executor.inherited))
+        inherited = tuple(filter(after.is_active, inherited))
         opened = after.in_order(self.content.opened)
         content = evolve(self.content, start=None, opened=opened, inherited=inherited, owed=owed)
-        if done := await self._write(after, content):
+        if done := await self.write(after, content):
             self.present = frozenset(after.active)
         return done
 
-    def set_facts(self, facts: Mapping[str, Any]) -> None:
-        """Note facts that are to be stored."""
-        before = self.executor.snapshot.facts
+    def set_facts(self, before: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """Note the facts that differ from those before, which are to be stored."""
         self._facts |= {name: value for name, value in facts.items() if before.get(name, ...) is not value}
 
-    async def flush(self) -> None:
-        """Store the facts that were set; call it within `queued`.
+    async def claim(self, snapshot: Snapshot) -> tuple[frozenset[str], ...]:
+        """Take out and return the changes of lists that are still to be reported; none if another process was faster.
 
-        Raises `StoreUnavailable` if that can't be done now. They stay set, and are stored with the next request.
-        """
-        async with self.step():
-            try:
-                while self._facts and not await self._write(self.executor.snapshot, self.content):
-                    await self.hold()
-            except StoreUnavailable as error:
-                raise StoreUnavailable(UNCERTAIN) from error
-
-    async def claim(self) -> tuple[frozenset[str], ...]:
-        """Return the changes of lists that the caller, and nobody else, reports to the client (SPEC NTF-1).
-
-        There are the kinds for each step, and none if another process was faster. Call it within the queue, since it
-        writes.
+        Nothing else may write meanwhile.
         """
         owed = self.content.owed
         async with self.step():
-            done = await self._write(self.executor.snapshot, evolve(self.content, owed=()))
-        return owed if done else ()
+            return owed if await self.write(snapshot, evolve(self.content, owed=())) else ()
 
-    async def delete(self) -> bool:
-        """Delete the record, and return whether it is gone: not if another process has opened groups meanwhile.
+    async def delete(self) -> None:
+        """Delete the record, whose lease is held."""
+        if (token := self._let_go()) is not None:
+            await self._whole(partial(self.store.delete, self.key, token))
 
-        The step of a process that ended in the middle of it is undone first; call it within `queued`.
-        """
-        if not self.version:
-            return True
-        async with self.step():
-            try:
-                await self.hold()
-            except SessionClosed:
-                return True
-            left = close(self.executor.snapshot.configuration, keep=self.executor.inherited)
-            if left.after is not left.before:
-                return False
-            if (token := self._let_go()) is not None:
-                await self._whole(partial(self.store.delete, self.key, token))
-            return True
-
-    async def _write(self, snapshot: Snapshot, content: Content) -> bool:
-        data = encoded(self.tools, self.executor.profile, snapshot, content)
+    async def write(self, snapshot: Snapshot, content: Content | None = None) -> bool:
+        """Store a state, in a new record if there is none, and return whether that was done, as `save` does."""
+        content = content or self.content
+        data = encoded(self.tools, self.profile, snapshot, content)
         written = dict(self._facts)
         if not self.version:
             await self._whole(partial(self.admit, data))

@@ -17,10 +17,11 @@ from weakref import WeakSet
 import anyio
 from attrs import define
 
+from .._quota import Caller, Full, Limit, Tally
 from .._usercode import is_away
 from ..errors import ConfigError, QuotaExceeded, ReentrantTransition
-from .observers import Observers, SessionEnded, SessionOpened
-from .quota import Caller, Full, Limit, Tally
+from .events import SessionEnded, SessionOpened
+from .observers import Observers
 
 AT_ONCE = 100
 """How many idle sessions are ended at once: their hooks may need a thread each."""

@@ -11,35 +11,39 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
+from attrs import Factory, field, frozen
+
 from .._catalog.catalog import Catalog
 from .._catalog.components import Kind, Profile, kinds_of
+from .._catalog.rules import required_groups
 from .._display import Displayed
 from .._names import ToWire
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
-from .._view.context import Progress, no_progress
-from .._view.listing import GroupInfo, Page, group_infos, listed
-from .._view.visibility import RequestView
-from ..errors import SessionClosed
+from .._view import calling, results
+from .._view.context import CallContext, Progress, no_progress
+from .._view.listing import GroupInfo, Page, group_infos
+from .._view.results import ToolResult
+from .._view.visibility import RequestView, restrict
+from ..errors import SessionClosed, ToolfoldError
 from ..machine import TransitionRequest, close, plan
-from .calls import Calls
-from .contexts import Context, HookContext
+from .events import EventRefused
 from .executor import Executor, Listener, Planner
-from .facts import with_fact
-from .host import Host
-from .persistence import Saved, dumped
+from .observers import log
+from .runtime import Runtime
+from .state import Saved, dumped, with_fact
 
 _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
 
 
-class Session(Calls, Displayed):
+class Session(Displayed):
     """The activation state of one client or conversation. Made by `ToolSet.open_session`; use it with `async with`."""
 
-    __slots__ = ("__weakref__", "_discarded", "_executor", "_owner", "_start", "_status", "_tools", "caller", "id")
+    __slots__ = ("__weakref__", "_discarded", "_executor", "_owner", "_runtime", "_start", "_status", "caller", "id")
 
     def __init__(
         self,
-        tools: Host,
+        runtime: Runtime,
         identity: str,
         profile: Profile | None,
         start: Iterable[str] | Saved,
@@ -47,10 +51,10 @@ class Session(Calls, Displayed):
     ) -> None:
         self.id = identity
         self.caller = caller
-        self._tools = tools
+        self._runtime = runtime
         self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
-        self._executor = Executor(identity, tools, profile)
+        self._executor = Executor(identity, runtime, profile)
         self._discarded = start.discarded(self.catalog) if isinstance(start, Saved) else ()
         self._owner: Session | None = None
 
@@ -83,7 +87,7 @@ class Session(Calls, Displayed):
         """
         if self._status == "new":
             start = self._start
-            await self._tools.pool.admit(self)
+            await self._runtime.pool.admit(self)
             self._status = "open"
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
@@ -116,7 +120,7 @@ class Session(Calls, Displayed):
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
         """
         failures: tuple[Exception, ...] = ()
-        async with self._executor.queued("close"):
+        async with self._executor.change("close"):
             if self._status == "closed":
                 return
             try:
@@ -130,7 +134,7 @@ class Session(Calls, Displayed):
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
                 self._status = "closed"
                 self._executor.silence()
-                self._tools.pool.discard(self)
+                self._runtime.pool.discard(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -156,7 +160,7 @@ class Session(Calls, Displayed):
     @property
     def tools(self) -> Any:
         """The `ToolSet` whose session this is; its type is of a later layer."""
-        return self._tools
+        return self._runtime.tools
 
     @property
     def profile(self) -> Profile | None:
@@ -245,7 +249,7 @@ class Session(Calls, Displayed):
         Transient groups are left out with what is in them (SPEC PER-4). Raises `SessionClosed`.
         """
         self._check_open()
-        return dumped(self._tools.name, self.profile, self.snapshot)
+        return dumped(self._runtime.name, self.profile, self.snapshot)
 
     @on_loop
     def fork(self, *, identity: str | None = None) -> Session:
@@ -264,7 +268,7 @@ class Session(Calls, Displayed):
         self._check_open()
         now = self.snapshot
         state = Saved(now.configuration.oldest_first, now.facts, with_transient=True)
-        return Session(self._tools, identity or self._tools.new_identity(), self.profile, state, self.caller)
+        return Session(self._runtime, identity or self._runtime.new_identity(), self.profile, state, self.caller)
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""
@@ -277,7 +281,7 @@ class Session(Calls, Displayed):
         `to_wire` maps tools' names to those that the caller knows. With `request`, another view of the same request, it
         shares that one's reading and names (SPEC MOD-3).
         """
-        return self._tools.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
+        return self._runtime.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
@@ -289,11 +293,89 @@ class Session(Calls, Displayed):
 
     def list(self, kind: Kind, cursor: str | None = None) -> Page:
         """Return a page of the components of a kind that are listed; see `list_tools` (SPEC REG-9)."""
-        return self._tools.page(self._view_of_request(), kind, cursor, session=self.id)
+        return self._runtime.page(self._view_of_request(), kind, cursor, session=self.id)
 
-    def listed_names(self) -> tuple[str, ...]:
-        """Return the names of all tools that are listed now."""
-        return tuple(component.name for component in listed(self.view(), "tool"))
+    # -- calling ------------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        progress: Progress | None = None,
+        request: Any = None,
+        view: RequestView | None = None,
+    ) -> ToolResult:
+        """Call a tool and return its result (SPEC 9).
+
+        Args:
+            name: The full name of the tool.
+            arguments: Its arguments, as JSON values.
+            progress: Receives the progress of the call.
+            request: What the adapter received the call as, for the handler's context.
+            view: What the call is checked against, with the caller's names of tools: see `view` (SPEC MOD-3, NAM-6).
+
+        Raises:
+            ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
+            ProtocolError: The handler asked for an error of the protocol.
+        """
+        observers = self._runtime.observers
+        with observers.requested(self.id, "tool", name):
+            view = self._view_of_request(view)
+            catalog = view.snapshot.catalog
+            component = calling.find("tool", name, view, self._runtime.hint)
+            if catalog.evict_by_use:
+                self._executor.use(required_groups(component.rule))
+            context = Context(self, name, view, request, progress or no_progress)
+            result = await calling.run(restrict(component, view), arguments, context)
+            observers.answered(self.id, result.is_error)
+            if not result.is_error and result.needs is None and name in catalog.opened_by:
+                with observers.requested(self.id, "success", name):
+                    await self._open_on(name, context)
+            return result
+
+    async def _open_on(self, tool: str, context: Context) -> None:
+        for path in context.snapshot.catalog.opened_by[tool]:
+            try:
+                await context.activate(path)
+            except ToolfoldError as error:
+                log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
+                self._runtime.observers.notify(EventRefused(self.id, tool, error))
+
+    async def read(self, uri: str, request: Any = None, view: RequestView | None = None) -> Any:
+        """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
+
+        `view` is that of the request, if there is one.
+
+        Raises `ToolNotFound` if no available resource has that URI, and else as `get_prompt` does.
+        """
+        with self._runtime.observers.requested(self.id, "resource", uri):
+            view = self._view_of_request(view)
+            component, arguments = calling.find_resource(uri, view, self._runtime.hint)
+            to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
+            return await calling.fetch(component, arguments, Context(self, component.name, view, request), to_contents)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        request: Any = None,
+        view: RequestView | None = None,
+    ) -> Any:
+        """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9).
+
+        `view` is that of the request, if there is one.
+
+        Raises:
+            ToolNotFound: It is unknown or not available.
+            InvalidArguments: The arguments do not fit.
+            ToolError: The handler raised it for the caller, or failed in another way (SPEC CALL-3).
+            ProtocolError: The handler asked for an error of the protocol.
+        """
+        with self._runtime.observers.requested(self.id, "prompt", name):
+            view = self._view_of_request(view)
+            component = calling.find("prompt", name, view, self._runtime.hint)
+            return await calling.fetch(component, arguments, Context(self, name, view, request), results.to_prompt)
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
@@ -331,9 +413,9 @@ class Session(Calls, Displayed):
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
         request = TransitionRequest(activate, deactivate)
-        async with self._executor.queued("transition", request, force):
+        async with self._executor.change("transition", request, force):
             self._check_open()
-            self._tools.pool.touch(self)
+            self._runtime.pool.touch(self)
             planner = partial(plan, request=request)
             return await self._executor.execute(planner, partial(HookContext, self), force=force, view=view)
 
@@ -348,12 +430,12 @@ class Session(Calls, Displayed):
             QuotaExceeded: The session has too many facts, or the value is too long (SPEC STO-7).
             ReentrantTransition: Asked by a hook of this session.
         """
-        with self._tools.observers.requested(self.id, "set_fact", name):
+        with self._runtime.observers.requested(self.id, "set_fact", name):
             self._check_open()
             self._executor.refuse_reentry()
             before = self.view(view)
             facts = with_fact(before.snapshot.facts, name, value)
-            self._tools.pool.touch(self)
+            self._runtime.pool.touch(self)
             self._executor.change_facts(facts, before)
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
@@ -375,7 +457,7 @@ class Session(Calls, Displayed):
     # -- internals ----------------------------------------------------------------------------------------------------
 
     async def _begin_with(self, planner: Planner) -> None:
-        async with self._executor.queued("start"):
+        async with self._executor.change("start"):
             await self._executor.execute(planner, partial(HookContext, self), compare=False)
 
     def _check_open(self) -> None:
@@ -386,8 +468,47 @@ class Session(Calls, Displayed):
 
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:
         self._check_open()
-        self._tools.pool.touch(self)
+        self._runtime.pool.touch(self)
         return view or self.view()
 
-    def _context(self, name: str, view: RequestView, request: Any, progress: Progress = no_progress) -> Context:
-        return Context(self, name, view, request, progress)
+
+class Context(CallContext):
+    """What a handler is given beside its arguments (SPEC CALL-5).
+
+    `session` is the session of the call, `name` the full name of the tool. `view` is what the call was checked against,
+    with its one reading of the application state; the next request sees what the handler changes. What it does
+    through this context belongs to the same request (SPEC MOD-3). `request` is what the adapter received the call as,
+    or `None`; `to_wire` maps a tool's name to the caller's.
+
+    A plain function that runs in a worker thread may use it from there. It calls what is async by
+    `anyio.from_thread.run(context.activate, "a")`.
+    """
+
+    __slots__ = ()
+    session: Session
+
+
+@frozen(eq=False)
+class HookContext:
+    """What a hook is given, if it takes an argument: the session, the group, and the phase.
+
+    A hook can read its session, and ask other sessions for changes, but not its own: `ReentrantTransition` (SPEC
+    HOOK-7). One that is a plain function runs in a worker thread and calls what is async by `anyio.from_thread.run`.
+
+    `fence` is the token of the lease under which the hook of a session in a store runs: greater than that of any lease
+    that the session had before. A process that is paused within a hook for longer than its lease goes on too late, when
+    another one has undone that hook. So an outside system that stores the greatest token it has seen for `session.id`,
+    and refuses what comes with a smaller one, is never changed late (SPEC STO-2). It is `None` without a store, and in
+    a `resume` hook, which changes nothing but its own process.
+    """
+
+    session: Session
+    group: str
+    phase: str
+    undoes: str | None = None
+    fence: int | None = field(default=Factory(lambda context: context.session.fence, takes_self=True))
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts."""
+        return self.session.facts

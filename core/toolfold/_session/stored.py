@@ -13,16 +13,15 @@ from functools import partial
 from typing import Any, Protocol
 
 from .._catalog.components import Kind, Profile, kinds_of
+from .._quota import Caller
 from .._snapshot import Snapshot
 from ..errors import SessionClosed, StoreError
 from ..machine.transaction import HookCall
-from .contexts import HookContext
-from .executor import ContextOf, Executor
-from .host import Host
+from .events import SessionEnded
+from .executor import ContextOf
 from .journal import Journal
-from .observers import SessionEnded
-from .quota import Caller
-from .session import Session
+from .runtime import Runtime
+from .session import HookContext, Session
 from .store import Record
 
 
@@ -54,16 +53,16 @@ class StoredSession(Session):
 
     def __init__(
         self,
-        tools: Host,
+        runtime: Runtime,
         profile: Profile | None,
         caller: Caller,
-        make_journal: Callable[[Executor, ContextOf], Journal],
+        make_journal: Callable[[ContextOf], Journal],
         find: Callable[[str], Coroutine[Any, Any, StoredSession | None]],
         snapshot: Snapshot | None = None,
         owner: Session | None = None,
     ) -> None:
-        super().__init__(tools, "", profile, (), caller)
-        self.journal = make_journal(self._executor, partial(HookContext, self))
+        super().__init__(runtime, "", profile, (), caller)
+        self.journal = make_journal(partial(HookContext, self))
         self.id = self._executor.id = self.journal.key
         self._executor.journal = self.journal
         self._find = find
@@ -107,8 +106,15 @@ class StoredSession(Session):
     async def recover(self, record: Record) -> None:
         """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""
         if is_abandoned(record):
-            async with self._executor.queued("start"), self.journal.step():
-                await self.journal.hold()
+            await self._executor.recover()
+
+    async def load(self, record: Record) -> None:
+        """Take over what its record says; raises `StoreError` if that is damaged."""
+        await self._executor.load(record)
+
+    async def ensure(self) -> None:
+        """Create its record if that was not done; raises `QuotaExceeded`."""
+        await self._executor.ensure()
 
     async def resume(self) -> None:
         """Open the groups to start with, and run the `resume` hooks of groups that other processes have opened.
@@ -143,19 +149,12 @@ class StoredSession(Session):
 
     async def flush(self) -> None:
         """Store the facts that were set; raises `StoreError`."""
-        if self.journal.has_facts and self.is_open:
-            async with self._executor.queued("set_fact"):
-                await self.journal.flush()
+        if self.is_open:
+            await self._executor.flush()
 
     async def claim(self) -> tuple[frozenset[str], ...]:
-        """Return the kinds of lists, for each step, of which the caller, and nobody else, is to notify the client.
-
-        It is none while another request changes the session: that one claims what there is at its end.
-        """
-        if not self.is_open or not self.journal.content.owed:
-            return ()
-        with self._executor.unless_busy() as alone:
-            return await self.journal.claim() if alone else ()
+        """Return the kinds of lists, for each step, of which the caller, and nobody else, is to notify the client."""
+        return await self._executor.claim() if self.is_open else ()
 
     async def close(self) -> None:
         """End the session, and delete its record; raises as `Session.close` does.
@@ -172,9 +171,9 @@ class StoredSession(Session):
                 await super().close()
             except ExceptionGroup as error:  # of hooks that failed
                 failures.append(error)
-            async with self._executor.queued("close"):
-                gone = await self.journal.delete()
-        self._tools.observers.notify(SessionEnded(self.id))
+            async with self._executor.change("close"):
+                gone = await self._executor.delete()
+        self._runtime.observers.notify(SessionEnded(self.id))
         if failures:
             raise failures[-1]
 
@@ -186,7 +185,7 @@ class StoredSession(Session):
         """End it for this process alone."""
         self._status = "closed"
         self.silence()
-        self._tools.pool.discard(self)
+        self._runtime.pool.discard(self)
 
 
 def is_abandoned(record: Record) -> bool:

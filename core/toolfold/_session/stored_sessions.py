@@ -17,15 +17,16 @@ from attrs import frozen
 
 from .._background import background
 from .._catalog.components import Profile
+from .._quota import Caller, Full, Limit
 from .._snapshot import Snapshot
 from ..errors import ConfigError, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
-from .host import Host
+from .events import SessionOpened
 from .journal import Journal
-from .observers import SessionOpened, log
-from .quota import Caller, Full, Limit
-from .records import Content, decoded
+from .observers import log
+from .runtime import Runtime
 from .session import Session
+from .state import Content, decoded
 from .store import Place, Record, Store
 from .stored import KeyInUse, StoredSession, is_abandoned
 from .upkeep import Upkeep
@@ -59,7 +60,7 @@ class StoredSessions:
     """The stored sessions of one kind; `ToolSet.stored_sessions` yields those of a program.
 
     Args:
-        tools: The tool set.
+        runtime: What the sessions of the tool set share.
         store: Where they are.
         kind: What they are.
         owners: Those that sessions of this kind inherit groups from.
@@ -67,16 +68,16 @@ class StoredSessions:
 
     def __init__(
         self,
-        tools: Host,
+        runtime: Runtime,
         store: Store,
         kind: SessionKind,
         owners: StoredSessions | None = None,
     ) -> None:
-        self._tools = tools
+        self._runtime = runtime
         self._store = store
         self._kind = kind
         self._owners = owners
-        self._prefix = f"{tools.name}/{kind.name}"
+        self._prefix = f"{runtime.name}/{kind.name}"
         self._leased: set[Journal] = set()
         self._cached: OrderedDict[str, StoredSession] = OrderedDict()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
@@ -111,9 +112,11 @@ class StoredSessions:
             StoreError: The store can't be used, or what it has of the session is damaged or of another tool set.
             ToolfoldError: There is no such profile, or the groups can't be active.
         """
-        chosen = self._tools.profile(profile)
+        chosen = self._runtime.catalogs.profile(profile)
         start = (*(chosen.active if chosen else ()), *paths_of(active))
-        Snapshot.of(self._tools.catalogs.under(chosen)).after(TransitionRequest(activate=start))  # or nothing is stored
+        Snapshot.of(self._runtime.catalogs.under(chosen)).after(
+            TransitionRequest(activate=start)
+        )  # or nothing is stored
         session = await self.get_or_create(_name(name, caller), chosen, start, caller)
         session.users += 1
         try:
@@ -202,7 +205,7 @@ class StoredSessions:
             async with self._turn(key):
                 session = self._cached.get(key) or await self._open(key, record)
         self._cached.move_to_end(key)
-        await session.journal.load(record)
+        await session.load(record)
         return record, session
 
     def draft(
@@ -238,7 +241,7 @@ class StoredSessions:
             notifies=notifies,
             about=about,
         )
-        self._tools.pool.begin_request(session)
+        self._runtime.pool.begin_request(session)
         return session
 
     async def discard(self, session: StoredSession) -> None:
@@ -267,7 +270,7 @@ class StoredSessions:
             if session is not None:
                 await self._end(session)
             try:
-                await self.draft(name, profile, caller, start=groups).journal.ensure()
+                await self.draft(name, profile, caller, start=groups).ensure()
             except KeyInUse:
                 if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
                     await anyio.sleep(PAUSE)
@@ -278,28 +281,28 @@ class StoredSessions:
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
         while (outcome := await self._store.create(key, data, place, self._kind.lifetime)) != "created":
             if outcome == "exists":
-                self._tools.pool.discard(session)
+                self._runtime.pool.discard(session)
                 raise KeyInUse("There is a stored session of that name already.")
             idlest = await self._store.idlest(self._prefix, caller) if limit.when_full == "end_idlest" else None
             if idlest is None or not await self._take_over(idlest, end=True):
                 own = outcome == "caller_full"
                 raise Full(self._kind.what, (limit.per_caller if own else limit.total) or 0, own, caller, LATER)
-        self._tools.observers.notify(SessionOpened(session.id))
+        self._runtime.observers.notify(SessionOpened(session.id))
         self._cache(session)
 
     async def _open(self, key: str, record: Record) -> StoredSession:
         """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
-        saved, content = decoded(self._tools.name, key, record.data)
+        saved, content = decoded(self._runtime.name, key, record.data)
         owner = None
         if content.owner is not None and self._owners is not None:
             owner = await self._owners._get(content.owner)
         try:
-            profile = self._tools.profile(saved.profile)
+            profile = self._runtime.catalogs.profile(saved.profile)
         except ConfigError as error:
             raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
         session = self._new(key, profile, None, None, owner)
-        await session.journal.load(record)
-        self._tools.pool.begin_request(session)  # so that changes of the catalog reach it
+        await session.load(record)
+        self._runtime.pool.begin_request(session)  # so that changes of the catalog reach it
         self._cache(session)
         return session
 
@@ -310,11 +313,12 @@ class StoredSessions:
             Journal,
             store=self._store,
             key=key,
-            tools=self._tools.name,
+            tools=self._runtime.name,
+            profile=profile,
             leased=self._leased,
             admit=lambda data: self._admit(session, data),
         )
-        session: StoredSession = StoredSession(self._tools, profile, caller, make_journal, self._get, snapshot, owner)
+        session: StoredSession = StoredSession(self._runtime, profile, caller, make_journal, self._get, snapshot, owner)
         return session
 
     def _cache(self, session: StoredSession) -> None:

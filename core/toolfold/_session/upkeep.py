@@ -104,7 +104,7 @@ class Upkeep:
             record = await self.store.read(session.journal.key)
             if record is None:
                 return
-            await session.journal.load(record)
+            await session.load(record)
         except StoreUnavailable:
             raise
         except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)

@@ -1,8 +1,8 @@
 """A catalog in the making: what registration checks and collects (SPEC 3).
 
 A `Builder` is the only mutable definition, and private to a tool set. Every method checks first and changes last, so an
-error leaves it as it was (SPEC REG-1); each costs the same however much is registered (SPEC REG-8). `freeze` makes the
-immutable `Catalog`, once for any number of registrations.
+error leaves it as it was (SPEC REG-1); each costs the same however much is registered (SPEC REG-8). `catalogs` has the
+immutable `Catalog`, which is made once for any number of registrations.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from attrs import evolve
 
-from .._catalog.catalog import Catalog, canonical
+from .._catalog.catalog import Catalog, Catalogs, canonical
 from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
 from .._names import ancestors, check_segment, is_text
 from .._schema.arguments import check_text
@@ -29,10 +28,7 @@ NameGuard = Callable[[str], None]
 
 
 class Builder:
-    """The groups, exclusion sets, components and profiles registered so far.
-
-    `newest` is the catalog of all that is registered, or `None` once something was registered since.
-    """
+    """The groups, exclusion sets, components and profiles registered so far; `catalogs` has the catalog of them."""
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
@@ -42,30 +38,23 @@ class Builder:
         self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
         self._profiles: dict[str, Profile] = {}
         self._guards: list[tuple[NameGuard, NameGuard]] = []
-        self.newest: Catalog | None = None
-        self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
+        self.catalogs = Catalogs(name, self._make)
 
-    def freeze(self) -> Catalog:
-        """Return the catalog of all that is registered now; the same one until something is registered."""
-        return self.newest or self._freeze()
-
-    @on_loop
-    def _freeze(self) -> Catalog:
+    def _make(self) -> Catalog:
+        """Return the catalog of all that is registered now."""
         settings = self.settings
-        if self.newest is None:
-            self.newest = Catalog(
-                name=self.name,
-                groups=canonical(self._groups.values()),
-                exclusions=tuple(self._exclusions),
-                registered={kind: dict(held) for kind, held in self._specs.items()},
-                profiles=dict(self._profiles),
-                max_active=settings.max_active,
-                evict_oldest=settings.evict is not None,
-                evict_by_use=settings.evict == "idlest",
-                list_budget=settings.list_budget,
-                make_controls=settings.control_tools if settings.reserved else None,
-            )
-        return self.newest
+        return Catalog(
+            name=self.name,
+            groups=canonical(self._groups.values()),
+            exclusions=tuple(self._exclusions),
+            registered={kind: dict(held) for kind, held in self._specs.items()},
+            profiles=dict(self._profiles),
+            max_active=settings.max_active,
+            evict_oldest=settings.evict is not None,
+            evict_by_use=settings.evict == "idlest",
+            list_budget=settings.list_budget,
+            make_controls=settings.control_tools if settings.reserved else None,
+        )
 
     @on_loop
     def adopt_settings(self, other: Builder) -> None:
@@ -83,31 +72,20 @@ class Builder:
         self.settings, self._groups = other.settings, groups
         self._specs["tool"] = {**controls, **tools}
         self._release(old - new)
-        self.newest = None
-
-    def under(self, profile: Profile | None) -> Catalog:
-        """Return the newest catalog as a session under `profile` knows it (SPEC PRO-1)."""
-        catalog = self.freeze()
-        if profile is None:
-            return catalog
-        source, restricted = self._restricted.get(profile, (None, None))
-        if source is not catalog or restricted is None:
-            restricted = catalog.under(profile)
-            self._restricted[profile] = (catalog, restricted)
-        return restricted
+        self.catalogs.newest = None
 
     @contextmanager
     def all_or_nothing(self) -> Generator[None]:
         """Undo what was registered within if it raises (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
         components: dict[Kind, dict[str, Component]] = {kind: dict(held) for kind, held in self._specs.items()}
-        settings, newest = self.settings, self.newest
+        settings, newest = self.settings, self.catalogs.newest
         try:
             yield
         except BaseException:
             added = (*self._specs["tool"], *self.settings.reserved)
             self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, components
-            self.settings, self.newest = settings, newest
+            self.settings, self.catalogs.newest = settings, newest
             self._release(added)
             raise
 
@@ -138,7 +116,7 @@ class Builder:
         self._check_new("tool", controls)
         self._groups[path] = group
         self._specs["tool"].update(controls)
-        self.newest = None
+        self.catalogs.newest = None
         return group
 
     @on_loop
@@ -153,7 +131,7 @@ class Builder:
                 del tools[name]
         self._groups[path] = group
         tools.update({name: made for name, made in self.settings.style.components(group).items() if name not in tools})
-        self.newest = None
+        self.catalogs.newest = None
         return group
 
     def _pinnable(self, group: GroupSpec) -> GroupSpec:
@@ -203,7 +181,7 @@ class Builder:
     def add_exclusion(self, members: frozenset[str]) -> None:
         """Add a checked exclusion set."""
         self._exclusions[members] = None
-        self.newest = None
+        self.catalogs.newest = None
 
     @on_loop
     def remove_exclusion(self, members: frozenset[str]) -> bool:
@@ -211,7 +189,7 @@ class Builder:
         if members not in self._exclusions:
             return False
         del self._exclusions[members]
-        self.newest = None
+        self.catalogs.newest = None
         return True
 
     @on_loop
@@ -227,7 +205,7 @@ class Builder:
         remaining = (members - gone for members in self._exclusions)
         self._exclusions = {members: None for members in remaining if len(members) > 1}
         self._profiles = {name: profile.without(gone) for name, profile in self._profiles.items()}
-        self.newest = None
+        self.catalogs.newest = None
         return group
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
@@ -239,7 +217,7 @@ class Builder:
         if component.kind == "tool" and self.is_control(component.name):
             component = evolve(component, replaces_control=True)
         self._specs[component.kind][component.name] = component
-        self.newest = None
+        self.catalogs.newest = None
         return component
 
     def is_control(self, name: str) -> bool:
@@ -260,7 +238,7 @@ class Builder:
                 self._specs[kind][name] = control
         if kind == "tool":
             self._release([name])
-        self.newest = None
+        self.catalogs.newest = None
         return component
 
     @on_loop
@@ -285,12 +263,12 @@ class Builder:
                     "which exclude one another: leave one out.",
                 )
         self._profiles[profile.name] = profile
-        self.newest = None
+        self.catalogs.newest = None
 
     @on_loop
     def remove_profile(self, name: str) -> Profile | None:
         """Remove a profile and return it, or `None`; sessions under it remain so."""
-        self.newest = None if name in self._profiles else self.newest
+        self.catalogs.newest = None if name in self._profiles else self.catalogs.newest
         return self._profiles.pop(name, None)
 
     def _check_new(self, kind: Kind, names: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from .._catalog.components import Kind
 from .._schema.fields import input_of, output_of
-from .._session.contexts import HookContext
+from .._session.session import HookContext
 from .._usercode import InThread, is_async
 from ..errors import InvalidDefinition
 from ..machine.transaction import Hook

@@ -16,7 +16,7 @@ from .._schema.annotations import SchemaCache
 from .._schema.arguments import Arguments, Output
 from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
-from .._session.contexts import Context
+from .._session.session import Context
 from .._usercode import caller, is_async_generator
 from .._view.results import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
 from ..errors import InvalidDefinition, warn

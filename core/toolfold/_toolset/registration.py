@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar, Unpack, overload
-from weakref import WeakKeyDictionary, ref
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec, Kind, Profile
@@ -17,7 +16,7 @@ from .._schema.annotations import SchemaCache
 from .._session.pool import SessionPool
 from .._session.session import Session
 from .._usercode import on_loop
-from ..errors import ConfigError, ExclusionConflict, SessionClosed, warn
+from ..errors import ExclusionConflict, SessionClosed, warn
 from . import decorators
 from .builder import Builder
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS
@@ -47,7 +46,6 @@ class Registration:
         self.pool = pool
         self._builder = builder
         self._schemas = SchemaCache()
-        self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
         self._defaults: dict[str, Any] = {"run_in_thread": run_in_thread}
         self._tool_defaults = self._defaults | ({} if structured_output else {"structured_output": False})
 
@@ -315,31 +313,18 @@ class Registration:
     @property
     def catalog(self) -> Catalog:
         """The present catalog."""
-        return self._builder.freeze()
+        return self._builder.catalogs.present
 
     def catalog_under(self, profile: Profile | None) -> Catalog:
         """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
-        return self._builder.under(profile)
+        return self._builder.catalogs.under(profile)
 
     def profile(self, profile: str | Profile | None) -> Profile | None:
         """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
 
         One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
         """
-        profiles = self.catalog.profiles
-        if isinstance(profile, Profile):
-            now = profiles.get(profile.name)
-            gone = {*profile.active, *profile.available} - self.catalog.index.keys() - {"*"}
-            if now is not None and now == profile.without(gone):
-                return now
-            # one object stands for all equal profiles, so that they share a catalog while one is in use
-            return self._profiles.setdefault(profile, ref(profile))() or profile
-        if profile is None:
-            return None
-        if profile not in profiles:
-            known = ", ".join(sorted(profiles)) or "none"
-            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
-        return profiles[profile]
+        return self._builder.catalogs.profile(profile)
 
     def groups(self) -> tuple[GroupSpec, ...]:
         """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""

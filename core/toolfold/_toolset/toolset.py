@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from itertools import count
 from typing import Any, Literal, Never, Unpack
-from weakref import WeakKeyDictionary
 
 from .._catalog.catalog import ListBudget
 from .._catalog.components import Component, Kind, Profile, kinds_of
@@ -19,18 +17,19 @@ from .._catalog.rules import StateReader
 from .._display import Displayed
 from .._extras import runner
 from .._names import ToWire
-from .._session.observers import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
-from .._session.persistence import read
+from .._quota import Limit
+from .._session.events import ListsAnnounced
+from .._session.observers import Observer, Observers, Tracer
 from .._session.pool import SessionPool
-from .._session.quota import Limit
+from .._session.runtime import Runtime
 from .._session.session import Session
+from .._session.state import read
 from .._session.store import Store
 from .._session.stored_sessions import SessionKind, StoredSessions
 from .._snapshot import Snapshot
 from .._usercode import on_loop
 from .._view.control import ControlName, ControlStyle, ControlVisibility
-from .._view.listing import GroupInfo, Page, page_of
-from .._view.opening import needed, topmost_inactive
+from .._view.listing import GroupInfo, Page
 from .._view.results import ToolResult
 from .._view.search import Ranker
 from .._view.visibility import RequestView
@@ -119,21 +118,14 @@ class ToolSet(Registration, Displayed):
             raise ConfigError(f"evict={evict!r} says what makes room under a limit: set max_active or list_budget too.")
         style = ControlStyle.of(control, control_visibility)
         self.observers = Observers()
-        super().__init__(
-            Builder(name, Settings(style, max_active, evict, list_budget, search)),
-            SessionPool(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers),
-            run_in_thread=run_in_thread,
-            structured_output=structured_output,
-        )
-        self.catalogs = self._builder
+        builder = Builder(name, Settings(style, max_active, evict, list_budget, search))
+        pool = SessionPool[Session](Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers)
+        super().__init__(builder, pool, run_in_thread=run_in_thread, structured_output=structured_output)
         self.name = name
-        self.page_size = page_size
-        self.hook_timeout = hook_timeout
-        self._on_hidden = on_hidden
-        self._state = state
-        self._identities = count(1)
+        self.runtime = Runtime(
+            self, builder.catalogs, self.observers, pool, hook_timeout, page_size, on_hidden == "hint", state
+        )
         self._default: Session | None = None
-        self._reported: WeakKeyDictionary[Component, set[str | None]] = WeakKeyDictionary()
 
     def adopt_settings(self, other: ToolSet) -> None:
         """Open groups, list, hint, bound sessions and search as `other` does from now on (SPEC REG-7).
@@ -146,7 +138,7 @@ class ToolSet(Registration, Displayed):
             DuplicateName: A new control tool has the name of a tool; nothing has changed.
         """
         self._builder.adopt_settings(other._builder)
-        self.page_size, self._on_hidden = other.page_size, other._on_hidden
+        self.runtime.page_size, self.runtime.hints = other.runtime.page_size, other.runtime.hints
 
     def __repr__(self) -> str:
         own = sum(tool.control is None for tool in self.catalog.tools.values())
@@ -177,9 +169,19 @@ class ToolSet(Registration, Displayed):
 
     # -- views --------------------------------------------------------------------------------------------------------
 
+    @property
+    def page_size(self) -> int | None:
+        """The greatest number of items in a page of a list."""
+        return self.runtime.page_size
+
+    @property
+    def hook_timeout(self) -> float | None:
+        """Seconds that a hook may take; `None` for no limit (SPEC HOOK-6)."""
+        return self.runtime.hook_timeout
+
     def view_of(self, snapshot: Snapshot, to_wire: ToWire = str) -> RequestView:
         """Return a view of a snapshot for one request, whose caller knows tools by `to_wire` (SPEC VIS-3)."""
-        return RequestView(snapshot, self._state, self._report, to_wire)
+        return self.runtime.view_of(snapshot, to_wire)
 
     def page(
         self,
@@ -189,28 +191,11 @@ class ToolSet(Registration, Displayed):
         extra: tuple[Component, ...] = (),
         session: str = "",
     ) -> Page:
-        """Return a page of what a view lists, in the order of its caller's names (SPEC LST-1, LST-2, REG-9).
+        """Return a page of what a view lists, for observers that of a session; raises `InvalidCursor` (SPEC LST-1).
 
-        Args:
-            view: The view of the request.
-            kind: What to list.
-            cursor: Where the page before ended, or `None` for the first page.
-            extra: What an adapter lists beside the catalog's own.
-            session: The session whose list it is, if it is one's, for observers.
-
-        Raises:
-            InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
+        `extra` is what an adapter lists beside the catalog's own.
         """
-        page = page_of(view, kind, cursor, self.page_size, extra)
-        self.observers.listed(session, kind, page.items)
-        return page
-
-    def hint(self, component: Component | None, view: RequestView) -> str | None:
-        """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""
-        if self._on_hidden != "hint" or component is None:
-            return None
-        path = topmost_inactive(component, view)
-        return None if path is None else needed(path, view)
+        return self.runtime.page(view, kind, cursor, extra, session)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
@@ -219,18 +204,9 @@ class ToolSet(Registration, Displayed):
     def trace(self, tracer: Tracer) -> Callable[[], None]:
         """Have `tracer(event)` called with each event, and with each request, plan and hook as it happens.
 
-        Returns a function that ends that. The events are in `toolfold.spi.observers`.
+        Returns a function that ends that. The events are in `toolfold.spi.events`.
         """
         return self.observers.add_tracer(tracer)
-
-    @on_loop
-    def _report(self, component: Component, error: BaseException, mode: str | None) -> None:
-        reported = self._reported.setdefault(component, set())
-        if mode not in reported:
-            reported.add(mode)
-            of = "" if mode is None else f"mode {mode!r} of "
-            log.error("a predicate or count of %s%s %r failed", of, component.kind, component.name, exc_info=error)
-            self.observers.notify(PredicateFailed(component.kind, component.name, error, mode))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -255,8 +231,8 @@ class ToolSet(Registration, Displayed):
         """
         chosen = self.profile(profile)
         start = (*(chosen.active if chosen else ()), *paths_of(active))
-        name = identity or self.new_identity()
-        return Session(self, name, chosen, dict.fromkeys(start), caller)
+        name = identity or self.runtime.new_identity()
+        return Session(self.runtime, name, chosen, dict.fromkeys(start), caller)
 
     def restore_session(
         self, data: Any, profile: str | Profile | None = None, *, identity: str | None = None
@@ -281,7 +257,7 @@ class ToolSet(Registration, Displayed):
         """
         saved = read(self.name, data)
         chosen = self.profile(saved.profile if profile is None else profile)
-        return Session(self, identity or self.new_identity(), chosen, saved)
+        return Session(self.runtime, identity or self.runtime.new_identity(), chosen, saved)
 
     @asynccontextmanager
     async def stored_sessions(
@@ -298,13 +274,9 @@ class ToolSet(Registration, Displayed):
             lifetime: Seconds without use after which a session ends.
             limit: How many there may be in all and per caller (SPEC STO-7).
         """
-        stored = StoredSessions(self, store, SessionKind("session", "stored sessions", limit, lifetime))
+        stored = StoredSessions(self.runtime, store, SessionKind("session", "stored sessions", limit, lifetime))
         async with stored.running():
             yield stored
-
-    def new_identity(self) -> str:
-        """Return the name in logs and events of a session that is given none."""
-        return f"{self.name}-{next(self._identities)}"
 
     @asynccontextmanager
     async def request_session(
@@ -321,7 +293,7 @@ class ToolSet(Registration, Displayed):
         they have any, and closes them. What the request opened beside them is closed at its end, unless
         `pool.admit(session)` has made it a session that outlives the request.
         """
-        session = Session(self, f"{self.name}-request-{next(self._identities)}", profile, (), caller)
+        session = Session(self.runtime, self.runtime.new_identity("request-"), profile, (), caller)
         session.begin(snapshot, owner)
         self.pool.begin_request(session)
         try:
@@ -402,7 +374,7 @@ class ToolSet(Registration, Displayed):
     def _open_default(self) -> Session:
         default = self._default
         if default is None or not default.is_open:
-            default = self._default = Session(self, f"{self.name}-default", None, ())
+            default = self._default = Session(self.runtime, f"{self.name}-default", None, ())
             default.begin()
             self.pool.add(default, persistent=True)
         return default

@@ -18,7 +18,7 @@ from weakref import ref
 from attrs import define, field
 
 from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolSet
-from toolfold.spi import RequestView, StoredSession, available, is_hidden, observers
+from toolfold.spi import RequestView, StoredSession, available, events, is_hidden
 
 from ..interaction import asked_for
 from ..page import tokens
@@ -77,7 +77,7 @@ class Step:
     _hook: str = ""
     _is_error: bool = False
 
-    def add(self, event: observers.Event | observers.Trace) -> None:
+    def add(self, event: events.Event | events.Trace) -> None:
         """Record an event."""
         self.entries += 1
         if self.entries <= ENTRIES:
@@ -85,19 +85,19 @@ class Step:
         if not self.title and isinstance(asked := self.recorder.trace.entries[0], Asked):
             self.title = asked_for(asked)[:LETTERS]
         match event:
-            case observers.Planned():
+            case events.Planned():
                 self.planned = (event.activated, event.deactivated)
-            case observers.Committed() | observers.RolledBack():
+            case events.Committed() | events.RolledBack():
                 self.planned = ((), ())
-            case observers.HookBegan():
+            case events.HookBegan():
                 self._hook = f"{event.phase} of {event.group}"
-            case observers.HookEnded(error=BaseException() as error):
+            case events.HookEnded(error=BaseException() as error):
                 self._failed(f"{self._hook}: {_text(error)}")
-            case observers.EventRefused():
+            case events.EventRefused():
                 self._failed(f"{event.event} could not open a group: {_text(event.error)}")
-            case observers.Answered():
+            case events.Answered():
                 self._is_error |= event.is_error
-            case observers.Ended(error=Exception() as error):
+            case events.Ended(error=Exception() as error):
                 if not (isinstance(error, HookFailed) and self.reasons):  # the hook has said why
                     self._failed(_text(error))
             case _:
@@ -226,7 +226,7 @@ class Recording:
                 self._new(session.id, session.caller or "", is_session=True).source = ref(session)
             self._stop = self.tools.trace(self.record)
 
-    def record(self, event: observers.Event | observers.Trace) -> None:
+    def record(self, event: events.Event | events.Trace) -> None:
         """Record an event; the first one after nobody has watched for a while ends the recording."""
         if self._clock() - self._watched > LINGER and self._stop is not None:
             self._stop()
@@ -234,18 +234,18 @@ class Recording:
             return
         self.version += 1
         match event:
-            case observers.Requested():
+            case events.Requested():
                 self._requested(event)
-            case observers.SessionOpened():
+            case events.SessionOpened():
                 self._touched(self._of(event.session, opened=True))
-            case observers.SessionEnded():
+            case events.SessionEnded():
                 self._session_ended(event.session)
-            case observers.Listed(kind="tool"):
+            case events.Listed(kind="tool"):
                 record = self._of(event.session)
                 record.refresh()
                 record.listed(event.items, paged=self.tools.page_size is not None)
                 self._touched(record)
-            case observers.ListsAnnounced():
+            case events.ListsAnnounced():
                 for record in self.records.values():
                     self._touched(record)
             case _:
@@ -260,7 +260,7 @@ class Recording:
 
     # -- events -------------------------------------------------------------------------------------------------------
 
-    def _of_step(self, event: observers.Event | observers.Trace) -> None:
+    def _of_step(self, event: events.Event | events.Trace) -> None:
         number = getattr(event, "number", None) or self.tools.observers.request
         record, step = self._under_way.get(number or 0, (None, None))
         if record is not None and step is not None:
@@ -268,20 +268,20 @@ class Recording:
             step.after = record.snapshot = _state_of(step.source, step.after)
             self._touched(record)
         match event:
-            case observers.Ended() if record is not None and step is not None:
+            case events.Ended() if record is not None and step is not None:
                 self._ended(event, record, step)
-            case observers.PredicateFailed():
+            case events.PredicateFailed():
                 what = f"the mode {event.mode} of {event.name}" if event.mode else event.name
                 self.problem(f"A predicate or count of {what} failed: {_text(event.error)}", record, step)
-            case observers.NotificationFailed():
+            case events.NotificationFailed():
                 self.problem(f"A listener failed: {_text(event.error)}", self._of(event.session), step)
-            case observers.HooksFailed() if step is None:
+            case events.HooksFailed() if step is None:
                 for error in event.failures:
                     self.problem(_text(error), self._of(event.session))
             case _:
                 pass
 
-    def _requested(self, event: observers.Requested) -> None:
+    def _requested(self, event: events.Requested) -> None:
         record, step = self._under_way.get(event.by or 0, (None, None))
         if record is None or step is None or step.session != event.session:
             record = self._of(event.session)
@@ -291,7 +291,7 @@ class Recording:
             self._add(record, step)
         self._under_way[event.number] = (record, step)
 
-    def _ended(self, event: observers.Ended, record: Record, step: Step) -> None:
+    def _ended(self, event: events.Ended, record: Record, step: Step) -> None:
         del self._under_way[event.number]
         if any(other is step for _, other in self._under_way.values()):
             return

@@ -1,4 +1,4 @@
-/* Steps with hooks of one stored session, on replicas that crash: lease -> intent -> hooks -> swap.
+/* Steps with hooks of one stored session, on replicas that crash: lease and intent -> hooks -> swap.
  *
  * The model is of core/toolfold/_session/journal.py and a store. What a replica does in one operation of the store is
  * atomic; between any two it may crash. A step that is abandoned because the store failed looks like that to all others.
@@ -165,8 +165,15 @@ proctype replica() {
         left--;
         if :: request = UP :: request = DOWN fi;
 #endif
-        d_step { before = state; seen = version };
-        acquire();
+        d_step { before = state; seen = version; number = 0 };
+        if
+        :: atomic { MUTANT != LEASE && MUTANT != INTENT && before != STEP(request) && !gone && lease == 0 && intent == 0 &&
+                    (version == seen || MUTANT == READ) ->         /* the intent comes with the lease */
+                    token++; lease = token; held = token; owner = _pid;
+                    intent = request; counted = (MUTANT == COUNT_ALL -> HOOKS : 0); begun = 0 };
+           goto hooks
+        :: acquire()
+        fi;
         if
         :: MUTANT != LEASE -> roll_back()
         :: else
@@ -185,7 +192,7 @@ proctype replica() {
         :: d_step { MUTANT != INTENT && mine -> intent = request; counted = (MUTANT == COUNT_ALL -> HOOKS : 0); begun = 0 }
         :: MUTANT != INTENT && !mine -> goto over
         fi;
-        do
+hooks:  do
         :: number < HOOKS ->
            if
            :: d_step { MUTANT == INTENT || MUTANT == COUNT_LATE || mine ->

@@ -13,7 +13,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, received, text_of, through
 from toolfold import ConfigError, Context, ToolSet
-from toolfold._session.persistence import NAMELESS
+from toolfold._session.state import NAMELESS
 from toolfold_adapters.mcp.meta import DISCARDED_META, HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")

@@ -15,7 +15,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ConfigError
-from toolfold._session.quota import Tally
+from toolfold._quota import Tally
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.callers import address
 from toolfold_adapters.mcp.connections import ConnectionBounds, within_descriptors

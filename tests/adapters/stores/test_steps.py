@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolfold import Store, ToolSet
-from toolfold._session.records import MAX_OWED
+from toolfold._session.state import MAX_OWED
 from toolfold.spi import Limit, SessionKind, StoredSessions
 from toolfold_adapters.stores import MemoryStore
 
@@ -48,8 +48,8 @@ def desk(events: list[str] | None = None) -> ToolSet:
 
 def of_kind(tools: ToolSet, store: Store) -> tuple[StoredSessions, StoredSessions]:
     """Return the sessions that own groups, and those that inherit them, as one process has them."""
-    owners = StoredSessions(tools, store, SessionKind("owner", "owners", UNLIMITED, 600))
-    return owners, StoredSessions(tools, store, SessionKind("heir", "heirs", UNLIMITED, 600), owners)
+    owners = StoredSessions(tools.runtime, store, SessionKind("owner", "owners", UNLIMITED, 600))
+    return owners, StoredSessions(tools.runtime, store, SessionKind("heir", "heirs", UNLIMITED, 600), owners)
 
 
 @pytest.mark.spec("SES-5", "STO-1")

@@ -31,7 +31,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context
-from toolfold.spi import MAX_URI, Caller, Event, Full, Tally, observers, table
+from toolfold.spi import MAX_URI, Caller, Event, Full, Tally, events, table
 
 from ...mcp.callers import caller_of, principal_of
 from ...mcp.limits import DEFAULTS, record_refusal
@@ -215,9 +215,9 @@ class Clients:
 
     def observe(self, event: Event) -> None:
         """Note the sessions that open and end; an observer of the tool set."""
-        if isinstance(event, observers.SessionOpened):
+        if isinstance(event, events.SessionOpened):
             self._sessions.add(event.session)
-        elif isinstance(event, observers.SessionEnded):
+        elif isinstance(event, events.SessionEnded):
             self._sessions.discard(event.session)
             if (client := self._clients.pop(event.session, None)) is not None:
                 self._on_end(client)

@@ -108,7 +108,7 @@ class Service:
         if settings.store is None:
             return None
         kind = SessionKind(name, what, limit, lifetime or settings.handle_lifetime)
-        return StoredSessions(self._tools, settings.store, kind, self._shared if name == "handle" else None)
+        return StoredSessions(self._tools.runtime, settings.store, kind, self._shared if name == "handle" else None)
 
     def _opener(self, *, own: bool) -> Opener:
         if self._shared is not None:

@@ -14,8 +14,8 @@ from typing import Literal, get_args
 
 from attrs import frozen
 
-from .._usercode import counted
-from ..errors import ConfigError, QuotaExceeded
+from ._usercode import counted
+from .errors import ConfigError, QuotaExceeded
 
 Caller = str | None
 """Where requests come from, such as a principal or an address; `None` where that is not known."""

@@ -1,8 +1,7 @@
-"""The queue of one session: one change at a time, in order of arrival, without deadlocks (SPEC SES-2, HOOK-7)."""
+"""Who may change a session now: one change at a time, in order of arrival, without deadlocks (SPEC SES-2, HOOK-7)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -12,8 +11,6 @@ import anyio
 
 from .._usercode import uninterrupted
 from ..errors import ReentrantTransition
-from ..machine import TransitionRequest
-from .observers import Asked, Observers
 
 _CROSSED = (
     "A hook asked session {!r} for a change, and a hook of that session waits for this one's: neither could ever end. "
@@ -26,58 +23,51 @@ _ELSEWHERE = (
 )
 
 
-class Queue(ABC):
-    """Lets one change of a session happen at a time.
+class Queue:
+    """The queue of the changes of one session, of which one happens at a time."""
 
-    Args:
-        identity: The session's.
-    """
+    __slots__ = ("_lock", "_running")
 
-    __slots__ = ("_lock", "_running", "id")
-
-    def __init__(self, identity: str) -> None:
-        self.id = identity
+    def __init__(self) -> None:
         self._lock: anyio.Semaphore | None = None
         self._running: _Hooks | None = None
 
     @property
-    @abstractmethod
-    def observers(self) -> Observers:
-        """The observers whose tracers are notified of requests."""
+    def under_way(self) -> bool:
+        """Whether one is under way, or is to be."""
+        return self._lock is not None
 
     @asynccontextmanager
-    async def queued(
-        self, what: Asked, request: TransitionRequest | None = None, force: bool = False
-    ) -> AsyncGenerator[None]:
-        """Wait for the requests that came before, and keep later ones waiting until the end.
+    async def next(self, session: str, *, patient: bool = False) -> AsyncGenerator[None]:
+        """Wait for the changes that came before, and keep later ones waiting until the end.
 
-        `what`, `request` and `force` are for tracers. The end of a session is not abandoned because its caller is
-        cancelled: the cancellation is raised after it (SPEC HOOK-9).
+        Args:
+            session: The name of the session, for refusals.
+            patient: Whether a cancellation of the caller waits until the end (SPEC HOOK-9).
 
         Raises:
             ReentrantTransition: It would deadlock: see `_refuse_deadlock` (SPEC HOOK-7).
         """
-        with self.observers.requested(self.id, what, "", request, force):
-            if self._lock is None:
-                self._lock = anyio.Semaphore(1, fast_acquire=True)
-            lock, interrupted = self._lock, None
-            if lock.value == 0:
-                self._refuse_deadlock()
-                interrupted = await self._wait(lock, patient=what == "close")
-            elif what == "close":
-                lock.acquire_nowait()
-            else:
-                await lock.acquire()  # which does not wait, but notices a cancellation
-            try:
-                yield
-            finally:
-                self._leave(lock)
-            if interrupted is not None:
-                raise interrupted
+        if self._lock is None:
+            self._lock = anyio.Semaphore(1, fast_acquire=True)
+        lock, interrupted = self._lock, None
+        if lock.value == 0:
+            self._refuse_deadlock(session)
+            interrupted = await self._wait(lock, patient=patient)
+        elif patient:
+            lock.acquire_nowait()
+        else:
+            await lock.acquire()  # which does not wait, but notices a cancellation
+        try:
+            yield
+        finally:
+            self._leave(lock)
+        if interrupted is not None:
+            raise interrupted
 
     @contextmanager
     def unless_busy(self) -> Generator[bool]:
-        """Keep later requests waiting until the end; yield `False`, and do nothing, if there is one already."""
+        """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
         if self._lock is not None:
             yield False
             return
@@ -104,12 +94,12 @@ class Queue(ABC):
             self._running = None
             _under_way.reset(token)
 
-    def refuse_reentry(self) -> None:
+    def refuse_reentry(self, session: str) -> None:
         """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
         if self._running is not None and self._running in _under_way.get():
-            raise ReentrantTransition(self.id)
+            raise ReentrantTransition(session)
 
-    def _refuse_deadlock(self) -> None:
+    def _refuse_deadlock(self, session: str) -> None:
         """Raise `ReentrantTransition` if the caller would wait for itself, or waits in another event loop.
 
         It would wait for itself within a hook of this session, and within a hook of another one for which a hook of
@@ -117,16 +107,16 @@ class Queue(ABC):
         threads started by `anyio.to_thread`, `asyncio.to_thread` and `anyio.from_thread`; not plain threads, which
         wait until `hook_timeout` ends the hook. The lock can't wake a waiter in another event loop.
         """
-        self.refuse_reentry()
+        self.refuse_reentry(session)
         if self._running is not None and self._running.thread != get_ident():
-            raise ReentrantTransition(self.id, _ELSEWHERE.format(self.id))
+            raise ReentrantTransition(session, _ELSEWHERE.format(session))
         asking = _under_way.get()
         met: set[_Hooks] = set()
         ahead = [self] if asking else []
         while ahead:
             hooks = ahead.pop()._running
             if hooks in asking:
-                raise ReentrantTransition(self.id, _CROSSED.format(self.id))
+                raise ReentrantTransition(session, _CROSSED.format(session))
             if hooks is not None and hooks not in met:
                 met.add(hooks)
                 ahead += hooks.waits

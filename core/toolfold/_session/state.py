@@ -1,18 +1,20 @@
-"""A session's state as a value that outlives it, and back (SPEC PER-1, PER-2, PER-4).
+"""The state of a session apart from any session and catalog: its facts, and its form as JSON, as bytes and in a store.
 
-`Saved` is the state, apart from any session and catalog. `dumped` and `read` give it the form of a small JSON value, in
-which groups have their paths, so that it outlives the catalog that it was dumped from; `StatePacker` makes it a
-few bytes, for the time between two requests. What is stored where, signed or sent is the caller's affair.
+`Saved` is the state. `dumped` and `read` give it the form of a small JSON value, in which groups have their paths, so
+that it outlives the catalog that it was dumped from; `StatePacker` makes it a few bytes, for the time between two
+requests; `encoded` and `decoded` make it the text of a stored session's record, with the `Content` that belongs to it.
+The intent of a record names the hooks to undo if the process that runs them ends (SPEC PER-1, PER-2, PER-4, STO-3).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, cast
 
-from attrs import frozen
+from attrs import asdict, evolve, frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Profile
@@ -20,10 +22,10 @@ from .._memo import Memo
 from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
-from ..errors import HandleInvalid
+from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, StoreError
 from ..machine import Plan
 from ..machine.forest import bits
-from .facts import is_fact
+from ..machine.transaction import Phase, Transaction
 
 VERSION = 1
 """The version of the form in which states are dumped."""
@@ -36,6 +38,42 @@ _MASK, _NAMED, _ORDERED = range(3)
 _FINGERPRINT = 6
 _DIGEST = 6
 _NAMED_LIMIT = 12
+MAX_FACTS = 1_000
+"""How many facts a session may have (SPEC STO-7)."""
+MAX_FACT = 64 * 1024
+"""How many characters a fact may have, with its name."""
+MAX_DATA = 256 * 1024
+"""How many characters a session may have in a store (SPEC STO-7)."""
+MAX_OWED = 16
+"""Of how many steps the client of a session may still have to be notified (SPEC STO-7)."""
+DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
+"""What reading a text raises that is not a record (SPEC STO-8)."""
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def is_fact(value: Any) -> bool:
+    """Return whether a value may be a fact: one of JSON's scalars, or a tuple of such (SPEC SES-5)."""
+    if isinstance(value, tuple):
+        return all(is_fact(item) for item in cast("tuple[object, ...]", value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)
+
+
+def with_fact(facts: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return facts with one of them set; raises `InvalidDefinition` and `QuotaExceeded`."""
+    if not is_text(name) or not is_fact(value):
+        raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
+    if len(name) + len(repr(value)) > MAX_FACT:
+        raise QuotaExceeded("characters of a fact", MAX_FACT, "set a shorter one")
+    if len(changed := {**facts, name: value}) > MAX_FACTS:
+        raise QuotaExceeded("facts of a session", MAX_FACTS, "set one that it has again instead")
+    return changed
+
+
+# -- the state, and its JSON ------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -114,6 +152,9 @@ def read(tools: str, data: Any) -> Saved:
     return Saved(tuple(cast("list[str]", active)), _facts(given.get("facts")), profile)
 
 
+# -- in a few bytes ---------------------------------------------------------------------------------------------------
+
+
 class StatePacker:
     """Packs states into as few bytes as distinguish the groups, and unpacks them.
 
@@ -170,6 +211,91 @@ class StatePacker:
         else:
             numbers = list(bits(int.from_bytes(state, "big")))
         return (catalog.forest.paths[number] for number in numbers)
+
+
+# -- in a store -------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Content:
+    """What a record says about a session beside its state.
+
+    Attributes:
+        start: The groups to open before anything else; `None` once that was done.
+        opened: The active groups, in the order in which they were opened.
+        inherited: Those that another session has set up.
+        owner: The key of that session.
+        owed: The kinds of lists that changed at each step of which the client is still to be notified.
+        notifies: Whether such kinds are recorded.
+        about: What an adapter stores with the session, as a JSON value.
+    """
+
+    start: tuple[str, ...] | None = None
+    opened: tuple[str, ...] = ()
+    inherited: tuple[str, ...] = ()
+    owner: str | None = None
+    owed: tuple[frozenset[str], ...] = ()
+    notifies: bool = False
+    about: Any = None
+
+    def owing(self, kinds: frozenset[str]) -> tuple[frozenset[str], ...]:
+        """Return what the client is to be notified of after a step that changes lists; the last one covers the rest."""
+        if not kinds:
+            return self.owed
+        rest = self.owed[MAX_OWED - 1 :]
+        return (*self.owed[: MAX_OWED - 1], kinds.union(*rest))
+
+
+def encoded(tools: str, profile: Profile | None, snapshot: Snapshot, content: Content) -> str:
+    """Return a session as the text of its record; raises `QuotaExceeded` if that is too long."""
+    beside = asdict(content, recurse=False) | {"owed": [sorted(kinds) for kinds in content.owed]}
+    state = dumped(tools, profile, snapshot, with_transient=True)
+    text = json.dumps({**state, "beside": beside}, separators=(",", ":"))
+    if len(text) > MAX_DATA:
+        raise QuotaExceeded("characters of a stored session", MAX_DATA, "set fewer or shorter facts")
+    return text
+
+
+def decoded(tools: str, key: str, text: str) -> tuple[Saved, Content]:
+    """Return the state and the rest of a record.
+
+    Raises `StoreError` if it is damaged, or of another tool set or version.
+    """
+    try:
+        data: Any = json.loads(text)
+        saved = evolve(read(tools, data), with_transient=True)
+        beside = cast("dict[str, Any]", table(data["beside"]))
+        start = beside["start"]
+        return saved, Content(
+            None if start is None else tuple(map(str, start)),
+            tuple(map(str, beside["opened"])),
+            tuple(map(str, beside["inherited"])),
+            None if beside["owner"] is None else str(beside["owner"]),
+            tuple(frozenset(map(str, kinds)) for kinds in beside["owed"]),
+            beside["notifies"] is True,
+            beside["about"],
+        )
+    except HandleInvalid as error:
+        raise StoreError(str(error)) from error
+    except DAMAGE as error:
+        raise StoreError(f"The stored session {key} is damaged, so it can't be used. Open a new one.") from error
+
+
+def intent_of(transaction: Transaction) -> str:
+    """Return the hooks that would have to be undone if the process ended during the next one."""
+    return json.dumps([[call.phase, call.group.path] for call in transaction.to_undo], separators=(",", ":"))
+
+
+def to_undo(intent: str) -> list[tuple[str, Phase]]:
+    """Return the hooks that are to be undone, as group and phase; raises `StoreError` if the intent is damaged."""
+    try:
+        hooks: list[tuple[Phase, str]] = json.loads(intent)
+        return [(str(path), phase) for phase, path in hooks if phase in ("on_activate", "on_deactivate")]
+    except DAMAGE as error:
+        raise StoreError("The intent of a stored session is damaged, so it can't be used. Open a new one.") from error
+
+
+# -- internals --------------------------------------------------------------------------------------------------------
 
 
 def _persistent(catalog: Catalog, paths: Iterable[str]) -> list[str]:

@@ -1,0 +1,102 @@
+"""What the sessions of one tool set share: the newest catalog, the settings, the observers, and which are open."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from attrs import define, field
+
+from .._catalog.catalog import Catalogs
+from .._catalog.components import Component, Kind
+from .._catalog.rules import StateReader
+from .._names import ToWire
+from .._snapshot import Snapshot
+from .._usercode import on_loop
+from .._view.listing import Page, page_of
+from .._view.opening import needed, topmost_inactive
+from .._view.visibility import RequestView
+from .events import PredicateFailed
+from .observers import Observers, log
+from .pool import SessionPool
+
+
+@define(eq=False)
+class Runtime:
+    """What the sessions of one tool set share.
+
+    Attributes:
+        tools: The tool set, which is of a later layer.
+        catalogs: The newest catalog.
+        observers: The observers to notify.
+        pool: The open sessions.
+        hook_timeout: Seconds that a hook may take; `None` for no limit (SPEC HOOK-6).
+        page_size: The greatest number of items in a page of a list.
+        hints: Whether a refusal names the group to open first (SPEC CALL-1).
+        read_state: Supplies the application state of a request (SPEC MOD-3).
+    """
+
+    tools: Any
+    catalogs: Catalogs
+    observers: Observers
+    pool: SessionPool[Any]
+    hook_timeout: float | None = None
+    page_size: int | None = None
+    hints: bool = False
+    read_state: StateReader | None = None
+    _identities: count[int] = field(factory=lambda: count(1))
+    _reported: WeakKeyDictionary[Component, set[str | None]] = field(factory=WeakKeyDictionary)
+
+    @property
+    def name(self) -> str:
+        """The name of the tool set."""
+        return self.catalogs.name
+
+    def new_identity(self, what: str = "") -> str:
+        """Return the name in logs and events of a session that is given none."""
+        return f"{self.name}-{what}{next(self._identities)}"
+
+    def view_of(self, snapshot: Snapshot, to_wire: ToWire = str) -> RequestView:
+        """Return a view of a snapshot for one request, whose caller knows tools by `to_wire` (SPEC VIS-3)."""
+        return RequestView(snapshot, self.read_state, self._report, to_wire)
+
+    def page(
+        self,
+        view: RequestView,
+        kind: Kind,
+        cursor: str | None = None,
+        extra: tuple[Component, ...] = (),
+        session: str = "",
+    ) -> Page:
+        """Return a page of what a view lists, in the order of its caller's names (SPEC LST-1, LST-2, REG-9).
+
+        Args:
+            view: The view of the request.
+            kind: What to list.
+            cursor: Where the page before ended, or `None` for the first page.
+            extra: What an adapter lists beside the catalog's own.
+            session: The session whose list it is, if it is one's, for observers.
+
+        Raises:
+            InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
+        """
+        page = page_of(view, kind, cursor, self.page_size, extra)
+        self.observers.listed(session, kind, page.items)
+        return page
+
+    def hint(self, component: Component | None, view: RequestView) -> str | None:
+        """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""
+        if not self.hints or component is None:
+            return None
+        path = topmost_inactive(component, view)
+        return None if path is None else needed(path, view)
+
+    @on_loop
+    def _report(self, component: Component, error: BaseException, mode: str | None) -> None:
+        reported = self._reported.setdefault(component, set())
+        if mode not in reported:
+            reported.add(mode)
+            of = "" if mode is None else f"mode {mode!r} of "
+            log.error("a predicate or count of %s%s %r failed", of, component.kind, component.name, exc_info=error)
+            self.observers.notify(PredicateFailed(component.kind, component.name, error, mode))
