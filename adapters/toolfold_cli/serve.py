@@ -41,7 +41,7 @@ from .servers import check_options
 from .targets import GatewayOptions, OpenTarget, Target, open_target
 
 if TYPE_CHECKING:
-    from toolfold_adapters.mcp.http.application import Era
+    from toolfold_adapters.mcp.serve import Era
 
 log = logging.getLogger("toolfold.cli")
 

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
-from typing import Literal, Unpack, get_args
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Literal, Unpack, get_args
 
 import anyio
 import uvicorn
+from mcp.server import Server
+from mcp.server.runner import serve_dual_era_loop, serve_loop
+from mcp.server.stdio import stdio_server
+from mcp_types import JSONRPCRequest
 from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolfoldError, ToolSet
 from toolfold.spi import Tally
 
+from ..sdk import low_level_of
 from ..signals import stdin_closed_by_signals
+from .callers import one_client
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
-from .http.application import Era, Existing, as_server, http_app, run_stdio
+from .http.application import Existing, HttpApp, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
-from .http.guards import MAX_REQUEST_BYTES, HttpApp
+from .http.guards import MAX_REQUEST_BYTES
 from .http.operation import OperatedServer, Operation
 from .limits import DEFAULTS
 from .options import ServerOptions
@@ -29,6 +37,7 @@ CLOSING_SECONDS = 3
 
 Ready = Callable[[str], None]
 Transport = Literal["stdio", "http"]
+Era = Literal["auto", "legacy"]
 
 
 async def serve(
@@ -117,6 +126,75 @@ async def serve(
         by_address=forwarded_allow_ips is None,
     )
     await _serve_http(app, host, port, path, connections.protocol(), forwarded_allow_ips, shutdown_timeout, on_ready)
+
+
+async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = False) -> None:
+    """Serve over standard input and output, until the client leaves (SPEC DEL-12).
+
+    Args:
+        server: The server.
+        era: `"auto"`: that of the client's first request, or of an `initialize` that comes after `server/discover`.
+            `"legacy"`: up to 2025-11-25 alone, so that a client that asks for the modern one falls back.
+        many_clients: Whether who starts the process passes on requests of several clients, so that only a handle tells
+            a modern one from the others.
+
+    Raises:
+        ConfigError: There is no such era, or the server has no say in it.
+    """
+    if era not in get_args(Era):
+        raise ConfigError(f'era must be "auto" or "legacy", not {era!r}.')
+    one_client.set(not many_clients)
+    if is_fastmcp(server):
+        if era != "auto":
+            raise ConfigError("A server of FastMCP decides itself which eras it serves: leave out era.")
+        await server.run_stdio_async(show_banner=False)
+        return
+    low = low_level_of(server)
+    assert low is not None
+    async with stdio_server() as (read, write):
+        await serve_streams(low, era, read, write)
+
+
+async def serve_streams(low: Server[Any], era: Era, read: Any, write: Any) -> None:
+    """Serve one client over streams of messages, until it leaves; see `run_stdio`."""
+    options = low.create_initialization_options()
+    async with low.lifespan(low) as state:
+        if era == "legacy":
+            await serve_loop(low, read, write, lifespan_state=state, init_options=options)
+        else:
+            await _serve_either(
+                partial(serve_dual_era_loop, low, lifespan_state=state, init_options=options), read, write
+            )
+
+
+async def _serve_either(serve: Callable[[Any, Any], Coroutine[Any, Any, None]], read: Any, write: Any) -> None:
+    """Serve a client in the era of its first request, or in that of an `initialize` after a `server/discover`.
+
+    A host asks `server/discover`, and one whose answer takes it too long, because this process is starting, begins
+    anew in the other era; what `serve` serves has but one.
+    """
+    async with write, read, anyio.create_task_group() as tasks, AsyncExitStack() as sending:
+
+        async def begun() -> Any:
+            send, receive = anyio.create_memory_object_stream[Any](0)
+            await sending.enter_async_context(send)
+            tasks.start_soon(serve, receive, write.clone())
+            return send
+
+        send, probed, decided = await begun(), False, False
+        async for item in read:
+            method = _request_in(item)
+            if probed and method == "initialize" and not decided:
+                send = await begun()
+            probed = probed or method == "server/discover"
+            decided = decided or method not in ("", "server/discover")
+            await send.send(item)
+
+
+def _request_in(item: Any) -> str:
+    """Return the method of a request, or an empty text for whatever else comes over a stream."""
+    message = getattr(item, "message", None)
+    return message.method if isinstance(message, JSONRPCRequest) else ""
 
 
 async def _serve_http(

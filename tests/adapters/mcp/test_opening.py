@@ -12,7 +12,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import SHAKING_HANDS, build_server, modern_body
-from toolfold_adapters.mcp.http.application import serve_streams
+from toolfold_adapters.mcp.serve import serve_streams
 
 
 @pytest.mark.spec("DEL-12", "GWY-4")

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Unpack, cast
 
-import anyio
 from mcp.server import MCPServer, Server
-from mcp.server.runner import serve_dual_era_loop, serve_loop
-from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import JSONRPCRequest
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolfold import ConfigError, ToolSet
 
 from ...sdk import low_level_of
-from ..callers import one_client
 from ..options import ServerOptions
 from ..server import build_server
-from .auth import Authentication
-from .guards import MAX_REQUEST_BYTES, HttpApp, guarded_app
-from .operator import OperatorPage, check_operator_page
+from .auth import Authentication, OperatorPage, check_operator_page
+from .guards import MAX_REQUEST_BYTES, Addresses, guarded
 
 Existing = Server[Any] | MCPServer[Any]
-Era = Literal["auto", "legacy"]
 
 
 def http_app(
@@ -67,15 +60,53 @@ def http_app(
     if live is not None:
         check_operator_page(host, path, auth)
     server = as_server(served, options)
-    return guarded_app(
-        partial(_application, server, host, auth),
-        host=host,
-        path=path,
-        allowed_hosts=allowed_hosts,
-        allowed_origins=allowed_origins,
-        max_request_bytes=max_request_bytes,
-        **({} if live is None else {"beside": partial(OperatorPage, page=live, auth=auth)}),
-    )
+    if not path.startswith("/"):
+        raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
+    addresses = Addresses.of(host, allowed_hosts, allowed_origins)
+    app = _application(server, host, auth, path, max_request_bytes)
+    beside = (lambda app: app) if live is None else partial(OperatorPage, page=live, auth=auth)
+    return HttpApp(app, guarded(app, addresses, max_request_bytes, beside))
+
+
+class HttpApp:
+    """An ASGI application that serves MCP, alone or mounted in another one: made by `http_app` (SPEC DEL-10, INT-1).
+
+    An application that mounts it has to run its `lifespan`: `FastAPI(lifespan=app.lifespan)`.
+
+    Attributes:
+        running: Whether its lifespan runs, so that it answers requests.
+        failure: What has ended its lifespan while it ran, so that it answers none any more (SPEC STO-8).
+    """
+
+    def __init__(self, app: Starlette, guarded: ASGIApp) -> None:
+        self._app = app
+        self._guarded = guarded
+        self._context = app.router.lifespan_context
+        self.running = False
+        self.failure: Exception | None = None
+        app.router.lifespan_context = cast("Any", self.lifespan)  # also where it runs alone
+
+    @asynccontextmanager
+    async def lifespan(self, app: Any = None) -> AsyncGenerator[Mapping[str, Any]]:
+        """Run the server for the duration of the block; it can run once."""
+        try:
+            async with self._context(self._app) as state:
+                self.running = True
+                yield state or {}
+        except Exception as error:
+            self.failure = error if self.running else None
+            raise
+        finally:
+            self.running = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and not self.running:
+            raise ConfigError(
+                "The MCP server does not run: give its lifespan to the application that it is mounted in, as in "
+                "FastAPI(lifespan=app.lifespan), or enter app.lifespan() in that of your own."
+            )
+        await self._guarded(scope, receive, send)
 
 
 def as_server(served: Any, options: ServerOptions) -> Any:
@@ -95,75 +126,6 @@ def as_server(served: Any, options: ServerOptions) -> Any:
 def is_fastmcp(served: object) -> bool:
     """Return whether a server is one of FastMCP, without importing that."""
     return any(kind.__module__.partition(".")[0] == "fastmcp" for kind in type(served).__mro__)
-
-
-async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = False) -> None:
-    """Serve over standard input and output, until the client leaves (SPEC DEL-12).
-
-    Args:
-        server: The server.
-        era: `"auto"`: that of the client's first request, or of an `initialize` that comes after `server/discover`.
-            `"legacy"`: up to 2025-11-25 alone, so that a client that asks for the modern one falls back.
-        many_clients: Whether who starts the process passes on requests of several clients, so that only a handle tells
-            a modern one from the others.
-
-    Raises:
-        ConfigError: There is no such era, or the server has no say in it.
-    """
-    if era not in get_args(Era):
-        raise ConfigError(f'era must be "auto" or "legacy", not {era!r}.')
-    one_client.set(not many_clients)
-    if is_fastmcp(server):
-        if era != "auto":
-            raise ConfigError("A server of FastMCP decides itself which eras it serves: leave out era.")
-        await server.run_stdio_async(show_banner=False)
-        return
-    low = low_level_of(server)
-    assert low is not None
-    async with stdio_server() as (read, write):
-        await serve_streams(low, era, read, write)
-
-
-async def serve_streams(low: Server[Any], era: Era, read: Any, write: Any) -> None:
-    """Serve one client over streams of messages, until it leaves; see `run_stdio`."""
-    options = low.create_initialization_options()
-    async with low.lifespan(low) as state:
-        if era == "legacy":
-            await serve_loop(low, read, write, lifespan_state=state, init_options=options)
-        else:
-            await _serve_either(
-                partial(serve_dual_era_loop, low, lifespan_state=state, init_options=options), read, write
-            )
-
-
-async def _serve_either(serve: Callable[[Any, Any], Coroutine[Any, Any, None]], read: Any, write: Any) -> None:
-    """Serve a client in the era of its first request, or in that of an `initialize` after a `server/discover`.
-
-    A host asks `server/discover`, and one whose answer takes it too long, because this process is starting, begins
-    anew in the other era; what `serve` serves has but one.
-    """
-    async with write, read, anyio.create_task_group() as tasks, AsyncExitStack() as sending:
-
-        async def begun() -> Any:
-            send, receive = anyio.create_memory_object_stream[Any](0)
-            await sending.enter_async_context(send)
-            tasks.start_soon(serve, receive, write.clone())
-            return send
-
-        send, probed, decided = await begun(), False, False
-        async for item in read:
-            method = _request_in(item)
-            if probed and method == "initialize" and not decided:
-                send = await begun()
-            probed = probed or method == "server/discover"
-            decided = decided or method not in ("", "server/discover")
-            await send.send(item)
-
-
-def _request_in(item: Any) -> str:
-    """Return the method of a request, or an empty text for whatever else comes over a stream."""
-    message = getattr(item, "message", None)
-    return message.method if isinstance(message, JSONRPCRequest) else ""
 
 
 def _application(server: Any, host: str, auth: Authentication | None, path: str, max_request_bytes: int) -> Starlette:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, cast
 
 import mcp_types as types
 from attrs import frozen
 from mcp.server.transport_security import RequestBodyLimitMiddleware
-from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,75 +36,20 @@ _ORIGIN = re.compile(rf"(?P<base>{_SCHEME}://(?:{_NAME}))(?::(?P<port>{_PORT}))?
 _LAST_PORT = 65_535
 
 
-class HttpApp:
-    """An ASGI application that serves MCP, alone or mounted in another one: made by `http_app` (SPEC DEL-10, INT-1).
-
-    An application that mounts it has to run its `lifespan`: `FastAPI(lifespan=app.lifespan)`.
-
-    Attributes:
-        running: Whether its lifespan runs, so that it answers requests.
-        failure: What has ended its lifespan while it ran, so that it answers none any more (SPEC STO-8).
-    """
-
-    def __init__(self, app: Starlette, guarded: ASGIApp) -> None:
-        self._app = app
-        self._guarded = guarded
-        self._context = app.router.lifespan_context
-        self.running = False
-        self.failure: Exception | None = None
-        app.router.lifespan_context = cast("Any", self.lifespan)  # also where it runs alone
-
-    @asynccontextmanager
-    async def lifespan(self, app: Any = None) -> AsyncGenerator[Mapping[str, Any]]:
-        """Run the server for the duration of the block; it can run once."""
-        try:
-            async with self._context(self._app) as state:
-                self.running = True
-                yield state or {}
-        except Exception as error:
-            self.failure = error if self.running else None
-            raise
-        finally:
-            self.running = False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] == "http" and not self.running:
-            raise ConfigError(
-                "The MCP server does not run: give its lifespan to the application that it is mounted in, as in "
-                "FastAPI(lifespan=app.lifespan), or enter app.lifespan() in that of your own."
-            )
-        await self._guarded(scope, receive, send)
-
-
-def guarded_app(
-    make: Callable[[str, int], Starlette],
-    *,
-    host: str = "127.0.0.1",
-    path: str = "/mcp",
-    allowed_hosts: Iterable[str] = (),
-    allowed_origins: Iterable[str] = (),
-    max_request_bytes: int = MAX_REQUEST_BYTES,
-    beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
-) -> HttpApp:
-    """Return an application that refuses requests for other servers; see `http_app`.
+def guarded(
+    app: ASGIApp, addresses: Addresses, max_request_bytes: int, beside: Callable[[ASGIApp], ASGIApp] = lambda app: app
+) -> ASGIApp:
+    """Return an application that refuses requests for other servers, and those of pages from elsewhere.
 
     Args:
-        make: Makes the application of the SDK, given the path and the size of the largest body.
-        host: The address that it is bound to.
-        path: The path of the endpoint.
-        allowed_hosts: `Host` headers to accept.
-        allowed_origins: `Origin` headers to accept.
+        app: The application of the SDK.
+        addresses: The `Host` and `Origin` headers to accept.
         max_request_bytes: The size of a body above which a request is refused with status 413.
-        beside: Adds to the application what answers requests for allowed hosts, and checks their origins itself.
+        beside: Adds what answers requests for allowed hosts, and checks their origins itself.
     """
-    if not path.startswith("/"):
-        raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
-    addresses = Addresses.of(host, allowed_hosts, allowed_origins)
-    app = make(path, max_request_bytes)
     bounded = RequestBodyLimitMiddleware(_CompleteRequests(app), max_request_bytes)
     of_origins = _Refusing(_CrossOrigin(bounded, addresses), partial(_wrong_origin, addresses))
-    return HttpApp(app, _Refusing(beside(of_origins), partial(_wrong_host, addresses)))
+    return _Refusing(beside(of_origins), partial(_wrong_host, addresses))
 
 
 @frozen

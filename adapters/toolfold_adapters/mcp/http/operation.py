@@ -17,7 +17,7 @@ import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from .guards import HttpApp
+from .application import HttpApp
 
 HEALTH, READY = "/health", "/ready"
 ENDING = "toolfold.ending"
