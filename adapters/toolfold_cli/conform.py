@@ -17,14 +17,16 @@ from .drivers import IN_PROCESS, TRANSPORTS, driver_factories, remote_driver
 from .failures import Failed, debugging, failing
 from .options import Number, OneOf, TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
+from .starters import BUILT_BY, write_starter
 from .targets import Target
 from .watchdog import Ended, watched
 
 if TYPE_CHECKING:
     from toolfold_specs import Report
     from toolfold_specs.drivers.protocol import Era
-    from toolfold_specs.kit import Factory, Run
+    from toolfold_specs.kit import Run
     from toolfold_specs.report import Result
+    from toolfold_specs.targets import Factory
 
 SMOKE_LAYERS = ("exhaustive",)
 SMOKE_BUDGET = 674
@@ -56,6 +58,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
         "toolfold conform https://example.org/mcp --era modern",
         "toolfold conform --describe groups.toml -- npx -y some-mcp-server",
         "toolfold conform --driver -- node driver.ts            a command that speaks the driver protocol",
+        "toolfold conform --starter go conformance              write such a driver to a folder",
         "toolfold conform shop:tools -o reports",
         "toolfold conform shop:tools --replay reports/failure.json",
     ),
@@ -96,6 +99,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write reports."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@click.option(
+    "--starter", type=OneOf([*BUILT_BY]), help="Write a driver in this language to the folder that is given as TARGET."
+)
 @click.option("--list-checks", is_flag=True, help="Print the checks and exit.")
 @click.option("--list-clauses", is_flag=True, help="Print the clauses, with the checks of each, and exit.")
 @click.pass_context
@@ -106,6 +112,7 @@ def conform_command(
     app_dir: Path | None,
     layers: str | None,
     profiles: str,
+    starter: str | None,
     **given: Any,
 ) -> None:
     """Check a TARGET against the specification, clause by clause.
@@ -119,7 +126,11 @@ def conform_command(
     with _failing():
         chosen = _layers(ctx, layers)
         checks, clauses = given.pop("list_checks"), given.pop("list_clauses")
-        if checks:
+        if starter is not None:
+            if len(targets) != 1:
+                raise click.UsageError("--starter is followed by one folder to write to.", ctx)
+            click.echo(write_starter(starter, Path(targets[0])))
+        elif checks:
             _list_checks(chosen, given["as_json"])
         elif clauses:
             _list_clauses(chosen, given["as_json"])

@@ -18,7 +18,7 @@ from .targets import Target
 if TYPE_CHECKING:
     from toolfold_specs.drivers.description import Description
     from toolfold_specs.drivers.protocol import Era
-    from toolfold_specs.kit import Factory
+    from toolfold_specs.targets import Factory
 
 TRANSPORTS = ("stdio", "http")
 IN_PROCESS = "in-process"

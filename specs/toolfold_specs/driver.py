@@ -188,7 +188,8 @@ class Operation:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data for `from_json`."""
-        return asdict(self)
+        data, setup = asdict(self), self.arguments.get("setup")
+        return {**data, "arguments": {**data["arguments"], "setup": setup.to_json()}} if setup is not None else data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Operation:

@@ -6,6 +6,7 @@ one finding.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
@@ -35,6 +36,10 @@ class Message:
         number = self.content.get("id")
         return None if number is None or self.is_sent != ("method" in self.content) else (self.client, number)
 
+    def renumbered(self, number: int) -> Message:
+        """Return it with another id."""
+        return evolve(self, content={**self.content, "id": number})
+
 
 @frozen
 class Exchange:
@@ -61,9 +66,24 @@ class Exchange:
             "messages": [{"client": one.client, "sent": one.is_sent, "content": one.content} for one in self.messages],
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Exchange:
+        """Return the exchange in the JSON data of `to_json`; what of it is evidence is not known."""
+        address: str | list[str] = data["address"]
+        messages = [Message(one["client"], one["sent"], one["content"]) for one in data["messages"]]
+        return cls(address if isinstance(address, str) else tuple(address), messages, is_confirmed=data["confirmed"])
+
     def essential(self) -> Exchange:
-        """Return it without the requests that do not matter."""
-        return evolve(self, messages=[one for one in self.messages if one.place is None or one.place in self.evidence])
+        """Return it without the requests that do not matter, and those that do numbered from 1 for each client."""
+        kept = [one for one in self.messages if one.place is None or one.place in self.evidence]
+        counts: Counter[int] = Counter()
+        numbers: dict[Place, int] = {}
+        for place in (one.place for one in kept if one.is_sent and one.place is not None):
+            counts[place[0]] += 1
+            numbers[place] = counts[place[0]]
+        messages = [one if one.place is None else one.renumbered(numbers[one.place]) for one in kept]
+        evidence = frozenset((place[0], numbers[place]) for place in self.evidence if place in numbers)
+        return evolve(self, messages=messages, evidence=evidence)
 
     def overlaps(self) -> bool:
         """Return whether a request was sent before an earlier one was answered, or one was not answered at all."""

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Thread
-from typing import Any, NoReturn, TypeAlias, Unpack
+from typing import Any, NoReturn, Unpack
 
 from attrs import evolve
 
@@ -18,24 +18,23 @@ from .driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Answer, Driver, Setup, 
 from .expected import load_expected
 from .layers import all_checks
 from .report import Expectation, Report, Result, Status
-
-Factory: TypeAlias = Callable[[], Driver]
-Factories: TypeAlias = Factory | Mapping[str, Factory]
+from .targets import Factory, Target, factories_of, made, name_of
 
 ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **OVER_MCP}
 
 
-def check(factory: Factories, **options: Unpack[OptionArguments]) -> Report:
+def check(factory: Target, **options: Unpack[OptionArguments]) -> Report:
     """Return the report on an implementation, clause by clause (SPEC CNF-2, CNF-3).
 
     Args:
-        factory: Makes a driver of the implementation, or a factory for each setting in which to check it. It raises
-            `TargetFailed` if the target failed and there can be no driver.
+        factory: What to check: a function that makes a driver of the implementation, or anything else that
+            `factories_of` takes. The function raises `TargetFailed` if the target failed and there can be no driver.
         options: What to run and how; `Options` describes each and has the defaults.
 
     Raises:
         ValueError: There is no such layer or profile, or the file of expected failures is wrong (`ExpectationError`).
         MissingPackage: A package is missing that a layer needs.
+        TypeError: It is nothing that can be checked.
     """
     return Run(factory, Options(**options)).perform()
 
@@ -46,15 +45,16 @@ class Run:
     `report` may be called at any time and from any thread, so an interrupted run can report what it found.
     """
 
-    def __init__(self, factory: Factories, options: Options = DEFAULT) -> None:
+    def __init__(self, target: Target, options: Options = DEFAULT) -> None:
         every = all_checks(options.layers) if options.checks is None else options.checks
         self._options = options
         self._expected = _expectations(options.expected, every)
-        self._checks = in_order(every, options.layers)
-        settings: Mapping[str, Factory] = {"": factory} if callable(factory) else factory
-        self._settings = [_Setting(make, name) for name, make in settings.items()]
+        self.checks = in_order(every, options.layers)
+        if not callable(target) and not isinstance(target, Mapping):  # the eras that it does not speak are left out
+            self._options = evolve(options, optional=True)
+        self._settings = [_Setting(make, name) for name, make in factories_of(target).items()]
         self._header = {
-            "target": options.target or _name_of(factory),
+            "target": options.target or name_of(target),
             "kit": kit_version(),
             "spec": load_revision(),
             "seed": str(options.seed),
@@ -65,7 +65,7 @@ class Run:
 
     def perform(self) -> Report:
         """Run the checks in every setting and return the report."""
-        jobs = [partial(setting.perform, self._checks, self._options) for setting in self._settings]
+        jobs = [partial(setting.perform, self.checks, self._options) for setting in self._settings]
         run_concurrently(jobs, self._options.at_once, self._abandon)
         return self.report()
 
@@ -85,7 +85,7 @@ class Run:
         for setting in self._settings:
             over = setting.over or not interrupted
             found = setting.findings
-            results += found.results if over else found.interrupted(self._checks, setting.title, interrupted)
+            results += found.results if over else found.interrupted(self.checks, setting.title, interrupted)
             if setting.absent is not None:
                 absent[f"setting {setting.title}"] = setting.absent
         drivers = [setting.driver for setting in self._settings if setting.driver is not None]
@@ -150,10 +150,10 @@ class _Setting:
         return _Dead(name, self._failed)
 
     def _made(self) -> Driver:
-        made = self._newest = self._make()
+        driver = self._newest = made(self._make)
         if self._name:
-            made.name = self._name
-        return made
+            driver.name = self._name
+        return driver
 
     def close(self) -> None:
         """Close the newest driver, and make no other."""
@@ -248,10 +248,3 @@ def _expectations(
     if isinstance(expected, Path | str):
         return load_expected(Path(expected), checks)
     return tuple(expected)
-
-
-def _name_of(factory: Factories) -> str:
-    if not callable(factory):
-        return ", ".join(factory)
-    module, name = getattr(factory, "__module__", ""), getattr(factory, "__qualname__", "")
-    return f"{module}:{name}" if module and name else "an implementation"

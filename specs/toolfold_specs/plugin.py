@@ -6,7 +6,7 @@ suite.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ import pytest
 
 if TYPE_CHECKING:
     from .clauses import Clause
+    from .report import Report
     from .suites import Suite
+    from .targets import Target
 
 
 class ClauseItem(pytest.Item):
@@ -51,16 +53,35 @@ class ClauseItem(pytest.Item):
         return self.path, None, f"{self.parent.name if self.parent else ''}: {self.name}"
 
 
+class TargetItem(pytest.Item):
+    """The test in place of all others where there is no driver."""
+
+    def __init__(self, *, error: Exception, **known: Any) -> None:
+        super().__init__(**known)  # pyright: ignore[reportUnknownMemberType]
+        self._error = error
+
+    def runtest(self) -> None:
+        """Fail."""
+        pytest.fail(f"The target can't be checked: {type(self._error).__name__}: {self._error}", pytrace=False)
+
+
 class SuiteCollector(pytest.Collector):
     """A suite in a test module."""
 
     def __init__(self, *, suite: Suite, **known: Any) -> None:
         super().__init__(**known)  # pyright: ignore[reportUnknownMemberType]
         self._suite = suite
+        self._absent = False
 
-    def collect(self) -> Iterable[ClauseItem]:
-        """Return a test for each clause."""
-        for clause in self._suite.clauses:
+    def collect(self) -> Iterable[pytest.Item]:
+        """Return a test for each clause that can be checked, or one that fails because none can."""
+        try:
+            clauses = self._suite.clauses()
+        except Exception as error:
+            self._absent = True
+            yield TargetItem.from_parent(self, name="target", error=error)  # pyright: ignore[reportUnknownMemberType]
+            return
+        for clause in clauses:
             known = {"name": clause.id, "suite": self._suite, "clause": clause}
             yield ClauseItem.from_parent(self, **known)  # pyright: ignore[reportUnknownMemberType]
 
@@ -68,9 +89,30 @@ class SuiteCollector(pytest.Collector):
         """Run the kit before the first test; a fault of the kit is an error of all tests (SPEC CNF-8)."""
         from .report import Status
 
+        if self._absent:
+            return
         broken = [result for result in self._suite.report.results if result.status is Status.BROKEN]
         if broken:
             pytest.fail(f"{broken[0].check} ({broken[0].setting}): {broken[0].reason}", pytrace=False)
+
+
+@pytest.fixture
+def conforms() -> Callable[..., Report]:
+    """Return a function that checks a target, and fails the test unless it conforms.
+
+    It takes what `toolfold_specs.suite` takes, and returns the report.
+    """
+
+    def check(target: Target, **options: Any) -> Report:
+        from .render.text import text
+        from .suites import suite
+
+        report = suite(target, **options).report
+        if report.exit_status:
+            pytest.fail(text(report), pytrace=False)
+        return report
+
+    return check
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> SuiteCollector | None:

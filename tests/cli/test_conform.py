@@ -19,6 +19,7 @@ from toolfold import ConfigError
 from toolfold_cli import progress
 from toolfold_cli.conform import ERAS, SMOKE_BUDGET
 from toolfold_cli.drivers import IN_PROCESS, TRANSPORTS, driver_factories
+from toolfold_cli.starters import BUILT_BY
 from toolfold_cli.targets import parse_target
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import Operation
@@ -306,3 +307,15 @@ def test_smoke_leaves_no_choice_of_layers() -> None:
     result = conform("--smoke", "--deep", "nowhere:nothing")
     assert result.exit_code == 2
     assert "leave out --deep and --layers" in result.output
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize("language", sorted(BUILT_BY))
+def test_a_starter_is_written_to_a_new_folder_with_what_to_do_next(folder: Path, language: str) -> None:
+    result = conform("--starter", language, "mine/here")
+    assert result.stdout == f"cd mine/here\ntoolfold conform --driver -- {BUILT_BY[language]}\n"
+    (file,) = [path for path in (folder / "mine" / "here").rglob("*") if path.stem in ("driver", "main", "Driver")]
+    assert "toolfold conform --driver -- " in file.read_text()
+    again = conform("--starter", language, "mine/here")
+    assert again.exit_code == 1
+    assert again.stderr == "toolfold: mine/here is not empty: name a folder for the starter alone.\n"

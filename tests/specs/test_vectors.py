@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from toolfold_specs.checks import run_checks
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import CAPABILITIES, Setup
+from toolfold_specs.drivers.messages import load_schema
 from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers.vectors import CHECKS, Vector, load_vectors, operation_of
 from toolfold_specs.oracle import Oracle, refusal
@@ -52,6 +55,28 @@ def test_the_core_passes_every_vector() -> None:
     results = run_checks(CHECKS, CoreDriver)
     assert {result.check: result.violations for result in results if result.status is not Status.PASSED} == {}
     assert len(results) == len(VECTORS)
+
+
+def test_vectors_are_as_their_schema_says() -> None:
+    folder = files("toolfold_specs") / "vectors"
+    schema = json.loads((folder / "schema.json").read_text("utf-8"))
+    known = {**load_schema(), "$id": "https://vectors.invalid/drivers/protocol.schema.json"}
+    registry = jsonschema_rs.Registry([(known["$id"], known)])
+    validator = jsonschema_rs.validator_for(
+        {**schema, "$id": "https://vectors.invalid/vectors/schema.json"}, registry=registry
+    )
+    validator.validate(list(VECTORS))
+    for wrong in ({**VECTORS[0], "refused": "X", "steps": [{"do": "list"}]}, {**VECTORS[0], "needs": ["magic"]}):
+        assert not validator.is_valid([wrong])
+
+
+def test_the_verbs_of_vectors_and_their_arguments_are_those_of_the_driver_protocol() -> None:
+    schema = load_schema()
+    for verb in {step["do"] for vector in VECTORS for step in vector.get("steps", ())}:
+        validator = jsonschema_rs.validator_for({**schema, "$ref": f"#/$defs/request.{verb}"})
+        for vector in VECTORS:
+            for step in (step for step in vector.get("steps", ()) if step["do"] == verb):
+                validator.validate({"session": "main", **json.loads(json.dumps(operation_of(step).to_json()))})
 
 
 def test_names_of_vectors_are_unique_and_their_clauses_and_capabilities_exist() -> None:

@@ -90,7 +90,7 @@ class BlackBoxDriver(McpDriver):
         there = {"listing", "sessions"}
         tools = self.main.capabilities.get("tools")
         if self._modern:
-            missing.update(BEYOND_MODERN)
+            missing.update({name: BEYOND_MODERN[name] for name in ("notifications", "ending")})
         else:
             missing["notifications"] = "the server does not advertise tools.listChanged"
             there |= {"ending", *(["notifications"] if tools is not None and tools.get("listChanged") else [])}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from attrs import define, field
 
+from toolfold.spi import extras_named
 from toolfold_specs.driver import Driver
 
 from .blackbox import BlackBoxDriver
@@ -15,13 +17,19 @@ from .link import Link
 from .process import Command
 from .protocol import TOOL, Era
 
+with extras_named():
+    from mcp.server import Server
+
+
+Address: TypeAlias = Callable[[], Command | str | Server[Any]]
+
 
 @define(eq=False)
 class DriverFactory:
     """Makes drivers of a server, which is asked once whether it was made for the kit.
 
     Attributes:
-        address: Returns the command that starts the server, or its URL.
+        address: Returns the command that starts the server, its URL, or one in this process.
         era: The era of MCP to speak.
         description: The groups of a server that was not made for the kit; without one they are inferred.
 
@@ -29,7 +37,7 @@ class DriverFactory:
         TargetFailed: The server can't be started, or does not list its tools.
     """
 
-    address: Callable[[], Command | str]
+    address: Address
     era: Era
     description: Description | None = None
     _made_for_the_kit: bool | None = field(default=None, init=False)

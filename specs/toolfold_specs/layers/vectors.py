@@ -1,15 +1,7 @@
 """Test vectors as data: short histories with their expected answers (SPEC CNF-7).
 
-The files in `toolfold_specs/vectors` can be read by a kit in any language. Each is a list of vectors:
-
-name      the expected behaviour, in a sentence
-clauses   the clauses that it is evidence for
-needs     the required capabilities besides "setups" (absent: none)
-setup     the system in the format of `Setup.to_json`; absent members have their defaults
-refused   the error with which the setup must be refused; such a vector has no steps
-steps     operations: `do` is the verb, `with` its arguments, `session` the session unless it is the main one,
-          `expect` members that the answer must have, `clause` the clause that a wrong answer violates if that does
-          not follow from the answer
+The files in `toolfold_specs/vectors` can be read by a kit in any language: their schema is `schema.json`, and
+specs/VECTORS.md describes them.
 """
 
 from __future__ import annotations
@@ -33,7 +25,7 @@ OPTIONAL = ("detail", "next_cursor")
 def load_vectors() -> tuple[Vector, ...]:
     """Return all vectors, in the order of the files' names."""
     folder = files("toolfold_specs") / "vectors"
-    found = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
+    found = sorted((file for file in folder.iterdir() if file.name[0].isdigit()), key=lambda file: file.name)
     return tuple(vector for file in found for vector in json.loads(file.read_text(encoding="utf-8")))
 
 

@@ -39,16 +39,16 @@ def _lines(report: Report, folder: Path | None) -> Iterator[str]:
     yield from _stale(report)
 
 
-def finding(row: Row, found: Violation) -> Iterator[str]:
+def finding(row: Row, found: Violation, heading: str = "##", longest: int = LONGEST) -> Iterator[str]:
     """Yield the lines of a finding: what is wrong, what demands it, the messages that show it, and a script."""
-    yield from ("", f"## {row.clause.id} ({row.level}): {_inline(found.message)}", "")
+    yield from ("", f"{heading} {row.clause.id} ({row.level}): {_inline(found.message)}", "")
     yield from (f"> {row.clause.text}", "", row.clause.demanded_by, "")
     yield from (f"{trace.label(row).capitalize()}; found by {_inline(trace.found_by(found))}:", "")
     yield from ("```text", *trace.steps(found), "```")
     if row.reason:
         yield from ("", f"Expected because: {_inline(row.reason)}")
     if found.exchange is not None:
-        yield from ("", "The messages:", "", "```text", *trace.messages(found, LONGEST), "```")
+        yield from ("", "The messages:", "", "```text", *trace.messages(found, longest), "```")
         yield from ("", trace.confirmation(found), "", "<details><summary>A script that sends them</summary>", "")
         yield from ("```python", script(found.exchange), "```", "", "</details>")
 

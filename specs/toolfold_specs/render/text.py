@@ -65,7 +65,8 @@ def _parts(report: Report) -> Iterator[RenderableType]:
 def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> RenderableType:
     colour = COLOURS[row.verdict]
     text = Text.assemble((f"{trace.label(row)}  {row.clause.id} ({row.level})", colour), f"  {trace.found_by(first)}")
-    text.append(f"\n  {row.clause.text} {row.clause.demanded_by}", style="dim")
+    demanded = f" {row.clause.demanded_by}" if first.exchange is not None else ""
+    text.append(f"\n  {row.clause.text}{demanded}", style="dim")
     text.append(f"\n  {plain(first.message)}\n", style="bold")
     for line in trace.steps(first):
         style = {"expected": "green", "got": "red"}.get(line.strip().partition(" ")[0], "")
@@ -113,6 +114,6 @@ def _table(report: Report) -> RenderableType:
 def _left_out(report: Report) -> Iterator[RenderableType]:
     if report.left_out:
         yield Text("\nLeft out", style="bold")
-    for capability, reason in report.left_out.items():
-        yield Text(f"  {plain(capability)}: {plain(reason)}", style="dim")
+    for names, reason in trace.left_out(report):
+        yield Text(f"  {plain(names)}: {plain(reason)}", style="dim")
     yield Text()

@@ -87,6 +87,14 @@ def hidden(report: Report, root: str) -> Iterator[tuple[Row, Violation]]:
             yield row, found
 
 
+def left_out(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield each reason why something was left out, after the names of all that it is the reason of."""
+    names: dict[str, list[str]] = {}
+    for name, reason in report.left_out.items():
+        names.setdefault(reason, []).append(name)
+    yield from ((", ".join(named), reason) for reason, named in names.items())
+
+
 def not_applicable(report: Report) -> str:
     """Return a line on how many clauses could not be checked in this way, and why; "" if all could."""
     rows = [row for row in report.rows if row.verdict is Verdict.NOT_APPLICABLE]

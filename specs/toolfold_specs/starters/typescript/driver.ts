@@ -1,4 +1,5 @@
-// A driver for the conformance kit of Toolfold: `toolfold conform --driver -- node driver.ts` (Node 22.18 or later).
+// A driver for the conformance kit of Toolfold: `toolfold conform --driver -- node driver.ts`, with Node 22.18 or later.
+// On Node 20, compile it first: `npx -p typescript tsc -p .`, then `toolfold conform --driver -- node driver.js`.
 // `Engine` stands for your implementation; replace it, and keep the rest.
 
 import { createInterface } from "node:readline";
