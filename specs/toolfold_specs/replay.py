@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 
 from .checks import Check
 from .driver import Driver, Operation, Setup
+from .exchange import Exchange
 from .layers import all_checks
 from .report import Violation
 from .runs import TestRun
@@ -135,6 +136,7 @@ def _violation(data: Mapping[str, Any]) -> Violation:
         history=tuple(map(Operation.from_json, data["history"])),
         expected=data["expected"],
         got=data["got"],
+        exchange=Exchange.from_json(data["exchange"]) if "exchange" in data else None,
     )
 
 

@@ -16,38 +16,46 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from tests.external.foreign.confirming import Dispute, Finding, shows
 from tests.external.foreign.servers import SERVERS, Server, load
 from tests.external.support import ROOT, TOOLFOLD
 from toolfold_specs.clauses import load_clauses
+from toolfold_specs.render.markdown import finding
+from toolfold_specs.replay import read_failure
+from toolfold_specs.report import Row, Verdict, Violation
 
 FILE = ROOT / "specs" / "findings.md"
-STYLE = frozenset(clause.id for clause in load_clauses() if clause.profile == "style")
+CLAUSES = {clause.id: clause for clause in load_clauses()}
+STYLE = frozenset(clause.id for clause in CLAUSES.values() if clause.profile == "style")
 PATIENCE = 600  # seconds
 WIDTH = 120
-LONG = 240
-"""How many characters of an expected and an actual answer are shown; longer ones are left out."""
+LONG = 400
+"""How many characters of a message are shown."""
 
 HEAD = """\
 # Findings
 
 What the conformance kit found in servers that were written without it. None of them claims to follow this
 specification: a clause that is violated here says where clients will meet another behaviour, not that a promise was
-broken. Clauses of *style* are advice: they are about our own wording, annotations and order. What the kit can't see of
-a black box it does not judge. Each finding was confirmed by a client of a few lines that shares no code with the kit:
-`confirm.py`, beside each server in `tests/external/foreign`.
+broken. Clauses of *style* are advice: they are about our own wording, annotations and order. Each finding says who
+demands what was not done, MCP or this specification alone, and has the messages that show it, and a script that sends
+them. What the kit can't see of a black box it does not judge. Each finding was confirmed by a check of a few lines that
+shares no code with the kit, in `confirm.py`, beside each server in `tests/external/foreign`.
 
 `python -m tests.external.findings` writes this file: it builds the servers and runs the kit's layers `exhaustive` and
 `wire` against each over stdio. `tests/external/test_conform.py` checks it. `CLAUSES.md` has the clauses.
@@ -62,7 +70,7 @@ class Judged:
     server: Server
     era: str
     verdicts: Mapping[str, str]
-    found: Mapping[str, Mapping[str, Any]]
+    found: Mapping[str, Violation]
     findings: Mapping[str, Finding]
     confirmed: frozenset[str]
     disputed: Mapping[str, Dispute]
@@ -91,7 +99,7 @@ def judge(server: Server, era: str) -> Judged:
     disputed = {
         clause: disputes[clause]
         for clause, violation in found.items()
-        if clause in disputes and disputes[clause].evidence in f"{violation['message']} {_json(violation['got'])}"
+        if clause in disputes and disputes[clause].evidence in f"{violation.message} {_json(violation.got)}"
     }
     held = {clause for clause in findings if verdicts[clause] == "held"}
     shown = {clause for clause in found.keys() - disputed.keys() | held if _shows(server, era, findings.get(clause))}
@@ -100,7 +108,7 @@ def judge(server: Server, era: str) -> Judged:
     )
 
 
-def _conform(server: Server, era: str) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
+def _conform(server: Server, era: str) -> tuple[dict[str, str], dict[str, Violation]]:
     """Return the kit's verdict on each clause, and for those that are violated the first violation."""
     with TemporaryDirectory() as folder:
         options = ["--layers", "exhaustive,wire", "--era", era, "--describe", str(server.description), "-o", folder]
@@ -116,10 +124,11 @@ def _conform(server: Server, era: str) -> tuple[dict[str, str], dict[str, Mappin
         if run.returncode not in (0, 1):
             raise AssertionError(f"{server.name} could not be judged: {run.stderr}")
         lines = [json.loads(line) for line in (Path(folder) / "report.jsonl").read_text("utf-8").splitlines()]
-    verdicts = {line["id"]: line["verdict"] for line in lines if line["type"] == "clause"}
-    violations = [each for line in lines if line["type"] == "result" for each in line["violations"]]
-    violated = [clause for clause, verdict in verdicts.items() if verdict == "violated"]
-    return verdicts, {clause: next(each for each in violations if each["clause"] == clause) for clause in violated}
+        verdicts = {line["id"]: line["verdict"] for line in lines if line["type"] == "clause"}
+        violated = [clause for clause, verdict in verdicts.items() if verdict == "violated"]
+        return verdicts, {
+            clause: read_failure(Path(folder) / f"failure-{clause}.json").violation for clause in violated
+        }
 
 
 def _shows(server: Server, era: str, finding: Finding | None) -> bool:
@@ -134,10 +143,11 @@ def _shows(server: Server, era: str, finding: Finding | None) -> bool:
 
 def table(runs: Sequence[Judged]) -> str:
     """Return the table of what was found where."""
-    rows = ["| server | version | era | held | violated | of style | undecided |", "|-|-|-|-|-|-|-|"]
+    rows = ["| server | version | era | held | in part | violated | of style | undecided |", "|-|-|-|-|-|-|-|-|"]
     for run in runs:
         style = len(run.confirmed & STYLE)
-        counts = [len(run.having("held")), len(run.confirmed) - style, style, len(run.having("undecided"))]
+        held = [len(run.having(verdict)) for verdict in ("held", "held in part")]
+        counts = [*held, len(run.confirmed) - style, style, len(run.having("undecided"))]
         rows.append(f"| {run.server.name} | {run.server.version} | {run.era} | {' | '.join(map(str, counts))} |")
     return "".join(f"{row}\n" for row in rows)
 
@@ -151,32 +161,29 @@ def section(runs: Sequence[Judged]) -> str:
 
 def _era(run: Judged) -> Iterator[str]:
     held = f"Held: {', '.join(run.having('held')) or 'none'}."
-    undecided = run.having("undecided")
-    rest = f" Undecided: {', '.join(undecided)}." if undecided else ""
+    others = {name: ", ".join(run.having(name)) for name in ("held in part", "undecided")}
+    rest = "".join(f" {name.capitalize()}: {clauses}." for name, clauses in others.items() if clauses)
     yield "\n" + _wrapped(f"**In the {run.era} era.** {held}{rest}")
-    if run.confirmed:
-        yield "\n"
     for clause, violation in run.found.items():
         if clause in run.confirmed:
-            mark = " *(style)*" if clause in STYLE else ""
-            yield _wrapped(f"- **{clause}**{mark} {run.findings[clause].words} Seen: {evidence(violation)}.", "  ")
+            row = Row(CLAUSES[clause], Verdict.VIOLATED, aimed_at=clause not in STYLE)
+            heading, *lines = (
+                f"{line}\n" for line in islice(finding(row, _as_started(violation, run.server), "###", LONG), 1, None)
+            )
+            yield from (f"\n{heading}", "\n", _wrapped(run.findings[clause].words), *lines)
 
 
-def evidence(violation: Mapping[str, Any]) -> str:
-    """Return the shortest history that showed it, and the expected and the actual answer, unless they are long."""
-    steps = ", ".join(f"`{_step(step)}`" for step in violation["history"])
-    said = f"after {steps}, {violation['message']}" if steps else str(violation["message"])
-    expected, got = violation["expected"], violation["got"]
-    different = [
-        f"expected {key} `{_json(expected[key])}`, got `{_json(got[key])}`"
-        for key in expected.keys() & got.keys()
-        if expected[key] != got[key]
-    ]
-    return "; ".join([said, *(each for each in sorted(different) if len(each) <= LONG)])
+def _as_started(violation: Violation, server: Server) -> Violation:
+    """Return a finding with the command that starts the server in its folder, whatever runs it here."""
+    assert violation.exchange is not None
+    known = {"{python}": "python", "{fastmcp}": "python", "{node_modules}": "node_modules"}
+    command = tuple(reduce(lambda part, mark: part.replace(mark, known[mark]), known, part) for part in server.command)
+    return evolve(violation, exchange=evolve(violation.exchange, address=command))
 
 
-def _step(step: Mapping[str, Any]) -> str:
-    return f"{step['verb']}({', '.join(map(str, step['arguments'].values()))})"
+def claims(text: str) -> str:
+    """Return what a section says without the messages, whose order and details may differ from run to run."""
+    return re.sub(r"(The messages:\n|<details>).*?(?=\n#|\n\*\*In the|\Z)", "", text, flags=re.DOTALL)
 
 
 def _json(value: Any) -> str:
@@ -217,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         FILE.write_text(HEAD + table(every) + "".join(sections.values()), "utf-8")
         return 0 if fine else 1
     text = FILE.read_text("utf-8")
-    stale = [name for name, part in sections.items() if part not in text]
+    stale = [name for name, part in sections.items() if claims(part) not in claims(text)]
     if stale:
         print(f"specs/findings.md is stale for {', '.join(stale)}: run this without --check", file=sys.stderr)
     return 0 if fine and not stale else 1
@@ -234,9 +241,9 @@ def _run(server: Server) -> list[Judged]:
         counts = f"{len(run.having('held'))} held, {len(run.confirmed)} violated and confirmed"
         print(f"{server.name}, {era}: {counts}, {run.seconds:.0f} s", flush=True)
         for clause, dispute in run.disputed.items():
-            print(f"  disputed: {clause}: {evidence(run.found[clause])}: {dispute.words}", flush=True)
+            print(f"  disputed: {clause}: {run.found[clause].message}: {dispute.words}", flush=True)
         for clause in run.unconfirmed:
-            print(f"  not confirmed: {clause}: {evidence(run.found[clause])}", flush=True)
+            print(f"  not confirmed: {clause}: {run.found[clause].message}", flush=True)
         for clause in sorted(run.missed):
             print(f"  missed by the kit: {clause}: {run.findings[clause].words}", flush=True)
         runs.append(run)

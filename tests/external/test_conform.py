@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.external.findings import FILE, Judged, judge, section
+from tests.external.findings import FILE, Judged, claims, judge, section
 from tests.external.foreign.client import QUIET, Client, connected
 from tests.external.foreign.confirming import (
     Dispute,
@@ -26,6 +26,8 @@ from tests.external.foreign.confirming import (
 )
 from tests.external.foreign.servers import SERVERS, Server, load
 from tests.external.support import serving
+from toolfold_specs.exchange import Exchange
+from toolfold_specs.report import Violation
 
 COMPILED = [name for name in SERVERS if load(name).build]
 READY = [name for name in SERVERS if name not in COMPILED]
@@ -48,10 +50,10 @@ def test_findings_are_what_is_found_and_confirmed_in_a_compiled_server(foreign: 
 def found_and_confirmed(server: Server) -> None:
     runs = [judge(server, era) for era in server.eras]
     assert not [clause for run in runs for clause in (*run.unconfirmed, *run.missed)]
-    assert section(runs) in FILE.read_text("utf-8")
+    assert claims(section(runs)) in claims(FILE.read_text("utf-8"))
 
 
-VIOLATION = {"clause": "NTF-1", "message": "two notices", "history": [], "expected": {}, "got": {}}
+VIOLATION = Violation("NTF-1", "none", "stdio, legacy", "two notices", exchange=Exchange("", []))
 
 
 @pytest.mark.spec("CNF-1")
