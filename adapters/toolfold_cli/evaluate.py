@@ -22,7 +22,7 @@ from .progress import show_progress
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
-    from toolfold_adapters.evaluation import Plan, Player, Record, Task
+    from toolfold_adapters.evaluation import Plan, Player, Record, Task, World
 
 SIZES = (20, 100, 500, 1_000)
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -57,6 +57,13 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @target_options
 @gateway_options
 @click.option("--tasks", "file", type=_FILE, metavar="FILE", help="A .toml file of tasks for the tools of TARGET.")
+@click.option(
+    "--live-mcp-bench",
+    "bench",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Play the tasks of LiveMCPBench, from its repository.",
+)
 @click.option("--suggest", is_flag=True, help="Print tasks made of the examples in the tools' schemas, and exit.")
 @_NAMES("--player", "players", callback=_words, help="Scripted players, all, or hosts; perfect unless given.")
 @click.option("--model", "models", metavar="NAME", multiple=True, help="A model as pydantic-ai names it, by its key.")
@@ -82,6 +89,7 @@ def evaluate_command(
     /,
     targets: tuple[str, ...],
     file: Path | None,
+    bench: Path | None,
     suggest: bool,
     output: Path | None,
     report: Path | None,
@@ -94,18 +102,18 @@ def evaluate_command(
     Without a TARGET they are the built-in tasks. No handler of a TARGET runs: its tools answer as the tasks say.
     """
     own = {name: given.pop(name) for name in ("players", "models", "host", "replay", "arms", "sizes", "seed", "price")}
-    target = None
-    if targets or COMMAND in ctx.meta:
-        target = chosen_target(ctx, targets, app_dir=app_dir, **given)
-        if file is None and not suggest:
-            raise click.UsageError("Give the --tasks for these tools; --suggest makes some of their examples.", ctx)
-    catalog: Catalog = run(partial(_catalog, target))
+    has_target = bool(targets or COMMAND in ctx.meta)
+    if bench is not None and (has_target or file is not None):
+        raise click.UsageError("--live-mcp-bench has tools and tasks of its own: leave out TARGET and --tasks.", ctx)
+    if has_target and file is None and not suggest:
+        raise click.UsageError("Give the --tasks for these tools; --suggest makes some of their examples.", ctx)
+    target = chosen_target(ctx, targets, app_dir=app_dir, **given) if has_target else None
     if suggest:
         from toolfold_adapters.evaluation import suggested
 
-        click.echo(suggested(catalog), nl=False)
+        click.echo(suggested(run(partial(_catalog, target))), nl=False)
         return
-    records: list[Record] = run(partial(_evaluated, catalog, file, target is None, output, own))
+    records: list[Record] = run(partial(_evaluated, target, file, bench, output, own))
     _show(records, report)
     if require is not None:
         _check(records, require)
@@ -124,14 +132,24 @@ async def _catalog(chosen: tuple[Target, GatewayOptions] | None) -> Catalog:
 
 
 async def _evaluated(
-    catalog: Catalog, file: Path | None, built_in: bool, output: Path | None, given: dict[str, Any]
+    target: tuple[Target, GatewayOptions] | None,
+    file: Path | None,
+    bench: Path | None,
+    output: Path | None,
+    given: dict[str, Any],
 ) -> list[Record]:
     """Return the records of a run, each of which is written as soon as it is there."""
-    from toolfold_adapters.evaluation import OWN, load_tasks
+    from toolfold_adapters.evaluation import OWN, World, bench_tasks, load_tasks
     from toolfold_adapters.evaluation import run as played
 
-    tasks = load_tasks(file or OWN / "tasks.toml", catalog)
-    plan = _plan(catalog, tasks, built_in, **given)
+    if bench is not None:
+        catalog, tasks = bench_tasks(bench)
+    else:
+        catalog = await _catalog(target)
+        tasks = load_tasks(file or OWN / "tasks.toml", catalog)
+    plan = _plan(
+        World(catalog, given.pop("seed"), checks=bench is None), tasks, target is None and bench is None, **given
+    )
     total = len(plan.cases())
     records: list[Record] = []
     with _recorded(output) as (before, write), show_progress() as progress:
@@ -145,7 +163,7 @@ async def _evaluated(
 
 
 def _plan(
-    catalog: Catalog,
+    world: World,
     tasks: Sequence[Task],
     built_in: bool,
     *,
@@ -155,10 +173,9 @@ def _plan(
     replay: Path | None,
     arms: Sequence[str],
     sizes: Sequence[str],
-    seed: int,
     price: tuple[float, float] | None,
 ) -> Plan:
-    from toolfold_adapters.evaluation import ABSENT, ARMS, HOSTS, Plan, World
+    from toolfold_adapters.evaluation import ABSENT, ARMS, HOSTS, Plan
 
     for arm in arms:
         if arm in ABSENT:
@@ -167,9 +184,9 @@ def _plan(
     if host is not None:
         _check_name("host", host, HOSTS)
     return Plan(
-        world=World(catalog, seed),
+        world=world,
         tasks=tasks,
-        players=_players(players, models, host, replay, seed),
+        players=_players(players, models, host, replay, world.seed),
         arms=tuple(arms or ARMS),
         sizes=tuple(map(_size, sizes)) or (SIZES if built_in else (None,)),
         price=price,

@@ -10,6 +10,7 @@ suggest.py  tasks from the examples of tools                      bench.py   the
 """
 
 from .arms import ABSENT, ARMS
+from .bench import bench_tasks
 from .hosts import HOSTS
 from .players import SCRIPTS
 from .report import COLUMNS, Row, page, rows
@@ -31,6 +32,7 @@ __all__ = [
     "Row",
     "Task",
     "World",
+    "bench_tasks",
     "judge",
     "load_tasks",
     "model",

@@ -1,6 +1,6 @@
 """How many of the tools that tasks need are among those that a search shows, side by side with others.
 
-    python -m tests.benchmarks.search.recall FOLDER --fastmcp PYTHON --pydantic-ai PYTHON
+    python -m tests.benchmarks.search.recall [FOLDER] --fastmcp PYTHON --pydantic-ai PYTHON
 
 One query is asked for each step of a task. A tool counts as found if it is among the first 1, 5, 10 or 20 of any of
 them, so that all show equally many tools. Where a query needs no tool, the part is that of queries for which so few
@@ -24,7 +24,7 @@ from toolfold import Ranker, ToolSet
 from toolfold_adapters.bert import bert_encoder, packaged_model
 from toolfold_adapters.search import bm25, embeddings, fused
 
-from .task_sets import Task, TaskSet, as_users_speak, task_sets
+from .task_sets import Task, TaskSet, as_users_speak, own, task_sets
 
 SHOWN = (1, 5, 10, 20)
 Rankings = Sequence[Sequence[str]]
@@ -123,7 +123,7 @@ def rows(sets: Sequence[TaskSet], searchers: Mapping[str, Searcher]) -> Iterator
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="has the task sets, see task_sets.py")
+    parser.add_argument("folder", type=Path, nargs="?", help="has the public task sets, see task_sets.py")
     parser.add_argument("--fastmcp", metavar="PYTHON", help="the interpreter of an environment with FastMCP")
     parser.add_argument("--pydantic-ai", metavar="PYTHON", help="the interpreter of an environment with pydantic-ai")
     parser.add_argument("--model", help="the folder or name of an embedding model in ONNX form, not the installed one")
@@ -141,7 +141,8 @@ def main() -> None:
         searchers["pydantic-ai"] = foreign_searcher(options.pydantic_ai, "with_pydantic_ai.py")
     sets = task_sets(options.folder)
     if options.tuning:
-        sets = as_users_speak(next(tasks.groups for tasks in sets if tasks.name.startswith("users")), held=False)
+        users = [tasks.groups for tasks in sets if tasks.name.startswith("users")]
+        sets = [*own(held=False), *(as_users_speak(users[0], held=False) if users else ())]
     print(f"{'':26}{'':32}" + "".join(f"{f'at {shown}':>8}" for shown in SHOWN))
     for tasks, name, found in rows(sets, searchers):
         print(f"{tasks:26}{name:32}" + "".join(f"{part:8.1%}" for part in found), flush=True)
