@@ -29,12 +29,12 @@ from ._quota import Limit
 from ._session.session import Context, HookContext, Session
 from ._session.store import Lease, Place, Record, Store
 from ._session.stored_sessions import StoredSessions
-from ._snapshot import Change, Snapshot
+from ._snapshot import Change, Page, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
 from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.toolset import ToolSet, success_of
-from ._view.listing import GroupInfo, Page
+from ._view.listing import GroupInfo
 from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
 from .errors import (

@@ -25,14 +25,17 @@ class Memo(Generic[K, T]):
 
     def of(self, memory: Memory, key: K, make: Callable[[], T]) -> T:
         """Return the result that an owner's `memory` has for a key, or else what `make` does, which it then has."""
-        held: dict[K, T] | None = memory.get(self)
-        if held is None:
-            held = memory[self] = {}
-        if key not in held:
-            if len(held) >= self._most:
-                held.clear()
-            held[key] = make()
-        return held[key]
+        try:
+            found: T = memory[self][key]
+        except KeyError:
+            pass
+        else:
+            return found
+        held: dict[K, T] = memory.setdefault(self, {})
+        if len(held) >= self._most:
+            held.clear()
+        held[key] = made = make()
+        return made
 
 
 Memory = dict[Memo[Any, Any], Any]

@@ -7,13 +7,14 @@ its list, is computed once and shared by every session in it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
 from attrs import field, frozen
 
 from ._catalog.catalog import Catalog
+from ._catalog.components import Component, Kind
 from ._display import Displayed
 from ._memo import Memo, Memory
 from .machine import Configuration, TransitionRequest, plan
@@ -21,16 +22,48 @@ from .machine import Configuration, TransitionRequest, plan
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
+@frozen
+class Page:
+    """One page of a list, and the cursor of the next one, or `None` at the end (SPEC LST-2)."""
+
+    items: tuple[Component, ...]
+    next_cursor: str | None = None
+
+    @property
+    def tools(self) -> tuple[Component, ...]:
+        """The items, in ascending order of name."""
+        return self.items
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the items."""
+        return tuple(component.name for component in self.items)
+
+
+@frozen(eq=False)
+class Outlook:
+    """What one snapshot offers of one kind: what is certainly listed, and what depends on predicates."""
+
+    certain: tuple[Component, ...]
+    undecided: tuple[Component, ...]
+
+    @cached_property
+    def page(self) -> Page:
+        """The certain items as the only page."""
+        return Page(self.certain)
+
+
 @frozen(eq=False, weakref_slot=True)
 class Snapshot(Displayed):
     """One state of one session; compare by identity. Make one with `Snapshot.of`.
 
-    `memo` holds what others compute once for a snapshot; see `Memo`.
+    `outlooks` and `memo` hold what others compute once for a snapshot; see `Memo`.
     """
 
     catalog: Catalog
     configuration: Configuration
     facts: Mapping[str, Any] = NO_FACTS
+    outlooks: dict[Kind, Outlook] = field(init=False, factory=dict[Kind, Outlook], repr=False)
     memo: Memory = field(init=False, factory=dict[Memo[Any, Any], Any], repr=False)
 
     @classmethod

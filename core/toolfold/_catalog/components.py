@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from attrs import evolve, field, frozen
@@ -130,7 +131,7 @@ class Component:
         """
         return self.rule if isinstance(self.hidden, bool) else Both(self.rule, Not(self.hidden))
 
-    @property
+    @cached_property
     def is_settled(self) -> bool:
         """Whether what is shown of it, and whether it is, depends on the active groups alone."""
         return is_static(self.listing_rule) and (self.modes is None or not self.modes.changing)

@@ -10,36 +10,18 @@ import base64
 import binascii
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import cached_property
 
 from attrs import frozen
 
-from .._catalog.components import KINDS, Component, GroupSpec, Kind
+from .._catalog.components import Component, GroupSpec, Kind
 from .._limits import MAX_CURSOR
 from .._memo import Memo
 from .._names import ToWire, is_text
-from .._snapshot import Snapshot
+from .._snapshot import Outlook, Snapshot
+from .._snapshot import Page as Page
 from ..errors import InvalidCursor
 from ..machine import RegionState, bits
 from .visibility import RequestView, is_listed, only_listed, render, restrict
-
-
-@frozen
-class Page:
-    """One page of a list, and the cursor of the next one, or `None` at the end (SPEC LST-2)."""
-
-    items: tuple[Component, ...]
-    next_cursor: str | None = None
-
-    @property
-    def tools(self) -> tuple[Component, ...]:
-        """The items, in ascending order of name."""
-        return self.items
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the items."""
-        return tuple(component.name for component in self.items)
 
 
 @frozen
@@ -61,27 +43,16 @@ def selectable_groups(snapshot: Snapshot) -> tuple[GroupSpec, ...]:
     return tuple(catalog.groups[number] for number in bits(catalog.selectable | snapshot.configuration.active))
 
 
-@frozen(eq=False)
-class Outlook:
-    """What one snapshot offers of one kind: what is certainly listed, and what depends on predicates."""
-
-    certain: tuple[Component, ...]
-    undecided: tuple[Component, ...]
-
-    @cached_property
-    def page(self) -> Page:
-        """The certain items as the only page."""
-        return Page(self.certain)
-
-
-_OUTLOOKS = Memo[Kind, Outlook](most=len(KINDS))
 _ORDERED = Memo[tuple[Kind, tuple[Component, ...], ToWire], tuple[Component, ...]](most=16)
 """Lists in the order of wire names, with what an adapter adds to them."""
 
 
 def outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     """Return what the view's `snapshot` offers, computed once for each snapshot."""
-    return _OUTLOOKS.of(snapshot.memo, kind, lambda: _outlook(view, snapshot, kind))
+    found = snapshot.outlooks.get(kind)
+    if found is None:
+        found = snapshot.outlooks[kind] = _outlook(view, snapshot, kind)
+    return found
 
 
 def listed(view: RequestView, kind: Kind) -> tuple[Component, ...]:

@@ -105,9 +105,10 @@ def available(component: Component, view: RequestView) -> bool:
 
     A composite tool is not while none of its modes is (SPEC MOD-1).
     """
-    has_modes = component.modes is not None
+    if component.is_settled:  # it asks nobody
+        return holds(component.rule, view)
     is_available = view.ask(component, lambda: holds(component.rule, view), otherwise=False)
-    return is_available and (not has_modes or bool(view.modes_of(component)))
+    return is_available and (component.modes is None or bool(view.modes_of(component)))
 
 
 def is_hidden(component: Component, view: RequestView) -> bool:
