@@ -32,14 +32,13 @@ from toolfold.spi import dumped, read
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
 from . import formats
-from .barrier import Barrier, Place
 from .execution import run_call, run_turn, written_call
 from .formats import Definition, Format
 from .history import FailureCheck, Replay
 from .late import LateTools, Native, strings
 from .messages import referred_to, turns_of
-from .order import ToolOrder
-from .wire_names import NameOptions, WireNameCodec
+from .turn import Barrier, Place
+from .wire_names import NameOptions, ToolOrder, WireNameCodec
 
 
 class Tokens(NamedTuple):

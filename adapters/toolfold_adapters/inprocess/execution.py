@@ -12,7 +12,7 @@ import anyio
 from toolfold import HookFailed, Session, StoreError, ToolfoldError, ToolNotFound, ToolResult
 from toolfold.spi import internal_error, is_failure
 
-from .arguments import read_arguments, unreadable_arguments
+from .messages import read_arguments, unreadable_arguments
 from .turn import Call, batches
 from .wire_names import WireNameCodec
 

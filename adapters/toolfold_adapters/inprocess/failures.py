@@ -23,8 +23,7 @@ from toolfold import (
 )
 from toolfold.spi import internal_error, misfit, refused
 
-from .arguments import unreadable_arguments
-from .messages import PastCall
+from .messages import PastCall, unreadable_arguments
 from .turn import Call
 
 _PLACEHOLDER = "\N{SYMBOL FOR NULL}"

@@ -1,4 +1,4 @@
-"""Definitions of tools in the shapes of providers' APIs (SPEC AGT-3).
+"""What a model reads of tools, in the shapes of providers' APIs: definitions, and the content of results (SPEC AGT-3).
 
 `None` is the shape of the MCP specification, `"anthropic"` that of the Messages API, `"openai"` that of the Chat
 Completions API, which many others speak too, and `"openai_responses"` that of the Responses API.
@@ -6,11 +6,12 @@ Completions API, which many others speak too, and `"openai_responses"` that of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from toolfold import Component, ConfigError
-from toolfold.spi import ToWire
+from toolfold import Component, ConfigError, ToolResult
+from toolfold.spi import ToWire, descriptions
 
 Format = Literal["anthropic", "openai", "openai_responses"]
 Definition = dict[str, Any]
@@ -56,3 +57,26 @@ _SHAPES: Mapping[str | None, Callable[[Definition], Definition]] = {
     "openai": _openai,
     "openai_responses": _openai_responses,
 }
+
+
+def text_of(result: ToolResult) -> str:
+    """Return the content of a result as text; a block that is not text is given as JSON."""
+    return "\n".join(
+        str(block["text"]) if block.get("type") == "text" else json.dumps(block, ensure_ascii=False)
+        for block in result.content
+    )
+
+
+def without_schemas(result: ToolResult, to_wire: ToWire, announced: Sequence[Component]) -> Sequence[Mapping[str, Any]]:
+    """Return the content of a result, which names tools without their schemas.
+
+    Of those that are announced beside it, whose definitions the model reads there, it has only the names.
+    """
+    if result.about is None or result.is_error or not result.about.tools:
+        return result.content
+    known = {component.name for component in announced}
+    lines = [
+        descriptions.line_of(to_wire(one.name), "" if one.name in known else one.description)
+        for one in result.about.tools
+    ]
+    return ({"type": "text", "text": result.about.text("\n".join(lines))},)

@@ -11,12 +11,11 @@ from attrs import define
 from toolfold import Catalog, HandleInvalid, Snapshot, ToolfoldError, ToolSet, TransitionRequest
 from toolfold.spi import opened_by_search, read
 
-from .arguments import read_arguments
 from .failures import has_failed
 from .late_openai import search_tool
-from .messages import PastCall
-from .order import ToolOrder
+from .messages import PastCall, read_arguments
 from .turn import Call, batches
+from .wire_names import ToolOrder
 
 FailureCheck = Callable[[PastCall], bool | None]
 """Returns whether a call failed; `None` to decide by its answer."""

@@ -10,8 +10,7 @@ from attrs import frozen
 from toolfold import Component, ToolResult
 from toolfold.spi import ToWire
 
-from .content import text_of, without_schemas
-from .formats import Definition, definition
+from .formats import Definition, definition, text_of, without_schemas
 from .messages import Answered, ToolCall
 
 

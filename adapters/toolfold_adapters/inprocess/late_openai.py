@@ -18,10 +18,8 @@ from attrs import frozen
 from toolfold import Catalog, Component, ToolResult
 from toolfold.spi import ToWire, table
 
-from .arguments import read_arguments
-from .content import text_of, without_schemas
-from .formats import Definition, definition
-from .messages import Answered, ToolCall
+from .formats import Definition, definition, text_of, without_schemas
+from .messages import Answered, ToolCall, read_arguments
 
 
 def search_tool(catalog: Catalog) -> Component | None:

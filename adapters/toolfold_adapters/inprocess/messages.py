@@ -7,6 +7,7 @@ the objects of the official packages.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import chain
@@ -15,7 +16,8 @@ from typing import Any, cast
 from attrs import evolve, field, frozen
 from pydantic import BaseModel
 
-from toolfold import Component, ToolResult
+from toolfold import Component, InvalidDefinition, ToolResult
+from toolfold.spi import plain_json, quoted, table
 
 MODEL_ROLES = frozenset({"assistant", "ai", "model"})
 OTHER_TYPES = frozenset({"human", "system"})
@@ -187,3 +189,21 @@ def _table(value: Any) -> Mapping[str, Any] | None:
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: getattr(value, one.name) for one in fields(value)}
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+
+
+def read_arguments(arguments: Any) -> dict[str, Any] | None:
+    """Return a call's arguments, given as a mapping or as JSON text, as plain JSON data.
+
+    Returns `None` if they are not a JSON object, are nested too deeply, or contain what UTF-8 can't encode.
+    """
+    try:
+        given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+        return table(plain_json("arguments", given, "value")) if isinstance(given, Mapping) else None
+    except (ValueError, RecursionError, InvalidDefinition):
+        return None
+
+
+def unreadable_arguments(name: str) -> ToolResult:
+    """Return the answer to a call of `name` whose arguments can't be read."""
+    text = f"The arguments of {quoted(name)} are not a JSON object; call it again with one."
+    return ToolResult.of_text(text, is_error=True)

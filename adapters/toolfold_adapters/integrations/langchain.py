@@ -23,8 +23,8 @@ from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
 from toolfold.spi import enumerated, extras_named
 
 from ..inprocess import Conversation
-from ..inprocess.barrier import Place
 from ..inprocess.messages import STATE
+from ..inprocess.turn import Place
 from .frameworks import Media, Source, failure, metadata, parts, require
 
 with extras_named():
