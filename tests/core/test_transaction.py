@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from transitions import Machine, MachineError
 
-from toolfold import GroupSpec
 from toolfold.machine.transaction import (
     ABORTED,
     COMMITTED,
@@ -21,6 +20,7 @@ from toolfold.machine.transaction import (
     TEARING_DOWN,
     TRANSITIONS,
     HookCall,
+    Hooks,
     Transaction,
     flat,
 )
@@ -48,8 +48,8 @@ def never(*_: Any) -> None:
     raise AssertionError("a transaction runs no hook itself")
 
 
-def spec(path: str, *, hooks: str = "+-", rollback: Any = None) -> GroupSpec:
-    return GroupSpec(
+def spec(path: str, *, hooks: str = "+-", rollback: Any = None) -> Hooks:
+    return Hooks(
         path=path,
         on_activate=never if "+" in hooks else None,
         on_deactivate=never if "-" in hooks else None,
@@ -198,7 +198,7 @@ def test_a_compensation_names_what_it_undoes_and_has_its_own_hook(own: bool, pha
     def leave() -> None: ...
     def undo() -> None: ...
 
-    group = GroupSpec(path="a", on_activate=enter, on_deactivate=leave, on_rollback=undo if own else None)
+    group = Hooks(path="a", on_activate=enter, on_deactivate=leave, on_rollback=undo if own else None)
     transaction = Transaction([group], [spec("b")])
     first = transaction.next()
     assert first is not None

@@ -12,7 +12,7 @@ from .._names import ToWire, split_name
 from .._schema.arguments import Arguments
 from ..errors import ConfigError
 from ..machine import paths_of
-from ..machine.transaction import Hook
+from ..machine.transaction import Hook, Hooks
 from .loader import Loader
 from .modes import Modes
 from .rules import Both, Not, Visibility, is_static
@@ -73,6 +73,11 @@ class GroupSpec:
     def display_name(self) -> str:
         """The title, or else the last segment of the path."""
         return self.title or split_name(self.path)[1]
+
+    @property
+    def hooks(self) -> Hooks:
+        """What its transitions run."""
+        return Hooks(self.path, self.on_activate, self.on_deactivate, self.on_rollback)
 
     @property
     def has_hooks(self) -> bool:

@@ -219,7 +219,8 @@ class Executor:
         The hooks of inherited groups run in the session that they are inherited from.
         """
         deactivated, activated = (
-            [group for group in groups if group.path not in self.inherited] for groups in _groups(catalog, plan)
+            [group.hooks for group in groups if group.has_hooks and group.path not in self.inherited]
+            for groups in _groups(catalog, plan)
         )
         return Transaction(reversed(deactivated), activated, force=force)
 

@@ -133,7 +133,7 @@ class Journal:
 
     def interrupted(self, intent: str, catalog: Catalog) -> Transaction:
         """Return the transaction that undoes what a process has left of a change; raises `StoreError`."""
-        undone = [(catalog.group(path), phase) for path, phase in to_undo(intent) if path in catalog.index]
+        undone = [(catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index]
         return Transaction.interrupted(undone, RuntimeError("the process of the step has ended"))
 
     async def renew(self) -> None:

@@ -129,7 +129,9 @@ class StoredSession(Session):
             hook = self.catalog.group(path).resume
             if hook is None or path in self.journal.present or path in self.inherited:
                 continue
-            await self._executor.resume(HookCall(self.catalog.group(path), "resume", hook), self.journal.context_of)
+            await self._executor.resume(
+                HookCall(self.catalog.group(path).hooks, "resume", hook), self.journal.context_of
+            )
         self.journal.present = frozenset(self.active)
 
     @property

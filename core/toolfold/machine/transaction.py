@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from attrs import evolve, frozen
 from transitions import Machine
@@ -83,35 +83,24 @@ Hook = Callable[..., Any]
 Phase = Literal["on_activate", "on_deactivate", "on_rollback", "resume"]
 
 
-class HookedGroup(Protocol):
-    """The path and hooks of a group; `on_rollback` is `False` to opt out of compensation (SPEC HOOK-5)."""
+@frozen
+class Hooks:
+    """The hooks of the group at `path`.
 
-    @property
-    def path(self) -> str:
-        """Its path."""
-        ...
+    `on_rollback` undoes either of the others in place of its opposite; `False` opts out of compensation (SPEC HOOK-5).
+    """
 
-    @property
-    def on_activate(self) -> Hook | None:
-        """The hook of its activation."""
-        ...
-
-    @property
-    def on_deactivate(self) -> Hook | None:
-        """The hook of its deactivation."""
-        ...
-
-    @property
-    def on_rollback(self) -> Hook | Literal[False] | None:
-        """The hook that undoes either, in place of its opposite."""
-        ...
+    path: str
+    on_activate: Hook | None = None
+    on_deactivate: Hook | None = None
+    on_rollback: Hook | Literal[False] | None = None
 
 
 @frozen
 class HookCall:
     """A hook to run, with its group and phase. `undoes` names the phase that a compensation undoes."""
 
-    group: HookedGroup
+    group: Hooks
     phase: Phase
     hook: Hook
     undoes: Phase | None = None
@@ -142,9 +131,7 @@ class Transaction:
         "state",
     )
 
-    def __init__(
-        self, deactivated: Iterable[HookedGroup], activated: Iterable[HookedGroup], *, force: bool = False
-    ) -> None:
+    def __init__(self, deactivated: Iterable[Hooks], activated: Iterable[Hooks], *, force: bool = False) -> None:
         self.state: str = PLANNED
         self.cause: BaseException | None = None
         self.failures: list[HookFailed] = []
@@ -162,7 +149,7 @@ class Transaction:
         self._force = force
 
     @classmethod
-    def interrupted(cls, begun: Iterable[tuple[HookedGroup, Phase]], error: BaseException) -> Transaction:
+    def interrupted(cls, begun: Iterable[tuple[Hooks, Phase]], error: BaseException) -> Transaction:
         """Return a transaction whose process ended after it had begun some hooks, to be undone (SPEC STO-3)."""
         transaction = cls((), ())
         transaction.trigger("begin")
