@@ -11,10 +11,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cached_property, partial
 from typing import Any
 
 from anyio.abc import TaskGroup
-from attrs import define, evolve
+from attrs import define, evolve, field, frozen
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
@@ -35,12 +36,12 @@ from toolfold import (
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed, may_change
 
 from ..callers import caller_of, one_client, principal_of
-from ..handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, is_signed
+from ..handles import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
 from ..meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..shared import SharedSessions
 from ..stored_connections import is_store_away
 from ..stored_handles import StoredHandles
-from .answers import AnswerOptions, Answers, with_discarded
+from .answers import Answers, with_discarded
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
@@ -65,6 +66,7 @@ class RequestState:
     discarded: tuple[str, ...] = ()
 
 
+@frozen(eq=False)
 class HandleDelivery:
     """Answers modern requests from the state that each request names.
 
@@ -73,44 +75,36 @@ class HandleDelivery:
         wire: The names that clients see.
         default: The selection that the server was built with.
         signed: Makes handles for catalogs without hooks.
-        handles: `"stored"` to make no signed ones.
+        short: Whether to make no signed ones.
         stored: Makes the others.
         shared: The sessions that run the hooks of groups that requests select.
         proxies: The call-tool proxies by name; the first calls any tool.
         renderer: Puts results on the wire; control tools take a handle there.
-        options: How tools are described in answers (SPEC CTL-4).
+        answers: Makes the library's own answers (SPEC CTL-4).
         tasks_of: Returns the task group of the running server, given the context of a request.
     """
 
-    def __init__(
-        self,
-        tools: ToolSet,
-        wire: WireNames,
-        default: DefaultSelection,
-        signed: SignedHandles,
-        handles: Handles,
-        stored: StoredHandles,
-        shared: SharedSessions,
-        proxies: Mapping[str, CallToolProxy],
-        renderer: Renderer,
-        options: AnswerOptions,
-        tasks_of: Callable[[Any], TaskGroup],
-    ) -> None:
-        self._tools = tools
-        self._wire = wire
-        self._default = default
-        self._signed = signed
-        self._stored = stored
-        self._shared = shared
-        self._short = handles == "stored"
-        self._own = secrets.token_urlsafe(16)
-        """The handle of the session of a process that has one client."""
-        self._proxies = proxies
-        self._listed_too = tuple(proxy.component for proxy in proxies.values())
-        self._call_tool = next(iter(proxies))
-        self._renderer = renderer
-        self._answers = Answers(renderer, options)
-        self._tasks_of = tasks_of
+    _tools: ToolSet
+    _wire: WireNames
+    _default: DefaultSelection
+    _signed: SignedHandles
+    _short: bool
+    _stored: StoredHandles
+    _shared: SharedSessions
+    _proxies: Mapping[str, CallToolProxy]
+    _renderer: Renderer
+    _answers: Answers
+    _tasks_of: Callable[[Any], TaskGroup]
+    _own: str = field(init=False, factory=partial(secrets.token_urlsafe, 16))
+    """The handle of the session of a process that has one client."""
+
+    @cached_property
+    def _listed_too(self) -> tuple[Component, ...]:
+        return tuple(proxy.component for proxy in self._proxies.values())
+
+    @cached_property
+    def _call_tool(self) -> str:
+        return next(iter(self._proxies))
 
     def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request, or one that ends with it."""

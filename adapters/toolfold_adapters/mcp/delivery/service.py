@@ -137,18 +137,19 @@ class Service:
     def _by_handle(self) -> HandleDelivery:
         settings = self._settings
         signs = settings.handles == "auto" and not self._tools.catalog.has_hooks
+        renderer = self._renderer(modern=True, adjust=with_handle)
         keys = signing_keys(settings.handle_key, os.environ, outliving=signs and settings.store is not None)
         return HandleDelivery(
             self._tools,
             self._wire,
             self._default,
             SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time),
-            settings.handles,
+            settings.handles == "stored",
             HandlesInMemory(self._tools, self._stored) if self._handles is None else HandlesInStore(self._handles),
             SharedSessions(self._tools, self._opener(own=False)),
             proxies_of(settings.call_tool, with_handle=True, read_tool=settings.read_tool),
-            self._renderer(modern=True, adjust=with_handle),
-            self._options,
+            renderer,
+            Answers(renderer, self._options),
             self._tasks_of,
         )
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
-from types import MappingProxyType
+from functools import cached_property, partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 import anyio
 from anyio.abc import TaskGroup
+from attrs import define, field, frozen
 from mcp.server import Server, ServerRequestContext
 
 from toolfold import (
@@ -55,6 +55,7 @@ class SessionSource(Protocol):
         ...
 
 
+@frozen(eq=False)
 class SessionDelivery:
     """Answers requests from their sessions.
 
@@ -67,25 +68,17 @@ class SessionDelivery:
         proxies: The call-tool proxies by name, for clients that never list again, if there are any (SPEC DEL-8).
     """
 
-    def __init__(
-        self,
-        tools: ToolSet,
-        wire: WireNames,
-        source: SessionSource,
-        renderer: Renderer,
-        answers: Answers,
-        proxies: Mapping[str, CallToolProxy] = MappingProxyType({}),
-    ) -> None:
-        self._tools = tools
-        self._wire = wire
-        self._source = source
-        self._renderer = renderer
-        self._answers = answers
-        self._proxies = proxies
-        self._listed_too = tuple(proxy.component for proxy in proxies.values())
-        by = f"Call the tools below by name, or by {next(iter(proxies), None)} if they are not in your list."
-        self._way = by if proxies else ""
-        self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
+    _tools: ToolSet
+    _wire: WireNames
+    _source: SessionSource
+    _renderer: Renderer
+    _answers: Answers
+    _proxies: Mapping[str, CallToolProxy] = field(factory=dict[str, CallToolProxy])
+    _histories: WeakKeyDictionary[Session, ListingHistory] = field(init=False, factory=WeakKeyDictionary)
+
+    @cached_property
+    def _listed_too(self) -> tuple[Component, ...]:
+        return tuple(proxy.component for proxy in self._proxies.values())
 
     def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
@@ -153,6 +146,12 @@ class SessionDelivery:
         )
         return with_opened(answer, opened) if opened else answer
 
+    @cached_property
+    def _way(self) -> str:
+        """How tools are called that the caller's list does not have, for clients that are offered a proxy."""
+        by = f"Call the tools below by name, or by {next(iter(self._proxies), None)} if they are not in your list."
+        return by if self._proxies else ""
+
     def _history(self, session: Session) -> ListingHistory:
         return self._histories.setdefault(session, ListingHistory())
 
@@ -181,16 +180,16 @@ class ListingHistory:
         return any(registered is (one.origin or one) for page in pages for one in page.items)
 
 
+@define(eq=False)
 class ConnectionSession:
     """A connection and its session, which is opened by the first request that needs it."""
 
-    def __init__(self, tools: ToolSet, selection: Selection, notifier: Notifier, caller: Caller) -> None:
-        self._tools = tools
-        self._selection = selection
-        self.notifier = notifier
-        self._caller = caller
-        self._session: Session | None = None
-        self._opening = anyio.Lock()
+    _tools: ToolSet
+    _selection: Selection
+    notifier: Notifier
+    _caller: Caller
+    _session: Session | None = field(init=False, default=None)
+    _opening: anyio.Lock = field(init=False, factory=anyio.Lock)
 
     async def session(self) -> Session:
         """Return the open session of this connection, a new one if the last has ended."""
@@ -210,6 +209,7 @@ class ConnectionSession:
                 await self._session.close()
 
 
+@frozen(eq=False)
 class ConnectionSessions:
     """The sessions of legacy connections.
 
@@ -221,19 +221,11 @@ class ConnectionSessions:
         stored: Has the sessions of connections over HTTP, if they are in a store.
     """
 
-    def __init__(
-        self,
-        tools: ToolSet,
-        default: DefaultSelection,
-        tally: Tally,
-        tasks_of: Callable[[Any], TaskGroup],
-        stored: StoredConnections | None = None,
-    ) -> None:
-        self._tools = tools
-        self._default = default
-        self._tally = tally
-        self._tasks_of = tasks_of
-        self._stored = stored
+    _tools: ToolSet
+    _default: DefaultSelection
+    _tally: Tally
+    _tasks_of: Callable[[Any], TaskGroup]
+    _stored: StoredConnections | None = None
 
     @asynccontextmanager
     async def session(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[Session]:
@@ -260,6 +252,7 @@ class ConnectionSessions:
         return found
 
 
+@frozen(eq=False)
 class PrincipalSessions:
     """The sessions of authenticated callers.
 
@@ -270,12 +263,11 @@ class PrincipalSessions:
         subscriptions: The subscriptions of the callers.
     """
 
-    def __init__(self, tools: ToolSet, default: DefaultSelection, opened: Opener, subscriptions: Subscriptions) -> None:
-        self._tools = tools
-        self._default = default
-        self._opened = opened
-        self._subscriptions = subscriptions
-        self._followed: WeakSet[Session] = WeakSet()
+    _tools: ToolSet
+    _default: DefaultSelection
+    _opened: Opener
+    _subscriptions: Subscriptions
+    _followed: WeakSet[Session] = field(init=False, factory=WeakSet)
 
     @asynccontextmanager
     async def session(self, server: Any, ctx: Any) -> AsyncGenerator[Session]:
