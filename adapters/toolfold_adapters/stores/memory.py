@@ -72,25 +72,22 @@ class MemoryStore:
         self._touch(row)
         return self._record(row)
 
-    async def swap(
-        self, key: str, version: int, data: str, intent: str | None = None, token: int | None = None
-    ) -> bool:
-        """Replace data and intent; see `Store`."""
+    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+        """Replace the data; see `Store`."""
         row = self._rows.get(key)
         if row is None or row.version != version:
             return False
         if not self._holds(row, token) if token is not None else row.until > self._clock() or row.intent is not None:
             return False
         changed = data != row.data
-        row.version, row.data, row.intent = version + 1, data, intent
-        if token is not None and intent is None:
-            row.until = 0.0
+        row.version, row.data, row.intent = version + 1, data, None
+        row.until = 0.0
         self._touch(row)
         if changed:
             self._publish(key)
         return True
 
-    async def acquire(self, key: str, seconds: float) -> Lease | None:
+    async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""
         row = self._rows.get(key)
         if row is None:
@@ -100,7 +97,19 @@ class MemoryStore:
             return Lease(None, record)
         self._tokens += 1
         row.token, row.until = self._tokens, self._clock() + seconds
+        if row.version == version and row.intent is None:
+            row.intent = intent
         return Lease(row.token, record)
+
+    async def intend(self, key: str, intent: str | None, token: int) -> bool:
+        """Replace the intent; see `Store`."""
+        row = self._rows.get(key)
+        if row is None or not self._holds(row, token):
+            return False
+        row.intent = intent
+        if intent is None:
+            row.until = 0.0
+        return True
 
     async def renew(self, key: str, token: int, seconds: float) -> bool:
         """Put off the end of a lease; see `Store`."""

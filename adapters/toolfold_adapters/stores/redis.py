@@ -55,6 +55,11 @@ local function used(caller, lifetime)
     redis.call('PEXPIRE', key, math.ceil((lifetime + $GRACE) * 1000))
   end
 end
+local function settled()
+  redis.call('HDEL', record, 'intent')
+  redis.call('ZREM', intents, record)
+  set('until', 0)
+end
 local function pending(until_)
   redis.call('ZADD', intents, until_, record)
   redis.call('PEXPIRE', intents, $GRACE * 1000)
@@ -81,44 +86,53 @@ used(row[6], row[7])
 return answer(row)
 """,
     "swap": """
-local version, data, intent, token = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local version, data, token = ARGV[2], ARGV[3], ARGV[4]
 local row = get('version', 'data', 'intent', 'until', 'caller', 'lifetime', 'op')
 if not row[1] then return 0 end
-if row[7] == op then return (intent == '' or holds(token)) and 1 or 0 end
+if row[7] == op then return 1 end
 if row[1] ~= version then return 0 end
 if token ~= '' then
   if not holds(token) then return 0 end
 elseif tonumber(row[4]) > now or row[3] then return 0 end
 set('version', row[1] + 1, 'data', data, 'op', op)
-if intent ~= '' then
-  set('intent', intent)
-  pending(row[4])
-else
-  redis.call('HDEL', record, 'intent')
-  redis.call('ZREM', intents, record)
-  set('until', 0)
-end
+settled()
 used(row[5], row[6])
 if data ~= row[2] then redis.call('PUBLISH', '$CHANNEL', record) end
 return 1
 """,
     "acquire": """
-local row = get('version', 'data', 'intent', 'until', 'token', 'op')
+local seconds, version, intent = ARGV[2], ARGV[3], ARGV[4]
+local row = get('version', 'data', 'intent', 'until', 'token', 'op', 'intended')
 if not row[1] then return false end
 local found = answer(row)
 if row[6] == op then
   found[4], found[5] = '0', row[5]
+  if row[7] == op then found[3] = false end
 elseif tonumber(row[4]) > now then
   found[5] = ''
 else
   local last = tonumber(redis.call('GET', uses .. ':tokens')) or 0
   local token = string.format('%.0f', math.max(last + 1, time[1] * 1e6 + time[2]))  -- grows also if data were lost
   redis.call('SET', uses .. ':tokens', token)
-  set('token', token, 'until', after(ARGV[2]), 'op', op)
-  if row[3] then pending(after(ARGV[2])) end
+  set('token', token, 'until', after(seconds), 'op', op)
+  local intends = intent ~= '' and row[1] == version and not row[3]
+  if intends then set('intent', intent, 'intended', op) end
+  if intends or row[3] then pending(after(seconds)) end
   found[5] = token
 end
 return found
+""",
+    "intend": """
+local intent, token = ARGV[2], ARGV[3]
+local row = get('op', 'until')
+if row[1] == op then return (intent == '' or holds(token)) and 1 or 0 end
+if not holds(token) then return 0 end
+set('op', op)
+if intent == '' then settled() else
+  set('intent', intent)
+  pending(row[2])
+end
+return 1
 """,
     "renew": """
 if not holds(ARGV[2]) then return 0 end
@@ -226,16 +240,18 @@ class RedisStore:
         row = await self._run("read", _keys(key))
         return None if row is None else _record(row)
 
-    async def swap(
-        self, key: str, version: int, data: str, intent: str | None = None, token: int | None = None
-    ) -> bool:
-        """Replace data and intent; see `Store`."""
-        return bool(await self._run("swap", _keys(key), version, data, intent or "", "" if token is None else token))
+    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+        """Replace the data; see `Store`."""
+        return bool(await self._run("swap", _keys(key), version, data, "" if token is None else token))
 
-    async def acquire(self, key: str, seconds: float) -> Lease | None:
+    async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""
-        row = await self._run("acquire", _keys(key), seconds)
+        row = await self._run("acquire", _keys(key), seconds, version, intent or "")
         return None if row is None else Lease(int(row[4]) if row[4] else None, _record(row))
+
+    async def intend(self, key: str, intent: str | None, token: int) -> bool:
+        """Replace the intent; see `Store`."""
+        return bool(await self._run("intend", _keys(key), intent or "", token))
 
     async def renew(self, key: str, token: int, seconds: float) -> bool:
         """Put off the end of a lease; see `Store`."""

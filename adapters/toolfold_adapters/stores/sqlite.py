@@ -120,10 +120,8 @@ class SQLiteStore:
             await self._run(touch)
         return record
 
-    async def swap(
-        self, key: str, version: int, data: str, intent: str | None = None, token: int | None = None
-    ) -> bool:
-        """Replace data and intent; see `Store`."""
+    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+        """Replace the data; see `Store`."""
 
         def work(db: sqlite3.Connection) -> bool:
             row = db.execute(f"SELECT version, data, intent, token, until > {_NOW} FROM session WHERE key = ?", (key,))
@@ -135,15 +133,15 @@ class SQLiteStore:
                 return False
             changed = _next(db, "changes") if data != before else None
             db.execute(
-                f"UPDATE session SET version = version + 1, data = ?, intent = ?, expires = {_NOW} + lifetime, "
-                "changed = coalesce(?, changed), until = iif(?, 0, until) WHERE key = ?",
-                (data, intent, changed, token is not None and intent is None, key),
+                f"UPDATE session SET version = version + 1, data = ?, intent = NULL, expires = {_NOW} + lifetime, "
+                "changed = coalesce(?, changed), until = 0 WHERE key = ?",
+                (data, changed, key),
             )
             return True
 
         return await self._run(work)
 
-    async def acquire(self, key: str, seconds: float) -> Lease | None:
+    async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""
 
         def work(db: sqlite3.Connection) -> Lease | None:
@@ -154,10 +152,19 @@ class SQLiteStore:
             if record.held:
                 return Lease(None, record)
             token = _next(db, "tokens")
-            db.execute(f"UPDATE session SET token = ?, until = {_NOW} + ? WHERE key = ?", (token, seconds, key))
+            hooks = intent if record.version == version and record.intent is None else record.intent
+            db.execute(
+                f"UPDATE session SET token = ?, until = {_NOW} + ?, intent = ? WHERE key = ?",
+                (token, seconds, hooks, key),
+            )
             return Lease(token, record)
 
         return await self._run(work)
+
+    async def intend(self, key: str, intent: str | None, token: int) -> bool:
+        """Replace the intent; see `Store`."""
+        change = "UPDATE session SET intent = ?, until = iif(?, 0, until) WHERE "
+        return await self._change(change, (intent, intent is None), key, token)
 
     async def renew(self, key: str, token: int, seconds: float) -> bool:
         """Put off the end of a lease; see `Store`."""

@@ -186,9 +186,10 @@ class Executor:
                 return _unless(interrupted, Change())
 
             transaction = self._transaction(before.catalog, plan, force)
-            if transaction.has_hooks and await self.hold():
+            call = transaction.next()
+            if call is not None and await self.hold(transaction):
                 continue
-            interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
+            interrupted = await self._run_hooks(call, transaction, context_of, interrupted, shielded)
             if transaction.state == ABORTED:
                 error = transaction.error()
                 self._runtime.observers.notify(RolledBack(self.id, error))
@@ -206,7 +207,7 @@ class Executor:
                 continue
 
             transaction.give_up(refused)
-            interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
+            interrupted = await self._run_hooks(transaction.next(), transaction, context_of, interrupted, shielded)
             if transaction.compensation_failures:
                 self._runtime.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
             refusal = refused if isinstance(refused, ToolfoldError) else None
@@ -242,13 +243,18 @@ class Executor:
         return change
 
     async def _run_hooks(
-        self, transaction: Transaction, context_of: ContextOf, interrupted: BaseException | None, shielded: bool
+        self,
+        call: HookCall | None,
+        transaction: Transaction,
+        context_of: ContextOf,
+        interrupted: BaseException | None,
+        shielded: bool,
     ) -> BaseException | None:
-        """Run the hooks that the transaction asks for; return the cancellation that arrived, to be raised at its end.
+        """Run a hook and those that follow it; return the cancellation that arrived, to be raised at the end.
 
         From then on, and while hooks are undone, every hook finishes, however often the caller is cancelled.
         """
-        if (call := transaction.next()) is None:
+        if call is None:
             return interrupted
         with self.queue.running_hooks():
             while call is not None:
@@ -339,10 +345,11 @@ class Executor:
         if self._listeners and now is not before:
             self.notify(changes(self._runtime.view_of(before), self._runtime.view_of(now)))
 
-    async def hold(self) -> bool:
+    async def hold(self, transaction: Transaction | None = None) -> bool:
         """Take the lease of the record, if there is one, and return whether the state differs from the known one.
 
-        The change of a process that ended in the middle of it is undone first (SPEC STO-3).
+        The change of a process that ended in the middle of it is undone first (SPEC STO-3). The first hook of
+        `transaction` is recorded with the lease.
 
         Raises:
             SessionClosed: There is no such record any more.
@@ -354,17 +361,20 @@ class Executor:
         before = self.snapshot
         await self.ensure()
         while journal.token is None:
-            if (record := await journal.acquire()) is None:
+            if (record := await journal.acquire(transaction)) is None:
                 raise SessionClosed(self.id)
             if record.version != journal.version:
                 self._take_over(journal, record)
             if record.intent is not None:
                 log.warning("session %s: a step whose process ended in the middle of it is rolled back", self.id)
-                transaction = journal.interrupted(record.intent, self.snapshot.catalog)
-                await self._run_hooks(transaction, journal.context_of, None, shielded=True)
-                if transaction.compensation_failures:
-                    self._runtime.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
-        return self.snapshot is not before
+                left = journal.interrupted(record.intent, self.snapshot.catalog)
+                await self._run_hooks(left.next(), left, journal.context_of, None, shielded=True)
+                if left.compensation_failures:
+                    self._runtime.observers.notify(HooksFailed(self.id, tuple(left.compensation_failures)))
+        if self.snapshot is before:
+            return False
+        await journal.withdraw()
+        return True
 
     async def recover(self) -> None:
         """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""

@@ -4,7 +4,8 @@
 
 - A step without hooks is saved by a swap. If it loses, it is planned again under the lease, where it can't lose.
 - A step with hooks takes the lease before its first hook. Before each hook, it records an intent: the hooks to undo if
-  the process ends during that one. One swap saves the state, removes the intent and releases the lease.
+  the process ends during that one; the first comes with the lease. One swap saves the state, removes the intent and
+  releases the lease.
 - Whoever takes the lease and finds an intent undoes its hooks first.
 - A step whose lease is lost, or whose store fails, stops and undoes nothing: the next holder of the lease does.
 
@@ -72,6 +73,7 @@ class Journal:
     present: frozenset[str] = frozenset()
     token: int | None = None
     _data: str = ""
+    _intent: str | None = None
     _until: float = 0.0
     _lost: bool = False
     _facts: dict[str, Any] = field(factory=dict[str, Any])
@@ -111,20 +113,25 @@ class Journal:
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
-    async def acquire(self) -> Record | None:
+    async def acquire(self, transaction: Transaction | None = None) -> Record | None:
         """Take the lease, and return the record as it is now; `None` if there is none any more.
+
+        What `intend` would record of `transaction` is recorded at once if the record is the one that is known.
 
         Raises `StoreUnavailable` if another process has held it for too long, or the store does not answer.
         """
         pause, left = FIRST_PAUSE, PATIENCE
+        intent = None if transaction is None else intent_of(transaction)
         while True:
             now = anyio.current_time()
-            lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease))
+            lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, self.version, intent))
             if lease is None:
                 return None
             if lease.token is not None:
                 self.token, self._until, self._lost = lease.token, now + self.store.lease, False
                 self.leased.add(self)
+                known = lease.record.version == self.version and lease.record.intent is None
+                self._intent = intent if known else lease.record.intent
                 return lease.record
             if left <= 0:
                 raise StoreUnavailable("Another process still runs hooks of this session; try again later.")
@@ -188,7 +195,7 @@ class Journal:
 
     async def intend(self, transaction: Transaction) -> None:
         """Record the hooks to undo if this process ends during the next one; raises `LeaseLost`."""
-        await self._swap(self._data, intent_of(transaction))
+        await self._intend(intent_of(transaction))
 
     def hook_begins(self, scope: anyio.CancelScope) -> None:
         """Note the scope in which a hook runs, to be cancelled once the lease is lost."""
@@ -196,7 +203,25 @@ class Journal:
 
     async def settle(self) -> None:
         """Record that nothing is to be undone, and release the lease; raises `LeaseLost`."""
-        await self._swap(self._data, None)
+        await self._intend(None)
+
+    async def withdraw(self) -> None:
+        """Take back the intent that came with the lease, whose transition is planned again."""
+        if self._intent is not None and self.token is not None:
+            await self.settle()
+
+    async def _intend(self, intent: str | None) -> None:
+        if (token := self.token) is None or self._lost:
+            raise LeaseLost
+        if intent is None or intent != self._intent:
+            done = await self._whole(partial(self.store.intend, self.key, intent, token))
+            self._intent = intent
+            if intent is None or not done:
+                self._let_go()
+            if not done:
+                raise LeaseLost
+        if intent is not None and anyio.current_time() >= self._until:
+            raise LeaseLost
 
     async def save(self, after: Snapshot, before: RequestView | None, inherited: tuple[str, ...]) -> bool:
         """Store a state, and return whether that was done: not if another process has changed the record.
@@ -254,28 +279,28 @@ class Journal:
 
     async def _commit(self, data: str) -> bool:
         try:
-            return await self._swap(data, None)
+            return await self._swap(data)
         except LeaseLost:
             raise
         except StoreUnavailable as error:  # whose answer may have been lost
             raise StoreUnavailable(UNCERTAIN) from error
 
-    async def _swap(self, data: str, intent: str | None) -> bool:
+    async def _swap(self, data: str) -> bool:
         token = self.token
         if token is not None and self._lost:
             raise LeaseLost
         self._writing = anyio.Event()
         try:
-            done = await self._whole(partial(self.store.swap, self.key, self.version, data, intent, token))
+            done = await self._whole(partial(self.store.swap, self.key, self.version, data, token))
         finally:
             self._writing.set()
             self._writing = None
         if done:
             self.version, self._data = self.version + 1, data
-        if token is not None and (intent is None or not done):
+        if token is not None:
             self._let_go()
-        if token is not None and (not done or (intent is not None and anyio.current_time() >= self._until)):
-            raise LeaseLost
+            if not done:
+                raise LeaseLost
         return done
 
     async def _whole(self, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -247,9 +247,15 @@ class Content:
 
 
 def encoded(tools: str, profile: Profile | None, snapshot: Snapshot, content: Content) -> str:
-    """Return a session as the text of its record; raises `QuotaExceeded` if that is too long."""
+    """Return a session as the text of its record; raises `QuotaExceeded` if that is too long.
+
+    The active groups are in the order in which they were opened, or in which they are evicted where that matters.
+    """
+    now = snapshot.configuration
+    active = now.oldest_first if now.order else snapshot.in_order(content.opened)
     beside = asdict(content, recurse=False) | {"owed": [sorted(kinds) for kinds in content.owed]}
-    state = dumped(tools, profile, snapshot, with_transient=True)
+    del beside["opened"]
+    state = dumped(tools, profile, snapshot, with_transient=True) | {"active": active}
     text = json.dumps({**state, "beside": beside}, separators=(",", ":"))
     if len(text) > MAX_DATA:
         raise QuotaExceeded("characters of a stored session", MAX_DATA, "set fewer or shorter facts")
@@ -268,7 +274,7 @@ def decoded(tools: str, key: str, text: str) -> tuple[Saved, Content]:
         start = beside["start"]
         return saved, Content(
             None if start is None else tuple(map(str, start)),
-            tuple(map(str, beside["opened"])),
+            saved.active,
             tuple(map(str, beside["inherited"])),
             None if beside["owner"] is None else str(beside["owner"]),
             tuple(frozenset(map(str, kinds)) for kinds in beside["owed"]),

@@ -1,7 +1,7 @@
 """`Store`: what keeps sessions beyond one process (SPEC 25). Engines are adapters; this is what they have in common.
 
 A store holds records of text and decides nothing. Each operation is atomic. Time is the store's own: it alone says
-whether a lease or a record has expired. `records.py` has what is written in a record, `journal.py` when.
+whether a lease or a record has expired. `state.py` has what is written in a record, `journal.py` when.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Record:
     Attributes:
         version: Increased by each swap; 1 at first.
         data: The session, as text.
-        intent: The hooks of a step that has begun and not ended, as text.
+        intent: The hooks of a transition that has begun and not ended, as text.
         held: Seconds for which the lease is held if it is not renewed; 0 if nobody holds it.
     """
 
@@ -85,21 +85,27 @@ class Store(Protocol):
         """Return a record, if there is one that has not expired. That is a use of it."""
         ...
 
-    async def swap(
-        self, key: str, version: int, data: str, intent: str | None = None, token: int | None = None
-    ) -> bool:
-        """Replace data and intent, and return whether that was done. It is a use of the record.
+    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+        """Replace the data, and return whether that was done. It is a use of the record.
 
         It is done if the record has this version, and the token is that of a lease that is held now; or without a
-        token, if nobody holds a lease and the record has no intent. Under a token, a swap without an intent also
+        token, if nobody holds a lease and the record has no intent. Under a token, it also removes the intent and
         releases the lease.
         """
         ...
 
-    async def acquire(self, key: str, seconds: float) -> Lease | None:
+    async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record for some seconds, unless it is held; `None` if there is no such record.
 
-        A record that has expired is found too: its hooks are still to be run.
+        A record that has expired is found too: its hooks are still to be run. The intent is recorded at once if the
+        record has this version and no other intent, so it is if that is what the answer says of the record.
+        """
+        ...
+
+    async def intend(self, key: str, intent: str | None, token: int) -> bool:
+        """Replace the intent alone, and return whether that was done: if the lease is held under this token.
+
+        Without an intent, it also releases the lease.
         """
         ...
 

@@ -122,7 +122,7 @@ async def test_a_step_whose_process_died_is_undone_by_whoever_continues() -> Non
     dying: Any = Dying(store)
     async with desk(ran).stored_sessions(dying) as stored, stored.open("chat") as session:
         await session.activate("mail")
-        dying.after = 2  # the lease, and the intent of the first hook
+        dying.after = 1  # the lease, with the intent of the first hook
         with pytest.raises(StoreError):
             await session.transition(activate=["archive", "files"])
     now[0] += store.lease
@@ -187,7 +187,7 @@ async def test_a_conversation_that_is_ended_before_the_lease_of_a_dead_process_h
     store = MemoryStore(partial(next, count()))  # each look at the clock takes a second
     dying: Any = Dying(store)
     async with desk(ran).stored_sessions(dying) as stored, stored.open("chat") as session:
-        dying.after = 2
+        dying.after = 1
         with pytest.raises(StoreError):
             await session.transition(activate=["archive", "files"])
     async with desk(ran).stored_sessions(store) as stored:

@@ -288,6 +288,9 @@ async def test_a_list_or_a_call_without_a_step_asks_the_store_once_and_under_a_s
         assert store.asked == ["read", "read"]
         await opened(client, "database.write", handle)
         assert store.asked == ["read", "read", "read", "swap"]
+        store.asked.clear()
+        await client.call_tool("database.deactivate", {"handle": handle})
+        assert store.asked == ["read", "acquire", "swap"]  # with a hook
     tools = ToolSet("plain")
     tools.register_group("a")
     store.asked.clear()

@@ -28,7 +28,7 @@ class Altered:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
-        if name not in ("read", "swap", "acquire", "renew"):
+        if name not in ("read", "swap", "acquire", "intend", "renew"):
             return real
 
         async def operation(*arguments: Any, **options: Any) -> Any:
@@ -114,7 +114,7 @@ async def test_a_hook_does_not_begin_if_the_lease_has_ended_while_its_intent_was
     events: list[str] = []
     async with client_of(build_server(make_desk(events), store=store), MODERN) as (client, _):
         handle = await opened(client, "mode_a")
-        store.operations = {"swap": slow, "renew": away}
+        store.operations = {"acquire": slow, "renew": away}
         refused = await client.call_tool("database.activate", {"handle": handle})
         assert refused.is_error
         assert "nothing was changed; try again" in text_of(refused)

@@ -78,15 +78,17 @@ async def a_lease_excludes_others(store: Store, other: Store) -> None:
     assert not await other.swap(key, 1, "stolen")
     assert not await other.swap(key, 1, "stolen", token=token + 1)
     assert not await other.delete(key, token + 1)
-    assert await store.swap(key, 1, "mine", "intent", token)
+    assert not await other.intend(key, "stolen", token + 1)
+    assert await store.intend(key, "intent", token)
     assert await other.read(key) is not None
-    assert await store.swap(key, 2, "mine", None, token)
-    assert await other.swap(key, 3, "yours")
+    assert await store.swap(key, 1, "mine", token)
+    assert await other.swap(key, 2, "yours")
 
 
-async def a_swap_without_an_intent_ends_the_lease(store: Store, other: Store) -> None:
+async def a_swap_ends_the_lease_and_removes_the_intent(store: Store, other: Store) -> None:
     key = await created(store)
     token = await leased(store, key)
+    assert await store.intend(key, "open a", token)
     assert await store.swap(key, 1, "done", token=token)
     assert not await store.swap(key, 2, "again", token=token)
     lease = await other.acquire(key, LONG)
@@ -97,14 +99,15 @@ async def a_swap_without_an_intent_ends_the_lease(store: Store, other: Store) ->
 async def a_holder_whose_lease_has_expired_writes_nothing(store: Store, other: Store) -> None:
     key = await created(store)
     before = await leased(store, key, SHORT)
-    assert await store.swap(key, 1, "{}", "intent", before)
+    assert await store.intend(key, "intent", before)
     after = await leased(other, key)
     assert after > before
-    assert not await store.swap(key, 2, "late", token=before)
+    assert not await store.swap(key, 1, "late", token=before)
+    assert not await store.intend(key, "late", before)
     assert not await store.renew(key, before, LONG)
     assert not await store.delete(key, before)
     await store.release(key, before)
-    assert await other.swap(key, 2, "rolled back", token=after)
+    assert await other.swap(key, 1, "rolled back", token=after)
 
 
 async def a_lease_that_expired_is_lost_though_nobody_took_it(store: Store, other: Store) -> None:
@@ -129,16 +132,44 @@ async def a_lease_that_is_renewed_goes_on(store: Store, other: Store) -> None:
 async def an_intent_is_left_to_the_next_holder(store: Store, other: Store) -> None:
     key = await created(store)
     token = await leased(store, key)
-    assert await store.swap(key, 1, "{}", "open a", token)
+    assert await store.intend(key, "open a", token)
     await store.release(key, token)
-    assert not await other.swap(key, 2, "ignoring it")
+    assert not await other.swap(key, 1, "ignoring it")
     assert list(await other.due("desk/handle", 10)) == [key]
     lease = await other.acquire(key, LONG)
     assert lease is not None
-    assert ((lease.token or 0) > token, lease.record) == (True, Record(2, "{}", "open a"))
+    assert ((lease.token or 0) > token, lease.record) == (True, Record(1, "{}", "open a"))
     assert list(await store.due("desk/handle", 10)) == []
-    assert await other.swap(key, 2, "{}", None, lease.token)
-    assert await store.read(key) == Record(3, "{}")
+    assert await other.swap(key, 1, "{}", lease.token)
+    assert await store.read(key) == Record(2, "{}")
+
+
+async def an_intent_comes_with_the_lease_if_the_record_is_the_known_one(store: Store, other: Store) -> None:
+    key = await created(store)
+    for version, recorded in ((2, None), (1, "open a")):
+        lease = await store.acquire(key, LONG, version, "open a")
+        assert lease is not None
+        assert lease.record == Record(1, "{}")
+        record = await other.read(key)
+        assert record is not None
+        assert record.intent == recorded
+        await store.release(key, lease.token or 0)
+    again = await other.acquire(key, LONG, 1, "open b")
+    assert again is not None
+    assert again.record == Record(1, "{}", "open a")
+    record = await store.read(key)
+    assert record is not None
+    assert record.intent == "open a"
+
+
+async def an_intent_that_is_taken_back_ends_the_lease(store: Store, other: Store) -> None:
+    key = await created(store)
+    token = await leased(store, key)
+    assert await store.intend(key, "open a", token)
+    assert await store.intend(key, None, token)
+    assert await other.read(key) == Record(1, "{}")
+    assert list(await other.due("desk/handle", 10)) == []
+    assert await other.swap(key, 1, "[]")
 
 
 async def a_record_that_expired_is_due_and_can_be_taken_over(store: Store, other: Store) -> None:
@@ -207,11 +238,13 @@ CASES: tuple[Case, ...] = (
     a_record_is_read_as_it_was_created,
     of_two_swaps_from_one_version_one_wins,
     a_lease_excludes_others,
-    a_swap_without_an_intent_ends_the_lease,
+    a_swap_ends_the_lease_and_removes_the_intent,
     a_holder_whose_lease_has_expired_writes_nothing,
     a_lease_that_expired_is_lost_though_nobody_took_it,
     a_lease_that_is_renewed_goes_on,
     an_intent_is_left_to_the_next_holder,
+    an_intent_comes_with_the_lease_if_the_record_is_the_known_one,
+    an_intent_that_is_taken_back_ends_the_lease,
     a_record_that_expired_is_due_and_can_be_taken_over,
     a_token_is_greater_than_those_of_a_record_that_was_deleted,
     the_records_of_a_kind_are_bounded,

@@ -17,7 +17,6 @@ PATIENCE = 60
 DEEP = "[" * 100_000
 BESIDE = {
     "start": None,
-    "opened": ["mail"],
     "inherited": [],
     "owner": None,
     "owed": [],
@@ -50,7 +49,7 @@ async def test_a_sweep_passes_over_a_record_that_cannot_be_read(data: str, inten
         assert await store.create(name, content, Place("desk/session"), 3600) == "created"
         lease = await store.acquire(name, store.lease)
         assert lease is not None
-        assert await store.swap(name, 1, content, hooks, lease.token)
+        assert await store.intend(name, hooks, lease.token or 0)
         await store.release(name, lease.token or 0)
     async with desk(undone).stored_sessions(store):
         with anyio.fail_after(PATIENCE):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolfold import Store, ToolSet
+from toolfold import GroupNotFound, Lease, Store, ToolSet
 from toolfold._session.state import MAX_OWED
 from toolfold.spi import Limit, SessionKind, StoredSessions
 from toolfold_adapters.stores import MemoryStore
@@ -58,14 +58,11 @@ async def test_a_fact_that_is_set_while_a_step_is_stored_is_kept_here_and_stored
     store = Interrupting()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
 
-        def meanwhile() -> None:
-            store.meanwhile = set_late if path == "mail" else None  # the first swap records the intent
-
         def set_late() -> None:
             session.set_fact("late", True)
 
         session.set_fact("early", True)
-        store.meanwhile = meanwhile if path == "mail" else set_late
+        store.meanwhile = set_late
         await session.activate(path)
         assert (session.active, session.facts) == ((path,), {"early": True, "late": True})
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
@@ -148,3 +145,30 @@ async def test_a_group_that_a_step_closes_and_opens_again_is_no_longer_inherited
     assert found.inherited == ()
     await elsewhere.discard(found)
     assert events == ["open mail", "open mail", "close mail"]
+
+
+class Unregistering(MemoryStore):
+    """A store that does something else while a lease is taken."""
+
+    meanwhile: Callable[[], object] = staticmethod(lambda: None)
+
+    async def acquire(self, *args: Any, **named: Any) -> Lease | None:
+        """Take the lease, and then do what is to happen meanwhile."""
+        lease = await super().acquire(*args, **named)
+        self.meanwhile()
+        return lease
+
+
+@pytest.mark.spec("STO-3", "REG-7")
+async def test_a_step_that_the_catalog_no_longer_allows_once_it_has_the_lease_leaves_no_intent() -> None:
+    events: list[str] = []
+    store, tools = Unregistering(), desk(events)
+    async with tools.stored_sessions(store) as stored, stored.open("chat") as session:
+        await session.activate("plain")
+        store.meanwhile = lambda: tools.unregister_group("mail").close()
+        with pytest.raises(GroupNotFound):
+            await session.activate("mail")
+        store.meanwhile = lambda: None
+        assert list(await store.due("desk/session", 10)) == []
+        await session.deactivate("plain")
+    assert events == []

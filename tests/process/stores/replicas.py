@@ -120,7 +120,7 @@ class Careless:
         return getattr(self._store, name)
 
     async def swap(self, key: str, version: int, *arguments: Any, **options: Any) -> bool:
-        """Replace data and intent, whatever the version."""
+        """Replace the data, whatever the version."""
         record = await self._store.read(key)
         return bool(await self._store.swap(key, record.version if record else version, *arguments, **options))
 

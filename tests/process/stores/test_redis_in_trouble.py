@@ -224,11 +224,11 @@ async def test_an_intent_that_was_stored_under_a_lease_that_has_ended_since_is_n
     proxy = Proxy(int(redis_url.split(":")[2].split("/")[0]))
     async with proxy.running(), RedisStore(f"redis://127.0.0.1:{proxy.port}/0", timeout=0.4) as store:
         assert await store.create("desk/handle/1", "{}", Place("desk/handle"), 60) == "created"
-        assert not await store.swap("desk/handle/1", 0, "{}")  # now Redis knows the script
+        assert not await store.intend("desk/handle/1", "[]", 0)  # now Redis knows the script
         lease = await store.acquire("desk/handle/1", 0.2)
         assert lease is not None
         proxy.withhold = 0
-        assert not await store.swap("desk/handle/1", 1, "{}", "[]", lease.token)
+        assert not await store.intend("desk/handle/1", "[]", lease.token or 0)
         record = await store.read("desk/handle/1")
         assert record is not None
         assert record.intent == "[]"

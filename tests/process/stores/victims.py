@@ -28,7 +28,7 @@ from toolfold_adapters.stores import open_store
 from toolfold_adapters.stores import redis as redis  # so that forks find it imported
 
 LEASE = 0.4
-OPERATIONS = ("create", "read", "swap", "acquire", "release", "delete")
+OPERATIONS = ("create", "read", "swap", "acquire", "intend", "release", "delete")
 
 
 @frozen
