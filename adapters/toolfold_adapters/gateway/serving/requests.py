@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolfold.gateway")
 
+ROOTS_CHANGED = "notifications/roots/list_changed"
 SEARCH_SECONDS = 5.0
 UNWATCH_SECONDS = 2.0
 """How long a subscription that has ended may take to be ended at upstreams."""
@@ -56,7 +57,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
         server: The server.
         handlers: Its request handlers.
     """
-    passage = Passage(gateway, handlers)
+    requests = Requests(gateway, handlers)
     gateway.clients.calls = handlers.calls
 
     async def ask_after_first(ctx: ServerContext, call_next: CallNext) -> Any:
@@ -70,7 +71,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
 
     server.middleware += [ask_after_first, remember_request]
     add = server.add_request_handler
-    add("tools/call", types.CallToolRequestParams, as_it_is(Waiting(gateway, handlers).call, {"content": []}))
+    add("tools/call", types.CallToolRequestParams, as_it_is(requests.call, {"content": []}))
     add("prompts/get", types.GetPromptRequestParams, as_it_is(handlers.get_prompt, {"messages": []}))
     read = as_it_is(handlers.read_resource, {"contents": [], **CACHE_HINTS})
     add("resources/read", types.ReadResourceRequestParams, read)
@@ -78,21 +79,23 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     def offer() -> None:
         """Add what servers offer now, so that clients that connect from now on see it."""
         if gateway.offers("completions"):
-            add("completion/complete", types.CompleteRequestParams, passage.complete)
+            add("completion/complete", types.CompleteRequestParams, requests.complete)
         if gateway.offers("logging"):
-            add("logging/setLevel", types.SetLevelRequestParams, passage.set_level)
+            add("logging/setLevel", types.SetLevelRequestParams, requests.set_level)
         if gateway.offers("resources"):
-            add("resources/subscribe", types.SubscribeRequestParams, passage.subscribe)
-            add("resources/unsubscribe", types.UnsubscribeRequestParams, passage.subscribe)
+            add("resources/subscribe", types.SubscribeRequestParams, requests.subscribe)
+            add("resources/unsubscribe", types.UnsubscribeRequestParams, requests.subscribe)
 
     offer()
     gateway.on_learned.append(offer)
-    handlers.subscriptions.watch = passage.watch
-    server.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, passage.roots_changed)
+    handlers.subscriptions.watch = requests.watch
+    server.add_notification_handler(
+        "notifications/roots/list_changed", types.NotificationParams, requests.roots_changed
+    )
 
 
-class Passage:
-    """Passes requests on that are about something of an upstream."""
+class Requests:
+    """The handlers of a server in front of a gateway, where they differ from those of other servers."""
 
     def __init__(self, gateway: Gateway, handlers: RequestHandlers) -> None:
         self._gateway = gateway
@@ -168,7 +171,7 @@ class Passage:
             client = self._client(session, ctx)
         for _, wire in self._open(client):
             if not wire.facts.modern:
-                await wire.notify("notifications/roots/list_changed")
+                await wire.notify(ROOTS_CHANGED)
 
     def _open(self, client: Client) -> list[tuple[Link, Wire]]:
         """Return the open connections that a client has of its own."""
@@ -199,32 +202,7 @@ class Passage:
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return {"resultType": "complete", **answer} if modern else answer
 
-
-async def _unwatch(links: Mapping[str, Link], watcher: object) -> None:
-    with anyio.move_on_after(UNWATCH_SECONDS, shield=True):
-        for uri, link in links.items():
-            with suppress(ToolfoldError):
-                await link.unwatch({"uri": uri}, watcher)
-
-
-@contextmanager
-def _for_clients() -> Generator[None]:
-    """Make the errors of an upstream that can't be used those that clients read."""
-    try:
-        yield
-    except UpstreamError as error:
-        raise ToolError(str(error)) from error
-
-
-# -- calls of servers that are starting, or whose tools are withheld --------------------------------------------------
-
-
-class Waiting:
-    """Answers calls of tools once the servers that they need have started."""
-
-    def __init__(self, gateway: Gateway, handlers: RequestHandlers) -> None:
-        self._gateway = gateway
-        self._handlers = handlers
+    # -- calls of servers that are starting, or whose tools are withheld ----------------------------------------------
 
     async def call(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool."""
@@ -289,6 +267,22 @@ class Waiting:
             return named, True
         known = catalog.index.keys() - set(config.paths().values())
         return ([], False) if component is not None and texts & known else (unknown, False)
+
+
+async def _unwatch(links: Mapping[str, Link], watcher: object) -> None:
+    with anyio.move_on_after(UNWATCH_SECONDS, shield=True):
+        for uri, link in links.items():
+            with suppress(ToolfoldError):
+                await link.unwatch({"uri": uri}, watcher)
+
+
+@contextmanager
+def _for_clients() -> Generator[None]:
+    """Make the errors of an upstream that can't be used those that clients read."""
+    try:
+        yield
+    except UpstreamError as error:
+        raise ToolError(str(error)) from error
 
 
 def _refusal(text: str) -> types.CallToolResult:
