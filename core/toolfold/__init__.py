@@ -11,9 +11,9 @@ Layers, each of which knows those before it:
     _schema/            arguments and results against JSON Schema
     _catalog/           what is registered, as immutable values
     _snapshot           (catalog, configuration, facts): what every request is a function of
-    _view/              visibility, the one decider of availability; lists, control tools, calls
+    _view/              visibility, the one decider of availability; lists, calls
     _session/           the async shell: a session, the executor of its transitions, stores, observers
-    _toolset/           `ToolSet`, registration, decorators
+    _toolset/           `ToolSet`, registration, decorators, control tools
     spi                 what adapters may use beyond the public API
 
 `machine`, `errors` and `spi` are the public submodules.

@@ -17,12 +17,12 @@ from ._session.state import NAMELESS, Saved, StatePacker, dumped, read
 from ._session.store import AWAY, FULL, Created
 from ._session.stored import KeyInUse, StoredSession
 from ._session.stored_sessions import SessionKind, StoredSessions
+from ._toolset.control import ERROR_META, may_change, refused, request_of
+from ._toolset.finder import opened_by_search
 from ._toolset.prompts import openers
 from ._usercode import is_failure
 from ._view import describe as descriptions
 from ._view import directory
-from ._view.control import ERROR_META, may_change, refused, request_of
-from ._view.finder import opened_by_search
 from ._view.listing import group_infos, listed, selectable_groups
 from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for

@@ -16,7 +16,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
-from toolfold._view.control import ERROR_META
+from toolfold._toolset.control import ERROR_META
 
 
 def described() -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.support import answer, with_groups
 from toolfold import Loader, ToolNotFound, ToolSet, Visibility, success_of
-from toolfold._view.control import ControlName
+from toolfold._toolset.control import ControlName
 
 
 async def refusal(tools: ToolSet, name: str) -> tuple[str, str | None]:

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 from tests.core.support import SWITCH, UNDONE, WAIT, Journal, notifications, opened, switch
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
 from toolfold._session.events import Committed, HooksFailed, RolledBack
-from toolfold._view.control import ERROR_META
+from toolfold._toolset.control import ERROR_META
 
 # Running
 

@@ -17,7 +17,7 @@ from toolfold import (
     success_of,
     system_prompt,
 )
-from toolfold._view.control import ControlName
+from toolfold._toolset.control import ControlName
 
 
 def mail(control: ControlName | Loader = "load_tool_group", **settings: Any) -> ToolSet:

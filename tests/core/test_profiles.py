@@ -16,8 +16,8 @@ from toolfold import (
     ToolSet,
     Visibility,
 )
+from toolfold._toolset.control import ControlName
 from toolfold._toolset.prompts import prompt_section
-from toolfold._view.control import ControlName
 
 
 def desk(control: ControlName = "per_group") -> ToolSet:

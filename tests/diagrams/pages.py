@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from toolfold import ListBudget, Snapshot, ToolfoldError, ToolSet, TransitionRequest, Visibility
-from toolfold._view.control import ControlName
+from toolfold._toolset.control import ControlName
 from toolfold_adapters.tokens import approximate_tokens
 
 HOSTILE = (

@@ -15,13 +15,14 @@ from attrs import Factory, field, frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Kind, Profile, kinds_of
-from .._catalog.rules import required_groups
+from .._catalog.rules import View, required_groups
 from .._display import Displayed
+from .._limits import escaped
 from .._names import ToWire
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view import calling, results
-from .._view.context import CallContext, Progress, no_progress
+from .._view.calling import Progress, no_progress
 from .._view.listing import GroupInfo, Page, group_infos
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, restrict
@@ -327,7 +328,7 @@ class Session(Displayed):
             if catalog.evict_by_use:
                 self._executor.use(required_groups(component.rule))
             context = Context(self, name, view, request, progress or no_progress)
-            result = await calling.run(restrict(component, view), arguments, context)
+            result = await calling.run(restrict(component, view), arguments, context, view.to_wire(name))
             observers.answered(self.id, result.is_error)
             if not result.is_error and result.needs is None and name in catalog.opened_by:
                 with observers.requested(self.id, "success", name):
@@ -472,7 +473,8 @@ class Session(Displayed):
         return view or self.view()
 
 
-class Context(CallContext):
+@frozen(eq=False)
+class Context:
     """What a handler is given beside its arguments (SPEC CALL-5).
 
     `session` is the session of the call, `name` the full name of the tool. `view` is what the call was checked against,
@@ -484,8 +486,51 @@ class Context(CallContext):
     `anyio.from_thread.run(context.activate, "a")`.
     """
 
-    __slots__ = ()
     session: Session
+    name: str
+    request_view: RequestView
+    request: Any = None
+    _progress: Progress = no_progress
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that the call was checked against."""
+        return self.request_view.snapshot
+
+    @property
+    def view(self) -> View:
+        """What the call was checked against, with its one reading of the application state (SPEC MOD-3)."""
+        return self.request_view.seen
+
+    @property
+    def to_wire(self) -> ToWire:
+        """Maps a tool's name to the one that the caller knows (SPEC NAM-6)."""
+        return self.request_view.to_wire
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts, as of now."""
+        return self.session.facts
+
+    def set_fact(self, name: str, value: Any) -> None:
+        """Set a fact of the session (SPEC SES-5)."""
+        self.session.set_fact(name, value, view=self.request_view)
+
+    def is_group_active(self, path: str) -> bool:
+        """Return whether the group is active now."""
+        return self.session.is_active(path)
+
+    async def activate(self, path: str) -> bool:
+        """Activate a group of the session; see `Session.activate`."""
+        return bool(await self.session.transition(activate=(path,), view=self.request_view))
+
+    async def deactivate(self, path: str) -> bool:
+        """Deactivate a group of the session; see `Session.deactivate`."""
+        return bool(await self.session.transition(deactivate=(path,), view=self.request_view))
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report the progress of the call to its caller; does nothing if the caller did not ask for it."""
+        await self._progress(progress, total, message if message is None else escaped(message))
 
 
 @frozen(eq=False)

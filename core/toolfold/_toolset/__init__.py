@@ -6,5 +6,6 @@ builder, places        what is registered so far, and where things belong: names
 decorators, toolkits   marks on functions and classes, and instances and modules that have them
 options, settings      the options of registrations, and the settings of a tool set
 definitions, handlers  definitions made into components, functions made into handlers
+control, finder        the tools that the library makes itself: activators, loaders, `find_tools`
 catalog_tool, prompts  the catalog as a tool, and the groups in a system prompt
 """

@@ -18,9 +18,9 @@ from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
 from .._names import ancestors, check_segment, is_text
 from .._schema.arguments import check_text
 from .._usercode import on_loop
-from .._view.control import ControlStyle
 from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition
 from ..machine.forest import exclusion_of
+from .control import ControlStyle
 from .places import group_path
 from .settings import Settings
 

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from .._catalog.components import Component, Kind
-from .._view.context import CallContext
+from .._session.session import Context
 from .._view.visibility import RequestView, available, is_hidden, render
 from .options import ToolOptions
 
@@ -62,7 +62,7 @@ class CatalogTool:
 
     everything: bool = False
 
-    def __call__(self, arguments: dict[str, Any], context: CallContext) -> dict[str, list[dict[str, Any]]]:
+    def __call__(self, arguments: dict[str, Any], context: Context) -> dict[str, list[dict[str, Any]]]:
         """Return the requested sections, each in ascending order of name (SPEC CAT-1)."""
         asked = arguments["type"]
         return {
@@ -71,7 +71,7 @@ class CatalogTool:
             if asked in (section, "all")
         }
 
-    def _entries(self, kind: Kind, arguments: Mapping[str, Any], context: CallContext) -> list[dict[str, Any]]:
+    def _entries(self, kind: Kind, arguments: Mapping[str, Any], context: Context) -> list[dict[str, Any]]:
         view = context.request_view
         held = view.snapshot.catalog.components[kind].by_name
         entries: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ class CatalogTool:
         return component if self.everything else None
 
 
-def _matches(component: Component, arguments: Mapping[str, Any], context: CallContext) -> bool:
+def _matches(component: Component, arguments: Mapping[str, Any], context: Context) -> bool:
     if component.kind == "tool" and "category" in arguments and not _is_of(component, arguments["category"]):
         return False
     query = arguments.get("query", "").casefold()
@@ -102,12 +102,12 @@ def _is_of(component: Component, category: str) -> bool:
     return component.category is not None and component.category.casefold() == category.casefold()
 
 
-def _texts(component: Component, context: CallContext) -> tuple[str, ...]:
+def _texts(component: Component, context: Context) -> tuple[str, ...]:
     """Return what a query is looked for in: the name as the caller knows it, the description, and the URI."""
     name = context.to_wire(component.name) if component.kind == "tool" else str(component.definition["name"])
     return name, component.description, component.name if component.kind in ("resource", "resource_template") else ""
 
 
-def _entry(component: Component, hidden: bool, context: CallContext) -> dict[str, Any]:
+def _entry(component: Component, hidden: bool, context: Context) -> dict[str, Any]:
     category = {"category": component.category} if component.category is not None and component.kind == "tool" else {}
     return {**component.render(context.to_wire), "hidden": hidden, **category}

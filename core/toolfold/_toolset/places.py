@@ -8,8 +8,8 @@ from typing import Any
 from .._catalog.components import Kind
 from .._catalog.rules import Always, Group, Visibility, groups_of
 from .._names import check_name, check_segment, is_text, qualified_name, split_name
-from .._view.control import RESERVED
 from ..errors import InvalidDefinition, InvalidName
+from .control import RESERVED
 
 Place = tuple[str, str | None, Visibility]
 """The full name or the URI of something, its group, and its rule."""

@@ -12,10 +12,10 @@ from attrs import frozen
 from .._catalog.catalog import ListBudget
 from .._catalog.components import Component, GroupSpec
 from .._usercode import is_async
-from .._view.control import ControlStyle, loader_components
-from .._view.finder import FINDER, finder_component
 from .._view.search import Ranker
 from ..errors import ConfigError
+from .control import ControlStyle, loader_components
+from .finder import FINDER, finder_component
 from .options import instead
 
 Evict = Literal["oldest", "idlest"]

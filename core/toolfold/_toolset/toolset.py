@@ -28,7 +28,6 @@ from .._session.store import Store
 from .._session.stored_sessions import SessionKind, StoredSessions
 from .._snapshot import Snapshot
 from .._usercode import on_loop
-from .._view.control import ControlName, ControlStyle, ControlVisibility
 from .._view.listing import GroupInfo, Page
 from .._view.results import ToolResult
 from .._view.search import Ranker
@@ -37,6 +36,7 @@ from ..errors import ConfigError
 from ..machine import paths_of
 from . import settings, toolkits
 from .builder import Builder
+from .control import ControlName, ControlStyle, ControlVisibility
 from .options import ToolOptions
 from .registration import Registration
 from .settings import Evict, Settings

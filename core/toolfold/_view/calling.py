@@ -6,7 +6,7 @@ Content blocks are plain mappings in the shape of the MCP specification, so the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from .._catalog.components import Component, Kind
@@ -14,11 +14,17 @@ from .._limits import enumerated
 from .._plain import encodable
 from .._usercode import is_failure
 from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError, ToolNotFound
-from .context import CallContext
 from .results import ToolResult, arguments_refused, internal_error, to_result
 from .visibility import RequestView, available, only_listed
 
 log = logging.getLogger("toolfold")
+
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+async def no_progress(progress: float, total: float | None, message: str | None) -> None:
+    """Discard the report."""
+
 
 Hint = Callable[[Component | None, RequestView], str | None]
 """Says which group to open first for what is not available, and how, where it may."""
@@ -70,13 +76,14 @@ def as_object(name: str, arguments: Any) -> dict[str, Any]:
     return given
 
 
-async def run(component: Component, arguments: Mapping[str, Any] | None, context: CallContext) -> ToolResult:
+async def run(component: Component, arguments: Mapping[str, Any] | None, context: Any, name: str) -> ToolResult:
     """Return the result of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
+
+    The caller knows it as `name`; its handler is given the `context`.
 
     Raises:
         ProtocolError: The handler asked for an error of the protocol.
     """
-    name = context.to_wire(component.name)
     try:
         try:
             values = as_object(name, arguments)
@@ -97,7 +104,7 @@ async def run(component: Component, arguments: Mapping[str, Any] | None, context
 
 
 async def fetch(
-    component: Component, arguments: Mapping[str, Any] | None, context: CallContext, to_answer: Callable[[Any], Any]
+    component: Component, arguments: Mapping[str, Any] | None, context: Any, to_answer: Callable[[Any], Any]
 ) -> Any:
     """Return the answer of an available prompt, resource or resource template (SPEC REG-9, SAF-3).
 

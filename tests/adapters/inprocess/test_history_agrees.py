@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.adapters.inprocess.support import SHAPES, as_objects, executed
 from toolfold import Loader, LoaderTexts, ToolError, ToolSet
-from toolfold._view.control import ControlVisibility
+from toolfold._toolset.control import ControlVisibility
 from toolfold_adapters.inprocess import Conversation
 
 PATHS = ("a", "a.b", "a.b.c", "e", "f")

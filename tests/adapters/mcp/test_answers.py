@@ -14,7 +14,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import change_of, client_of, names_of, schemas_in, without_schemas
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
 from toolfold import ConfigError, Loader, LoaderTexts, ToolSet
-from toolfold._view.control import ERROR_META
+from toolfold._toolset.control import ERROR_META
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
 from toolfold_adapters.tokens import approximate_tokens

@@ -10,16 +10,16 @@ from attrs import evolve
 from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import Always
 from .._limits import quoted
+from .._session.session import Context
 from .._snapshot import Change
 from .._usercode import caller
-from .context import CallContext
+from .._view.describe import Described, describe_best
+from .._view.directory import directory, introduced, openable
+from .._view.opening import opener, topmost_inactive
+from .._view.results import AboutTools, ToolResult
+from .._view.search import Found, Ranker, search_of, to_state, unsearched
+from .._view.visibility import RequestView
 from .control import REFUSALS, control_component, refusal
-from .describe import Described, describe_best
-from .directory import directory, introduced, openable
-from .opening import opener, topmost_inactive
-from .results import AboutTools, ToolResult
-from .search import Found, Ranker, search_of, to_state, unsearched
-from .visibility import RequestView
 
 FINDER = "find_tools"
 """What it is called."""
@@ -72,14 +72,14 @@ _SCHEMA: Mapping[str, Any] = {
 def finder_component(ranker: Ranker, groups: Iterable[GroupSpec] = ()) -> Component:
     """Return the tool that searches with `ranker` (SPEC FND-1); its first line names `groups` (SPEC CTL-7)."""
 
-    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+    async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
         return await find_tools(context, ranker, arguments)
 
     description = introduced(openable(groups), _DESCRIPTION)
     return control_component(("find", ""), FINDER, description, _SCHEMA, handle, Always(), None)
 
 
-async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[str, Any]) -> ToolResult:
+async def find_tools(context: Context, ranker: Ranker, arguments: Mapping[str, Any]) -> ToolResult:
     """Return the tools that fit a query best, after opening the group of the best if that is asked for (FND-1, FND-5).
 
     The ranking runs in a worker thread; what may be found is decided before, on the snapshot of the call.
@@ -99,7 +99,7 @@ async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[st
 
 
 def _answer(
-    context: CallContext, query: str, best: Sequence[Found], view: RequestView, change: Change, limit: int
+    context: Context, query: str, best: Sequence[Found], view: RequestView, change: Change, limit: int
 ) -> ToolResult:
     tools = tuple(one.component for one in best)
     structured = {

@@ -19,7 +19,13 @@ from .._catalog.rules import Always, Group, Not, Visibility, groups_of
 from .._limits import quoted
 from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
+from .._session.session import Context
 from .._snapshot import Change
+from .._view.describe import FINDABLE, SHORTENED, describe, line_of, shortened
+from .._view.directory import FIRST_LINE, directory, has_whole, introduced, names_within, one_line, openable
+from .._view.listing import listed
+from .._view.opening import opener
+from .._view.results import AboutTools, ToolResult, arguments_refused
 from ..errors import (
     ConfigError,
     ExclusionConflict,
@@ -33,12 +39,6 @@ from ..errors import (
     ToolfoldError,
 )
 from ..machine import TransitionRequest
-from .context import CallContext
-from .describe import FINDABLE, SHORTENED, describe, line_of, shortened
-from .directory import FIRST_LINE, directory, has_whole, introduced, names_within, one_line, openable
-from .listing import listed
-from .opening import opener
-from .results import AboutTools, ToolResult, arguments_refused
 
 ControlName = Literal["per_group", "none", "open_group", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]
@@ -99,11 +99,11 @@ class ControlStyle:
 def loader_components(loader: Loader, groups: Iterable[GroupSpec], finder: str | None = None) -> tuple[Component, ...]:
     """Return the tools of a loader in a catalog that has `groups` (SPEC CTL-3); `finder` is the tool that searches."""
 
-    async def open_one(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+    async def open_one(arguments: dict[str, Any], context: Context) -> ToolResult:
         refused = refuse_loading(opening, context.to_wire(opening.name), arguments, context.snapshot.catalog)
         return refused or await open_group(context, arguments[loader.argument], loader)
 
-    async def close_one(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+    async def close_one(arguments: dict[str, Any], context: Context) -> ToolResult:
         refused = refuse_loading(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
         return refused or await close_group(context, arguments[loader.argument])
 
@@ -195,7 +195,7 @@ def request_of(component: Component, arguments: Mapping[str, Any], catalog: Cata
     return TransitionRequest(activate=path if component.loader is None else component.loader.opened_with(path))
 
 
-async def open_group(context: CallContext, path: str, loader: Loader | None = None) -> ToolResult:
+async def open_group(context: Context, path: str, loader: Loader | None = None) -> ToolResult:
     """Activate a group as `loader` does, and return what the model reads about it (SPEC CTL-4, CTL-5)."""
     session = context.session
     before = {component.name for component in listed(context.request_view.of(session.snapshot), "tool")}
@@ -248,7 +248,7 @@ def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, count: int, to
     return f"{text}\nClosed to make room: {', '.join(change.deactivated)}." if change.deactivated else text
 
 
-async def close_group(context: CallContext, path: str) -> ToolResult:
+async def close_group(context: Context, path: str) -> ToolResult:
     """Deactivate a group and return what the model reads about it (SPEC CTL-4, CTL-5)."""
     try:
         change = await context.session.transition(deactivate=[path], view=context.request_view)
@@ -261,7 +261,7 @@ async def close_group(context: CallContext, path: str) -> ToolResult:
     return _answer(context, path, change, lambda _: text, ())
 
 
-def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
+def refusal(error: ToolfoldError, context: Context) -> ToolResult:
     """Return the tool result that says why a group was not changed, and what to do (SPEC CTL-5).
 
     Programs find the error's name, and what it names, in `meta`.
@@ -309,7 +309,7 @@ def _is_empty(catalog: Catalog, path: str) -> bool:
 
 
 def _answer(
-    context: CallContext, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Component]
+    context: Context, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Component]
 ) -> ToolResult:
     structured = {
         "group": path,
@@ -331,7 +331,7 @@ def _activator(group: GroupSpec, relevant_only: bool) -> Component:
         if group.parent is not None:
             rule = Group(group.parent) & rule
 
-    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+    async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
         return await open_group(context, group.path)
 
     description = f"Open the group {group.path}" + (f": {group.description}" if group.description else "")
@@ -343,7 +343,7 @@ def _activator(group: GroupSpec, relevant_only: bool) -> Component:
 def _deactivator(group: GroupSpec, relevant_only: bool) -> Component:
     rule: Visibility = Group(group.path) if relevant_only else Always()
 
-    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+    async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
         return await close_group(context, group.path)
 
     description = f"Close the group {group.path} and the groups in it."
