@@ -11,7 +11,7 @@ from mcp.server import Server
 from toolfold import ConfigError, Profile, Store, __version__
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
-from ..tokens import ANSWER_TOKENS
+from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
 from .delivery.answers import AnswerForm
 from .delivery.proxy import READ_TOOL
 from .handlers import RequestHandlers
@@ -102,7 +102,7 @@ class ServerSettings:
     """The options of a server, with the value of each that was not given; made by `ServerSettings(**options)`.
 
     Raises:
-        ConfigError: There is no such delivery, or no such form of handles.
+        ConfigError: There is no such delivery, or no such form of handles or answers; or answers have too little room.
     """
 
     delivery: Delivery = "auto"
@@ -132,6 +132,10 @@ class ServerSettings:
             raise ConfigError(f'There is no delivery {self.delivery!r}; use "auto" or "principal".')
         if self.handles not in get_args(Handles):
             raise ConfigError(f'handles must be "auto" or "stored", not {self.handles!r}.')
+        if self.answers not in get_args(AnswerForm):
+            raise ConfigError(f'answers must be "auto", "definitions" or "names", not {self.answers!r}.')
+        if not callable(self.answer_tokens) and self.answer_tokens < LEAST_ANSWER_TOKENS:
+            raise ConfigError(f"answer_tokens must be at least {LEAST_ANSWER_TOKENS}, not {self.answer_tokens}.")
 
     @property
     def proxies(self) -> tuple[str, ...]:

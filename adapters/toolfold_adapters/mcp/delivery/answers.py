@@ -7,15 +7,15 @@ the text has everything that a model needs, each definition once, and `_meta` ha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
-from toolfold import Component, ConfigError, ToolResult
+from toolfold import Component, ToolResult
 from toolfold.spi import ERROR_META, HANDLE, NAMELESS, descriptions
 
-from ...tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
+from ...tokens import CHARACTERS_PER_TOKEN
 from ..meta import CHANGE_META, DISCARDED_META, HANDLE_META
 from .passing import with_text
 from .render import Renderer
@@ -29,54 +29,27 @@ CUTS: Mapping[str, int] = {
 """How many characters of a text hosts show that cut it before an answer of the default length ends."""
 
 
-@frozen(kw_only=True)
-class AnswerOptions:
-    """How tools are described in answers.
-
-    Args:
-        form: `"definitions"`, `"names"`, or `"auto"`: definitions, except in a session whose client lists again when
-            its list has changed.
-        tokens: The greatest length of an answer, in tokens as `approximate_tokens` counts them, or a function that
-            returns it, for each answer.
-
-    Raises:
-        ConfigError: There is no such form, or the budget is too small.
-    """
-
-    form: AnswerForm = "auto"
-    tokens: int | Callable[[], int] = ANSWER_TOKENS
-
-    @property
-    def room(self) -> int:
-        """The greatest length of an answer now, in characters."""
-        return (self.tokens() if callable(self.tokens) else self.tokens) * CHARACTERS_PER_TOKEN
-
-    def __attrs_post_init__(self) -> None:
-        if self.form not in get_args(AnswerForm):
-            raise ConfigError(f'answers must be "auto", "definitions" or "names", not {self.form!r}.')
-        if not callable(self.tokens) and self.tokens < LEAST_ANSWER_TOKENS:
-            raise ConfigError(f"answer_tokens must be at least {LEAST_ANSWER_TOKENS}, not {self.tokens}.")
-
-
+@frozen(eq=False)
 class Answers:
     """Converts answers of the core into those on the wire.
 
     Args:
         renderer: Renders the definitions for the clients of this delivery.
-        options: How tools are described.
+        form: How tools are described; see `ServerOptions.answers`.
+        tokens: The greatest length of an answer, in approximate tokens, or a function that returns it for each answer.
     """
 
-    def __init__(self, renderer: Renderer, options: AnswerOptions) -> None:
-        self._renderer = renderer
-        self._form = options.form
-        self._options = options
-        self._known: WeakKeyDictionary[Component, descriptions.Described | None] = WeakKeyDictionary()
+    _renderer: Renderer
+    _form: AnswerForm
+    _tokens: int | Callable[[], int]
+    _known: WeakKeyDictionary[Component, descriptions.Described | None] = field(init=False, factory=WeakKeyDictionary)
 
     def room(self, ctx: Any) -> int:
         """Return how many characters an answer to a request may have."""
         params = ctx.session.client_params
         name = params.client_info.name.casefold() if params is not None else ""
-        return min([self._options.room, *(cut for host, cut in CUTS.items() if name.startswith(host))])
+        room = (self._tokens() if callable(self._tokens) else self._tokens) * CHARACTERS_PER_TOKEN
+        return min([room, *(cut for host, cut in CUTS.items() if name.startswith(host))])
 
     def for_call(
         self,

@@ -24,7 +24,7 @@ from ..shared import Opener, SharedSessions, in_memory
 from ..stored_connections import StoredConnections
 from ..stored_handles import HandlesInMemory, HandlesInStore
 from ..subscriptions import Subscriptions
-from .answers import AnswerOptions, Answers
+from .answers import Answers
 from .disclosure import Disclosure
 from .handle import HandleDelivery
 from .instructions import instructions_for
@@ -79,7 +79,7 @@ class Service:
         self._settings = settings
         self._tasks_of = tasks_of
         self._renderer = partial(Renderer, wire, own=own)
-        self._options = AnswerOptions(form=settings.answers, tokens=settings.answer_tokens)
+        self._answers = partial(Answers, form=settings.answers, tokens=settings.answer_tokens)
         self._default = DefaultSelection(tools, settings.profile, settings.active, by_request=settings.selection)
         self._default.now().start(tools)
         limits, by_principal = settings.limits, settings.delivery == "principal"
@@ -124,7 +124,7 @@ class Service:
             self._wire,
             ConnectionSessions(self._tools, self._default, tally, self._tasks_of, self.connections),
             renderer,
-            Answers(renderer, self._options),
+            self._answers(renderer),
             {} if name is None else proxies_of(name, with_handle=False, read_tool=self._settings.read_tool),
         )
 
@@ -132,7 +132,7 @@ class Service:
         renderer = self._renderer(modern=True, cache_scope="private")
         principals = PrincipalSessions(self._tools, self._default, self._opener(own=True), self._subscriptions)
         self._subscriptions.before_listening = principals.follow
-        return SessionDelivery(self._tools, self._wire, principals, renderer, Answers(renderer, self._options))
+        return SessionDelivery(self._tools, self._wire, principals, renderer, self._answers(renderer))
 
     def _by_handle(self) -> HandleDelivery:
         settings = self._settings
@@ -149,7 +149,7 @@ class Service:
             SharedSessions(self._tools, self._opener(own=False)),
             proxies_of(settings.call_tool, with_handle=True, read_tool=settings.read_tool),
             renderer,
-            Answers(renderer, self._options),
+            self._answers(renderer),
             self._tasks_of,
         )
 
