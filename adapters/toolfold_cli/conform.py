@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import define
 
-from .drivers import IN_PROCESS, TRANSPORTS, driver_factories, remote_driver
+from .drivers import IN_PROCESS, NOTICE_GRACE, RESPONSE_TIMEOUT, TRANSPORTS, driver_factories, remote_driver
 from .failures import Failed, debugging, failing
 from .options import Number, OneOf, TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
@@ -88,6 +88,22 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="SECONDS",
     help=f"End the run after this time, and report what was found until then.  [default: {TIMEOUT:g}, with --deep "
     f"{DEEP_TIMEOUT:g}]",
+)
+@click.option(
+    "--response-timeout",
+    type=Number(0, min_open=True),
+    default=RESPONSE_TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="A request that is not answered within this time has failed.",
+)
+@click.option(
+    "--notice-grace",
+    type=Number(0, min_open=True),
+    default=NOTICE_GRACE,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a notice of a changed list may come after the answer that it belongs to.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of everything random.")
 @click.option(
@@ -173,6 +189,8 @@ def _conform(
     smoke: bool,
     deep: bool,
     timeout: float | None,
+    response_timeout: float,
+    notice_grace: float,
     seed: int,
     expected: Path | None,
     recorded: Path | None,
@@ -192,9 +210,9 @@ def _conform(
     limit = timeout or (DEEP_TIMEOUT if deep else TIMEOUT)
     arguments = f"--driver {target.arguments}" if speaks_driver else target.arguments
     if speaks_driver:
-        made = remote_driver(target, alone=(era, transport, describe) == (None, None, None))
+        made = remote_driver(target, (era, transport, describe) == (None, None, None), response_timeout)
     else:
-        made = driver_factories(target, eras, transports, describe)
+        made = driver_factories(target, eras, transports, describe, timeout=response_timeout, grace=notice_grace)
     given = {"--app-dir": app_dir, "--describe": describe}
     options = "".join(f"{name} {shlex.quote(str(value))} " for name, value in given.items() if value is not None)
     output = _Output(folder, as_json)

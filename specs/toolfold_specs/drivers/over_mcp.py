@@ -13,9 +13,10 @@ from toolfold_specs.driver import Driver
 from .blackbox import BlackBoxDriver
 from .description import Description
 from .fixture import FixtureDriver
-from .link import Link
+from .link import TIMEOUT, Link
 from .process import Command
 from .protocol import TOOL, Era
+from .sessions import GRACE
 
 with extras_named():
     from mcp.server import Server
@@ -32,6 +33,8 @@ class DriverFactory:
         address: Returns the command that starts the server, its URL, or one in this process.
         era: The era of MCP to speak.
         description: The groups of a server that was not made for the kit; without one they are inferred.
+        timeout: Seconds within which each request is to be answered.
+        grace: Seconds that a notice that is due is awaited if it did not arrive with the answer.
 
     Raises:
         TargetFailed: The server can't be started, or does not list its tools.
@@ -40,14 +43,18 @@ class DriverFactory:
     address: Address
     era: Era
     description: Description | None = None
+    timeout: float = TIMEOUT
+    grace: float = GRACE
     _made_for_the_kit: bool | None = field(default=None, init=False)
 
     def __call__(self) -> Driver:
         """Return a new driver, with a connection of its own."""
-        link = Link(self.address(), self.era)
+        link = Link(self.address(), self.era, self.timeout)
         if self._made_for_the_kit is None:
             self._made_for_the_kit = _is_made_for_the_kit(link)
-        return FixtureDriver(link) if self._made_for_the_kit else BlackBoxDriver(link, self.description)
+        if self._made_for_the_kit:
+            return FixtureDriver(link, self.grace)
+        return BlackBoxDriver(link, self.description, self.grace)
 
 
 def _is_made_for_the_kit(link: Link) -> bool:

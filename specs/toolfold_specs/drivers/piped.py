@@ -14,7 +14,8 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from itertools import count
+from typing import IO, Any, cast
 
 from toolfold_specs import children
 from toolfold_specs.driver import DriverFault, TargetFailed
@@ -58,6 +59,8 @@ class _Pipe:
         self._next_timeout = start_timeout
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._unread = b""
+        self._numbers = count(1)
+        self._asked = ""
         try:
             self._process = subprocess.Popen(
                 command,
@@ -74,18 +77,34 @@ class _Pipe:
     def ask(self, request: Mapping[str, Any]) -> object:
         """Return the response to a request as JSON data; raises `TargetFailed` or `DriverFault`."""
         verb, timeout, self._next_timeout = request["verb"], self._next_timeout, self._timeout
+        number, before = next(self._numbers), self._asked
+        self._asked = verb
         assert self._process.stdin is not None
+        if self._is_unread():
+            raise DriverFault(f"It answered {before} with more than one line.")
         try:
-            self._process.stdin.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+            self._process.stdin.write(json.dumps({**request, "id": number}, separators=(",", ":")).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
             raise TargetFailed(self._ended(verb)) from None
         line = self._line(verb, timeout)
         try:
-            return json.loads(line)
+            response = json.loads(line)
         except ValueError:
             shown = line.decode(errors="replace").strip()[:SHORT]
             raise DriverFault(f"It answered {verb} with a line that is not JSON: {shown!r}.") from None
+        answered = response.pop("id", number) if isinstance(response, dict) else number
+        if answered != number:
+            raise DriverFault(f"It answered {verb}, the request {number}, with a response to {answered!r}.")
+        return cast("object", response)
+
+    def _is_unread(self) -> bool:
+        """Return whether there is output that belongs to no request."""
+        assert self._process.stdout is not None
+        file = self._process.stdout.fileno()
+        if not self._unread and select.select([file], [], [], 0)[0]:
+            self._unread = os.read(file, CHUNK)
+        return bool(self._unread)
 
     def _line(self, verb: str, timeout: float) -> bytes:
         """Return the next line of its stdout."""

@@ -61,11 +61,13 @@ def test_a_driver_has_the_capabilities_that_it_names() -> None:
     driver.close()
 
 
-@pytest.mark.spec("CNF-8")
+@pytest.mark.spec("CNF-8", "CNF-10")
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
         ("garbage", "It answered activate with a line that is not JSON: 'activated a'."),
+        ("second line", "with more than one line."),
+        ("other id", "with a response to 0."),
         ("list", "Its response to activate breaks the driver protocol"),
         ("wrong type", "Its response to activate breaks the driver protocol in active"),
         ("unknown member", "'actvie' was unexpected"),

@@ -35,12 +35,18 @@ def respond(verb: str, arguments: dict[str, Any], request: dict[str, Any]) -> di
             return driver.perform(Operation.from_json(request)).to_json()
 
 
-def faulty(fault: str, response: dict[str, Any]) -> str:
+def faulty(fault: str, response: dict[str, Any], number: int) -> str:
     match fault:
         case "die":
             sys.exit("out of memory")
         case "hang":
             time.sleep(60)
+        case "second line":
+            return f"{json.dumps(response)}\n{json.dumps(response)}"
+        case "other id":
+            response["id"] = 0
+        case "":
+            response["id"] = number
         case "garbage":
             return "activated a"
         case "list":
@@ -58,6 +64,7 @@ def faulty(fault: str, response: dict[str, Any]) -> str:
 
 for line in sys.stdin:
     request = json.loads(line)
+    number = request.pop("id")
     response = respond(request["verb"], request.get("arguments", {}), request)
     fault = sys.argv[1] if len(sys.argv) > 1 and request["verb"] == "activate" else ""
-    print(faulty(fault, response), flush=True)
+    print(faulty(fault, response, number), flush=True)
