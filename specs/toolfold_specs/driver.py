@@ -265,6 +265,8 @@ class Driver:
     """Parts of the target that are left out of the given system, each with the reason."""
     never_shown: Mapping[str, str] = MappingProxyType({})
     """Clauses for which its answers are no evidence although they have the members, each with the reason."""
+    apart: bool = False
+    """Whether each session has a process of its own."""
     given: Setup | None = None
     """The only system of a driver without the capability "setups"."""
 

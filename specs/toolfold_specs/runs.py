@@ -107,7 +107,8 @@ class TestRun:
         answer = checked("configure", self.driver.configure(setup))
         if expected is None:
             if answer.error is None:
-                return Case(self, setup)
+                inherits = self.driver.given is not None and self.may_share(setup) and self.inherits(setup)
+                return None if inherits else Case(self, setup)
             mismatch = Mismatch(
                 _ABOUT_REFUSALS.get(answer.error, "REG-1"), f"a legal system is refused: {answer.error}"
             )
@@ -119,6 +120,23 @@ class TestRun:
         self.ended_by = self.ended_by or mismatch.clause
         self.violated(mismatch.clause, mismatch.message, setup=setup, got=answer.to_json())
         return None
+
+    def may_share(self, setup: Setup) -> bool:
+        """Return whether connections could share a state: those to one process, each of which is a session."""
+        return bool(setup.groups) and self.can("legacy wire", "sessions") and not self.driver.apart
+
+    def inherits(self, setup: Setup) -> bool:
+        """Report that a new session begins with the state of another, if it does: then nothing else can be judged."""
+        oracle, read = Oracle(setup), Operation("snapshot")
+        got, right = self.driver.perform(read), oracle.active(oracle.initial.new)
+        if got.active in (None, right):
+            return False
+        self.ended_by = self.ended_by or "SES-1"
+        message = f"{', '.join(got.active or ()) or 'nothing'} is active in a new session"
+        for clause in ("SES-1", "DEL-1"):
+            known: dict[str, Any] = {"expected": {"active": right}, "got": got.to_json()}
+            self.found(Violation(clause, self.check, self.driver.name, message, setup, (read,), **known))
+        return True
 
     def play(self, setup: Setup, operations: Iterable[Operation]) -> bool:
         """Configure a system and perform operations on it; return whether every answer was right."""
@@ -265,6 +283,9 @@ class Case:
         if self._is_known(mismatch, operation, expected, got):
             return True
         self.over = True
+        run = self.test_run
+        if run.may_share(self.setup) and run.driver.configure(self.setup).error is None and run.inherits(self.setup):
+            return False
         if clause is None or mismatch.clause in self.test_run.known:
             clause = self._finer(mismatch, operation)
         self._report(mismatch, clause, expected, got)

@@ -49,6 +49,7 @@ class BlackBoxDriver(McpDriver):
 
     def __init__(self, link: Link, description: Path | Description | None = None, grace: float = GRACE) -> None:
         super().__init__(link, grace)
+        self._handles_are_ignored = False
         self.capabilities = frozenset({"listing"})
         self._described = Description()
         self._or_close(lambda: self._learn(description))
@@ -57,6 +58,7 @@ class BlackBoxDriver(McpDriver):
         self.starts_active = self._described.starts_active
         self.capabilities, self.left_out = self._able()
         self.never_shown = {**self.never_shown, **self._without_evidence()}
+        self._handles_are_ignored = self._or_close(self._lists_the_same_under_a_handle)
 
     def _learn(self, description: Path | Description | None) -> None:
         names = {str(tool["name"]) for tool in self.main.list_all_tools()}
@@ -68,6 +70,21 @@ class BlackBoxDriver(McpDriver):
         self._by_arguments = self._described.handles == "arguments"
         if description is None and self._described.groups:
             self._described = self._found(names)
+
+    def _lists_the_same_under_a_handle(self) -> bool:
+        """Return whether a list under a handle is the one without it: then no list shows the state (SPEC DEL-11)."""
+        roots = [group.path for group in self._described.groups if "." not in group.path]
+        if not (self._modern and roots and "listing" in self.capabilities):
+            return False
+        session = self._session(MAIN)
+        without = list[str](self._names(session))
+        self._step("activate", roots[0], session)
+        ignored = session.handle is not None and list[str](self._names(session)) == without
+        self._begin()
+        return ignored
+
+    def _active(self, session: Session) -> tuple[str, ...] | None:
+        return None if self._handles_are_ignored else super()._active(session)
 
     def _leave_out_unrecognisable(self) -> None:
         """Leave out the groups whose state no list shows, and those below them, and report that."""
@@ -210,7 +227,9 @@ class BlackBoxDriver(McpDriver):
 
     def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
         """Ask for the whole list; its names are those of the setup, in an order that says whether the server's is."""
-        names = self._names(self._session(session))
+        names = self._latest_names(self._session(session))
+        if self._handles_are_ignored:
+            return Answer()
         tools = [name for name in names if name in self._described.labels]
         labels = [self._label(name) for name in tools]
         ordered = sorted(labels) if tools == sorted(tools) else labels

@@ -99,6 +99,8 @@ class Connection:
         self._failures = Failures(self._child, target if isinstance(target, str) else None)
         self.changes = 0
         """The number of list_changed notifications that have arrived."""
+        self.owed = 0
+        """The number of notices that were due and have not arrived."""
         self.calls = 0
         """The number of calls that were sent: without any, the server is in its initial state."""
         self._changed: anyio.Event | None = None

@@ -94,7 +94,7 @@ class FixtureDriver(McpDriver):
         """Begin every session anew, the main one on the same connection."""
         for name, session in tuple(self._sessions.items()):
             main = session.connection is self.main
-            if main or self._apart:
+            if main or self.apart:
                 self._sessions[name] = Session(session.connection, notices=session.connection.changes, current=main)
             else:  # a notice of its end might come late, and be taken for one of the new session
                 session.connection.close()
@@ -134,7 +134,7 @@ class FixtureDriver(McpDriver):
         return response
 
     def _forget(self, session: Session) -> None:
-        if "hooks" in self.capabilities and not self._apart:
+        if "hooks" in self.capabilities and not self.apart:
             self._observe(session, settled=True)
             session.hooks.clear()
 
@@ -151,7 +151,7 @@ class FixtureDriver(McpDriver):
 
     def _processes(self, session: Session) -> Sequence[Session]:
         """Return one session for each process with the present setup."""
-        return [found for found in self._sessions.values() if found.current] if self._apart else [session]
+        return [found for found in self._sessions.values() if found.current] if self.apart else [session]
 
     def blocked(self) -> tuple[tuple[str, str], ...]:
         """Return the hooks that are blocked now."""
@@ -221,7 +221,7 @@ class FixtureDriver(McpDriver):
         pending = [
             ticket.pending
             for ticket in self._tickets.values()
-            if ticket.pending is not None and (not self._apart or self._sessions[ticket.operation.session] is session)
+            if ticket.pending is not None and (not self.apart or self._sessions[ticket.operation.session] is session)
         ]
         return sum(not one.done for one in pending), sum(one.cancelled for one in pending)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from attrs import define, field
@@ -53,8 +53,21 @@ class Session:
     """The names on the list when it was last read."""
     read_at: tuple[int, int, str | None] | None = None
     """What had happened when the list was last read: calls, notices, and the handle."""
+    shown: dict[str, tuple[int, bool]] = field(factory=dict[str, tuple[int, bool]])
+    """How many tools of each group the last list had, and what that says of the group."""
     current: bool = False
     """Whether the process behind the connection has the present setup, where each connection has its own process."""
+
+    def shows(self, group: str, tools: int, listed: Collection[str]) -> bool:
+        """Return whether a list shows that a group is active: one lost or left over tool is a fault of the list.
+
+        If just half of its tools are listed, it is what it was, unless their number has changed.
+        """
+        before, was = self.shown.get(group, (0, False))
+        half = 2 * len(listed) == tools
+        now = (was if len(listed) == before else not was) if half else 2 * len(listed) > tools
+        self.shown[group] = len(listed), now
+        return now
 
 
 UNSEEN_ENDS: Final = {
@@ -87,7 +100,7 @@ class McpDriver(Driver):
         """The longest that a notice was awaited, in seconds, until it arrived."""
         self._surplus_waits = 0
         self._modern = link.era == "modern"
-        self._apart = link.own_processes and not self._modern
+        self.apart = link.own_processes and not self._modern
         self._setup = Setup()
         self._sessions: dict[str, Session] = {}
         self.main = link.connect()
@@ -127,14 +140,14 @@ class McpDriver(Driver):
 
     def _active(self, session: Session) -> tuple[str, ...] | None:
         """Return the groups that have a tool on the list; None if some group has none by which it is recognised."""
-        marks: dict[str, str] = {}
+        marks: dict[str, set[str]] = {}
         for tool in self._setup.tools:
             if tool.group is not None and tool.when == "group" and not (tool.hidden or tool.name in RESERVED):
-                marks.setdefault(tool.group, tool.full_name)
+                marks.setdefault(tool.group, set()).add(tool.full_name)
         if "listing" not in self.capabilities or marks.keys() != set(self._setup.paths):
             return None
         listed = set(map(self._label, self._names(session)))
-        return tuple(path for path in self._setup.paths if marks[path] in listed)
+        return tuple(path for path in self._setup.paths if session.shows(path, len(marks[path]), marks[path] & listed))
 
     def _label(self, name: str) -> str:
         """Return what a tool is called in the setup."""
@@ -189,7 +202,7 @@ class McpDriver(Driver):
         if session is None:
             shared = name == MAIN or self._modern
             connection = self.main if shared else self.link.connect()
-            session = Session(connection, notices=connection.changes, current=shared or not self._apart)
+            session = Session(connection, notices=connection.changes, current=shared or not self.apart)
             self._sessions[name] = session
         if not session.current:
             self._prepare(session)
@@ -204,7 +217,7 @@ class McpDriver(Driver):
         ended.connection.close()
         if ended.connection is self.main:
             self.main = self.link.connect()
-            if self._apart:
+            if self.apart:
                 self._prepare(Session(self.main))
         following = self._session(session)
         self._forget(following)
@@ -266,9 +279,10 @@ class McpDriver(Driver):
         hooks = self._hooks(session)
         changed = change.get("changed") if isinstance(change.get("changed"), bool) else None
         moved = changed if changed is not None else active != session.active  # not every server says
-        self._await_notices(session, moved and self._list_follows(session.active, active))
+        due = moved and self._list_follows(session.active, active)
+        self._await_notices(session, due)
         session.active = active
-        return Answer(error, changed, detail, active=active, hooks=hooks, notified=self._notified(session))
+        return Answer(error, changed, detail, active=active, hooks=hooks, notified=self._notified(session, due))
 
     def _refusal(self, operation: Operation, reply: Reply) -> tuple[str | None, Mapping[str, Any]]:
         """Return the name of the error that an answer reports, and what it names."""
@@ -326,6 +340,7 @@ class McpDriver(Driver):
             if self._missed < MISSES:
                 self._await_notice(session, session.due - 1, self._grace)
                 self._missed += session.connection.changes < session.due
+            session.connection.owed += session.connection.changes < session.due
         elif self._delay and self._surplus_waits < SURPLUS_WAITS:
             self._surplus_waits += 1
             self._await_notice(session, session.notices, min(SURPLUS_PATIENCE * self._delay, self._grace))
@@ -338,14 +353,16 @@ class McpDriver(Driver):
         if session.connection.changes > seen:
             self._delay = max(self._delay, time.monotonic() - start)
 
-    def _notified(self, session: Session) -> int | None:
-        """Return how many notices arrived since the last answer."""
+    def _notified(self, session: Session, due: int = 0) -> int | None:
+        """Return how many notices arrived since the last answer, without those missing from an earlier one."""
         if "notifications" not in self.capabilities:
             return None
         arrived = session.connection.changes - session.notices
         self._missed = 0 if arrived else self._missed
         session.notices += arrived
-        return arrived
+        late = min(session.connection.owed, max(0, arrived - due))
+        session.connection.owed -= late
+        return arrived - late
 
     def _ask(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Reply:
         """Call a tool in a session."""
