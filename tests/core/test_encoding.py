@@ -30,6 +30,7 @@ from toolfold import (
     ToolResult,
     ToolSet,
 )
+from toolfold.spi import Passed
 
 ODD = "caf\udce9"
 SHOWN = "caf\\udce9"
@@ -256,3 +257,25 @@ async def test_progress_messages_can_be_encoded() -> None:
 def test_an_error_has_the_name_that_was_asked_for() -> None:
     assert ToolNotFound(ODD).name == ODD
     assert str(ToolNotFound(ODD)) == f"Unknown tool: {SHOWN}"
+
+
+@pytest.mark.spec("GWY-1")
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])
+async def test_the_answer_of_another_server_passes_without_being_encoded(kind: str) -> None:
+    answer = {"content": [{"type": "text", "text": ODD}], "vendor": {"a set is": "no JSON", "of": {1, 2}}}
+
+    async def handler() -> ToolResult:
+        return Passed(answer=answer)
+
+    tools = ToolSet("passing")
+    tools.register("thing", handler)
+    tools.register_prompt("thing", handler)
+    tools.register_resource("thing:one", handler)
+    async with tools.open_session() as session:
+        if kind == "tool":
+            result = await session.call("thing")
+            assert isinstance(result, Passed)
+            assert result.answer is answer
+        else:
+            got = session.get_prompt("thing") if kind == "prompt" else session.read("thing:one")
+            assert await got is answer
