@@ -47,7 +47,7 @@ def traced_growth(*, quick: bool) -> list[Row]:
 
 
 def _per_session(how: str, number: int, size: float) -> Row:
-    return Row(what=f"{number:,} open sessions, each", value=size, unit="bytes", target=1024, note=how)
+    return Row(what=f"{number:,} open sessions, each", value=size, unit="bytes", target=436, note=how)
 
 
 async def _open(tools: ToolSet, number: int) -> list[Session]:

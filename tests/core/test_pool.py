@@ -111,3 +111,15 @@ async def test_a_shared_session_ends_only_when_it_expires() -> None:
     assert part.find("key") is None
     assert await part.end_idle() == 1
     assert not shared.is_open
+
+
+@pytest.mark.spec("SES-4")
+async def test_a_session_that_found_no_room_begins_with_its_groups_once_there_is_some() -> None:
+    tools, journal = hooked(max_sessions=1)
+    late = tools.open_session(active=["a"])
+    async with tools.open_session():
+        with pytest.raises(QuotaExceeded):
+            await late.start()
+    async with late:
+        assert late.active == ("a",)
+    assert journal == ["on", "off"]

@@ -7,7 +7,6 @@ A pool has no clock: one is passed in where sessions time out (SPEC SES-3, SES-4
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from math import inf
@@ -15,7 +14,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 import anyio
-from attrs import define
+from attrs import frozen
 
 from .._quota import Caller, Full, Limit, Tally
 from .._usercode import is_away
@@ -60,14 +59,13 @@ class Pooled(Protocol):
 S = TypeVar("S", bound=Pooled)
 
 
-@define(eq=False, weakref_slot=False)
-class _Entry:
-    """A session's place in the pool: its key, its caller, when it was last used, and whether only time ends it."""
+@frozen
+class _Held:
+    """What a part knows of a session that it holds: its key, its caller, and whether only time ends it."""
 
     key: str | None
     caller: Caller
     shared: bool
-    used: float
 
 
 class SessionPool(Generic[S]):
@@ -100,7 +98,8 @@ class SessionPool(Generic[S]):
         self._observers = observers
         self._parent = parent
         self._parts: WeakSet[SessionPool[S]] = WeakSet()
-        self._entries: OrderedDict[S, _Entry] = OrderedDict()
+        self._used: dict[S, float] = {}
+        self._held: dict[S, _Held] = {}
         self._keys: dict[str, S] = {}
         self._persistent: dict[S, None] = {}
         self._requests: dict[S, None] = {}
@@ -117,7 +116,7 @@ class SessionPool(Generic[S]):
     @property
     def sessions(self) -> tuple[S, ...]:
         """The open sessions that outlive a request."""
-        return (*self._persistent, *self._entries)
+        return (*self._persistent, *self._used)
 
     @property
     def live(self) -> tuple[S, ...]:
@@ -138,7 +137,7 @@ class SessionPool(Generic[S]):
         Raises:
             QuotaExceeded: There is no room, and none is made.
         """
-        if session in self._entries:
+        if session in self._used:
             return
         if key is not None and (before := self._keys.get(key)) is not None:
             await self._end(before)
@@ -148,7 +147,9 @@ class SessionPool(Generic[S]):
             if dispensable is None:
                 raise self._refusal(caller)
             await self._end(dispensable)
-        self._enter(session, _Entry(key, caller, shared, self._clock()))
+        if (key, caller, shared) != (None, session.caller, False):  # most sessions need no more than their own caller
+            self._held[session] = _Held(key, caller, shared)
+        self._enter(session, caller, key)
         if self._parent is not None:
             try:
                 await self._parent.admit(session)
@@ -162,7 +163,7 @@ class SessionPool(Generic[S]):
             self._persistent[session] = None
             self._notify(SessionOpened, session)
         else:
-            self._enter(session, _Entry(None, session.caller, False, self._clock()))
+            self._enter(session, session.caller)
 
     def check(self, caller: Caller) -> None:
         """Raise `QuotaExceeded` if a session of a caller would not be admitted now."""
@@ -172,12 +173,13 @@ class SessionPool(Generic[S]):
     def discard(self, session: S) -> None:
         """Take a session out: it has ended."""
         self._requests.pop(session, None)
-        entry = self._entries.pop(session, None)
-        if entry is not None:
-            self._tally.give_back(entry.caller)
-            if entry.key is not None:
-                del self._keys[entry.key]
-        if entry is not None or session in self._persistent:
+        counted = self._used.pop(session, None) is not None
+        if counted:
+            self._tally.give_back(self._caller(session))
+            held = self._held.pop(session, None)
+            if held is not None and held.key is not None:
+                del self._keys[held.key]
+        if counted or session in self._persistent:
             self._persistent.pop(session, None)
             self._notify(SessionEnded, session)
         for part in self._parts:
@@ -252,16 +254,15 @@ class SessionPool(Generic[S]):
         """
         if self._ordered and not is_away():
             for used in (session, session.owner):
-                if used is not None and (entry := self._entries.get(used)) is not None:
-                    entry.used = self._clock()
-                    self._entries.move_to_end(used)
+                if used is not None and self._used.pop(used, None) is not None:
+                    self._used[used] = self._clock()  # as the last one
 
     def is_idle(self, session: S) -> bool:
         """Return whether an open session has not been used for `idle_timeout`."""
-        entry = self._entries.get(session)
-        if self.idle_timeout is None or entry is None:
+        used = self._used.get(session)
+        if self.idle_timeout is None or used is None:
             return False
-        return self._clock() - entry.used >= self.idle_timeout
+        return self._clock() - used >= self.idle_timeout
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -270,7 +271,7 @@ class SessionPool(Generic[S]):
 
         Slow hooks of one session delay no other. A session that others inherit from ends after these.
         """
-        idle = [session for session in self._entries if self.is_idle(session) and session not in self._ending]
+        idle = [session for session in self._used if self.is_idle(session) and session not in self._ending]
         return await self._end_each(idle, self.is_idle, AT_ONCE)
 
     async def end_if_over(self, key: str) -> None:
@@ -281,7 +282,7 @@ class SessionPool(Generic[S]):
 
     async def end_all(self) -> None:
         """End all sessions, side by side, those that others inherit from after these."""
-        await self._end_each(list(self._entries), lambda session: True, inf)
+        await self._end_each(list(self._used), lambda session: True, inf)
 
     async def _end_each(self, sessions: Iterable[S], is_due: Callable[[S], bool], at_once: float) -> int:
         over = {session: anyio.Event() for session in sessions}
@@ -321,14 +322,24 @@ class SessionPool(Generic[S]):
 
     # -- internals ----------------------------------------------------------------------------------------------------
 
-    def _enter(self, session: S, entry: _Entry) -> None:
+    def _enter(self, session: S, caller: Caller, key: str | None = None) -> None:
         self._requests.pop(session, None)
-        self._tally.add(entry.caller)
-        self._entries[session] = entry
-        if entry.key is not None:
-            self._keys[entry.key] = session
+        self._tally.add(caller)
+        self._used[session] = self._clock()
+        if key is not None:
+            self._keys[key] = session
         self._notify(SessionOpened, session)
         self.touch(session)
+
+    def _caller(self, session: S) -> Caller:
+        """Return the caller whose quota a session counts towards."""
+        held = self._held.get(session)
+        return session.caller if held is None else held.caller
+
+    def _ends_for(self, caller: Caller, session: S) -> bool:
+        """Return whether a session is the caller's own, and of no others besides."""
+        held = self._held.get(session)
+        return self._caller(session) == caller and (held is None or not held.shared)
 
     def _notify(self, event: type[SessionOpened | SessionEnded], session: S) -> None:
         if self._observers is not None:
@@ -346,8 +357,8 @@ class SessionPool(Generic[S]):
         """
         in_use, ending = {owner, *(session.owner for session in self._ending)}, None
         end_own = self._tally.limit.when_full == "end_idlest"
-        for session, entry in self._entries.items():
-            own = end_own and entry.caller == caller and not entry.shared
+        for session in self._used:
+            own = end_own and self._ends_for(caller, session)
             if session not in in_use and (own or self.is_idle(session)):
                 if session not in self._ending:
                     return session
@@ -359,5 +370,5 @@ class SessionPool(Generic[S]):
         if self.idle_timeout is None:
             return QuotaExceeded(self._tally.what, limit, "close one before you open another")
         now = self._clock()
-        used = next((entry.used for entry in self._entries.values() if not own or entry.caller == caller), now)
+        used = next((used for one, used in self._used.items() if not own or self._caller(one) == caller), now)
         return Full(self._tally.what, limit, own, caller, used + self.idle_timeout - now)

@@ -89,7 +89,7 @@ class Session(Displayed):
         if self._status == "new":
             start = self._start
             await self._runtime.pool.admit(self)
-            self._status = "open"
+            self._status, self._start = "open", ()  # which is not needed any more
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
                     self._executor.change_facts(start.facts)
