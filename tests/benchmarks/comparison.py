@@ -19,7 +19,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -31,7 +31,7 @@ from .peers.servers import interpreter
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparison.md"
 FIGURES = Path(__file__).with_suffix(".json")
-PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways")
+PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways", "evaluating")
 ON_SERVERS = frozenset({"gateways"})
 PACKAGES = {
     "Toolfold": ("toolfold", "toolfold"),
@@ -255,6 +255,51 @@ def passing(figures: Figures) -> str:
     return table(figures, "gateways", "", list(GATEWAYS.values()), lines)
 
 
+def evaluating(figures: Figures) -> str:
+    """Return the table of tasks that get done, by scripts."""
+    arms = {
+        "everything": "all listed",
+        "search": "search",
+        "groups": "groups",
+        "groups+search": "both",
+        "native": "late",
+    }
+
+    def line(label: str, operation: str, show: Callable[[float], str]) -> Iterator[Line]:
+        for size in (100, 1_000):
+            cells = [(operation.format(size), arm) for arm in arms]
+            yield f"{label}, {size:,} tools", cells, show
+
+    lines = [
+        *line("done by a perfect chooser", "perfect, {}: done", number),
+        *line("its requests for a task: mean", "perfect, {}: requests", _digits),
+        *line("tokens that it reads in all of them: median", "perfect, {}: read", number),
+        *line("done by one that sees what Codex shows", "codex, {}: done", number),
+        *line("done by one that searches by the task's own words", "task-words, {}: done", number),
+        *line("done by one that forgets handles", "forgets-handles, {}: done", number),
+        *line("calls that a rule of groups forbids and that reach a tool", "reckless, {}: reached", number),
+    ]
+    return table(figures, "evaluating", "of 70 tasks", list(arms.values()), lines)
+
+
+def retrieval(figures: Figures) -> str:
+    """Return the table of what searches find of our own queries."""
+    kinds = {
+        "names": "exact names",
+        "english": "plain English",
+        "synonyms": "synonyms",
+        "languages": "other languages",
+        "nothing": "no-match: part that finds nothing",
+    }
+    line = _by_framework(["plain FTS5", "toolfold", "fastmcp", "pydantic-ai"])
+    lines = [
+        line(f"{label}, at {shown}", f"{kind} at {shown}", "{:.0%}".format)
+        for kind, label in kinds.items()
+        for shown in (1, 5, 10)
+    ]
+    return table(figures, "evaluating", "held-out queries", ["plain FTS5", "Toolfold", "FastMCP", "pydantic-ai"], lines)
+
+
 def versions(figures: Figures) -> str:
     """Return what was measured, when and where."""
     found = figures["environment"]
@@ -279,6 +324,8 @@ TABLES: Mapping[str, Callable[[Figures], str]] = {
     "round_trips": round_trips,
     "gateways": gateways,
     "passing": passing,
+    "evaluating": evaluating,
+    "retrieval": retrieval,
 }
 
 

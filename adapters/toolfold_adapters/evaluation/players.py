@@ -85,7 +85,8 @@ class Scripted:
     async def make(self, expected: Expected) -> None:
         """Make a call that the task needs, if its tool can be found."""
         arguments = {**expected.free, **expected.arguments}
-        if self.script.opens and not await self.is_listed(expected.tool) and not await self.find(expected):
+        known = not self.script.opens or self.has_read(expected.tool) or await self.is_listed(expected.tool)
+        if not known and not await self.find(expected):
             return
         answer = await self.call(expected.tool, arguments)
         if (answer is None or answer.is_error) and await self.open(expected.tool):
@@ -164,6 +165,10 @@ class Scripted:
     async def is_listed(self, tool: str) -> bool:
         """Return whether a tool is listed now."""
         return _wire(tool) in await self.offered()
+
+    def has_read(self, tool: str) -> bool:
+        """Return whether an answer named a tool that can be found or called."""
+        return any(_wire(tool) in _FOUND.findall(text) for text in self.surface.said)
 
     def is_open(self, tool: str) -> bool:
         """Return whether the script has read that the group of a tool is open."""

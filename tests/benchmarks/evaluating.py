@@ -1,0 +1,54 @@
+"""Whether tasks get done, by scripts, and what searches find: figures of `docs/comparison.md` that need no clock."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+
+import anyio
+
+from toolfold_adapters.catalogs import load_catalog
+from toolfold_adapters.evaluation import ARMS, OWN, Plan, Record, World, load_tasks, run, scripted
+from toolfold_adapters.search import bm25
+
+from .harness import Comparison
+from .peers.servers import interpreter
+from .search.recall import foreign_searcher, plain_fts5, rows, toolfold_searcher
+from .search.task_sets import own
+
+SIZES = (100, 1_000)
+PLAYERS = ("perfect", "task-words", "codex", "copilot", "forgets-handles", "reckless")
+RULES = ("excluded", "read only", "withdrawn")
+
+
+def compare(*, quick: bool) -> Comparison:
+    """Return what was done and read, by arm, and the recall of each search; it is the same in every run."""
+    found = Comparison("tasks")
+    anyio.run(_play, found)
+    searchers = {"plain FTS5": plain_fts5, "toolfold": toolfold_searcher(bm25)}
+    if python := interpreter("fastmcp"):
+        searchers["fastmcp"] = foreign_searcher(python, "with_fastmcp.py")
+    searchers["pydantic-ai"] = foreign_searcher(interpreter("pydantic-ai") or sys.executable, "with_pydantic_ai.py")
+    for tasks, searcher, parts in rows(own(), searchers):
+        for shown, part in zip((1, 5, 10), parts, strict=False):
+            found.add(f"{tasks.removeprefix('own: ')} at {shown}", searcher, part)
+    return found
+
+
+async def _play(found: Comparison) -> None:
+    catalog = load_catalog(OWN / "catalog.toml").catalog
+    tasks = load_tasks(OWN / "tasks.toml", catalog)
+    players = [scripted(name) for name in PLAYERS]
+    plan = Plan(world=World(catalog), tasks=tasks, players=players, sizes=SIZES)
+    together: dict[tuple[str, str, int | None], list[Record]] = {}
+    async for record in run(plan):
+        together.setdefault((record.player, record.arm, record.size), []).append(record)
+    for (player, arm, size), records in together.items():
+        what = f"{player}, {size}"
+        found.add(f"{what}: done", arm, sum(one.done for one in records))
+        found.add(f"{what}: requests", arm, statistics.mean(one.requests for one in records))
+        found.add(f"{what}: read", arm, statistics.median(one.input_tokens for one in records))
+        found.add(f"{what}: context", arm, statistics.median(one.context for one in records))
+        reached = sum(one.reached.get(rule, 0) for one in records for rule in RULES)
+        found.add(f"{what}: reached", arm, reached)
+    assert {arm for _, arm, _ in together} == ARMS.keys()
