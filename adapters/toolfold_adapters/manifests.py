@@ -21,7 +21,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import Component, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
-from toolfold.spi import NO_ARGUMENTS, check_text, table
+from toolfold.spi import schemas, table
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find
@@ -160,7 +160,7 @@ class _Loader:
         texts: dict[str, str] = {}
         for key in ("display_name", "description"):
             try:
-                text = check_text("_meta", key, (table(meta) or {}).get(key))
+                text = schemas.check_text("_meta", key, (table(meta) or {}).get(key))
             except InvalidDefinition as error:
                 self.report(file, position_of(0, meta), error)
             else:
@@ -227,8 +227,8 @@ def tool_of(entry: object) -> tuple[str, object, dict[str, Any]]:
     name = given.get("name")
     if not isinstance(name, str):
         raise InvalidEntry("it has no name" if name is None else "its name must be a string")
-    schemas = (given.get("parameters"), given.get("inputSchema"))
-    schema = next((given for given in schemas if given is not None), NO_ARGUMENTS)
+    either = (given.get("parameters"), given.get("inputSchema"))
+    schema = next((one for one in either if one is not None), schemas.NO_ARGUMENTS)
     if not isinstance(given.get("hidden", False), bool):
         raise InvalidEntry("its hidden must be true or false")
     for key in ("icons", "tags"):

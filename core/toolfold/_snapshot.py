@@ -14,10 +14,10 @@ from typing import Any
 from attrs import field, frozen
 
 from ._catalog.catalog import Catalog
-from ._catalog.components import Component, Kind
+from ._catalog.components import Component, GroupSpec, Kind
 from ._display import Displayed
 from ._memo import Memo, Memory
-from .machine import Configuration, TransitionRequest, plan
+from .machine import Configuration, TransitionRequest, bits, plan
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
@@ -92,6 +92,12 @@ class Snapshot(Displayed):
     def is_active(self, path: str) -> bool:
         """Return whether the group is active; an unknown one is not."""
         return self.configuration.is_active(path)
+
+    @property
+    def selectable_groups(self) -> tuple[GroupSpec, ...]:
+        """The groups that a request may name, and those that are active anyway, in canonical order (SPEC SES-6)."""
+        named = bits(self.catalog.selectable | self.configuration.active)
+        return tuple(self.catalog.groups[number] for number in named)
 
     def after(self, request: TransitionRequest) -> Snapshot:
         """Return the snapshot that a request leads to; raises as `machine.plan`."""

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from mcp.server import Server
 
 from toolfold import ToolfoldError, ToolSet
-from toolfold.spi import Event, Kind, events
+from toolfold.spi import Kind, events
 
 from ..mcp.handlers import RequestHandlers
 from .config.read import follow
@@ -256,7 +256,7 @@ class Gateway:
         for upstream in self.upstreams.values():
             upstream.end(client)
 
-    def _observe(self, event: Event) -> None:
+    def _observe(self, event: events.Event) -> None:
         """Start the upstreams of a group that a client has opened, unless its first call has to answer them."""
         if not isinstance(event, events.Committed) or not event.change.activated:
             return

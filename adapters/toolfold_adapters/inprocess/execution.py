@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from toolfold import HookFailed, Session, StoreError, ToolfoldError, ToolNotFound, ToolResult
-from toolfold.spi import internal_error, is_failure
+from toolfold.spi import is_failure, results
 
 from .messages import read_arguments, unreadable_arguments
 from .turn import Call, batches
@@ -45,15 +45,15 @@ async def _run_turn(
     session: Session, names: WireNameCodec, written: Sequence[tuple[Any, Any]], after_call: Callable[[], None]
 ) -> list[ToolResult]:
     calls = [written_call(names, *_pair(one)) for one in written]
-    results = [ToolResult()] * len(calls)
+    answers = [ToolResult()] * len(calls)
 
     async def run(number: int, *, in_own_task: bool) -> None:
         name = written[number][0]
         if isinstance(name, str):
-            results[number] = await _result(session, calls[number], names, in_own_task=in_own_task)
+            answers[number] = await _result(session, calls[number], names, in_own_task=in_own_task)
         else:
             problem = f"The name of a tool must be a string, not {type(name).__name__}."
-            results[number] = ToolResult.of_text(problem, is_error=True)
+            answers[number] = ToolResult.of_text(problem, is_error=True)
         after_call()
 
     async def run_in_order(numbers: Iterable[int]) -> None:
@@ -68,7 +68,7 @@ async def _run_turn(
         async with anyio.create_task_group() as group:
             for numbers in batch:
                 group.start_soon(run_in_order, numbers)
-    return results
+    return answers
 
 
 async def run_call(session: Session, names: WireNameCodec, call: Call, request: Any) -> ToolResult:
@@ -101,7 +101,7 @@ async def _result(
         if not is_failure(error):
             raise
         log.exception("the call of %r failed outside its handler", call.name)
-    return internal_error(name)
+    return results.internal_error(name)
 
 
 def _pair(call: Any) -> tuple[Any, Any]:

@@ -37,7 +37,7 @@ from typing import Any
 from attrs import define, frozen
 
 from toolfold import Component, ToolSet
-from toolfold.spi import Event, Kind, events, extras_named
+from toolfold.spi import Kind, events, extras_named
 
 from ..tokens import cost
 
@@ -145,7 +145,7 @@ class _Telemetry:
         self._instruments.sessions.add(number - self._sessions, self._common)
         self._sessions = number
 
-    def record(self, event: Event | events.Trace) -> None:
+    def record(self, event: events.Event | events.Trace) -> None:
         """Record an event."""
         match event:
             case events.Requested():

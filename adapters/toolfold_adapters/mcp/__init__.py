@@ -11,7 +11,8 @@ client.py    a client that sends the newest handle       meta.py      Toolfold's
 connections.py, http_sessions.py   limits of HTTP        stored_connections.py  legacy sessions in a store
 """
 
-from toolfold.spi import Limit, extras_named
+from toolfold import Limit
+from toolfold.spi import extras_named
 
 with extras_named():
     from .client import FollowingClient

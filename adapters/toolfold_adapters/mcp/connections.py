@@ -17,8 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
-from toolfold import ConfigError
-from toolfold.spi import Caller, Full, Limit, Tally
+from toolfold import ConfigError, Limit
+from toolfold.spi import Caller, Full, Tally
 
 from .callers import address
 from .http.guards import limit_response

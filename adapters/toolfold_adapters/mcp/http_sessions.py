@@ -24,8 +24,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolfold import StoreError
-from toolfold.spi import Caller, Full, Limit, Tally
+from toolfold import Limit, StoreError
+from toolfold.spi import Caller, Full, Tally
 
 from ..sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
 from .callers import caller_at

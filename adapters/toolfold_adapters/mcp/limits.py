@@ -13,8 +13,8 @@ import logging
 from attrs import field, frozen
 from opentelemetry import metrics
 
-from toolfold import ConfigError
-from toolfold.spi import Full, Limit, quoted
+from toolfold import ConfigError, Limit
+from toolfold.spi import Full, quoted
 
 log = logging.getLogger("toolfold.mcp")
 

@@ -18,8 +18,8 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from toolfold import QuotaExceeded, Session, StoreError, ToolSet
-from toolfold.spi import KeyInUse, StoredSession, StoredSessions, table
+from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, ToolSet
+from toolfold.spi import KeyInUse, StoredSession, table
 
 from ..sdk import connection_of
 from .callers import caller_of, principal_of

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 from anyio import CancelScope
 
-from toolfold import HandleInvalid, Profile, Session, Snapshot, StoreError, StoreUnavailable, ToolSet
-from toolfold.spi import Caller, SessionPool, StoredSession, StoredSessions
+from toolfold import HandleInvalid, Profile, Session, Snapshot, StoredSessions, StoreError, StoreUnavailable, ToolSet
+from toolfold.spi import Caller, SessionPool, StoredSession
 
 from .handles import AGAIN
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from .._catalog.components import Component, GroupSpec, Kind
+from .._catalog.components import Component, Kind
 from .._limits import MAX_CURSOR
 from .._memo import Memo
 from .._names import ToWire, is_text
@@ -35,12 +35,6 @@ class GroupInfo:
     active: bool
     parent: str | None
     tool_count: int
-
-
-def selectable_groups(snapshot: Snapshot) -> tuple[GroupSpec, ...]:
-    """Return the groups that a request may name, and those that are active anyway, in canonical order (SPEC SES-6)."""
-    catalog = snapshot.catalog
-    return tuple(catalog.groups[number] for number in bits(catalog.selectable | snapshot.configuration.active))
 
 
 _ORDERED = Memo[tuple[Kind, tuple[Component, ...], ToWire], tuple[Component, ...]](most=16)

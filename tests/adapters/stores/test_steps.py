@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolfold import GroupNotFound, Lease, Store, ToolSet
+from toolfold import GroupNotFound, Lease, Limit, Store, StoredSessions, ToolSet
 from toolfold._session.state import MAX_OWED
-from toolfold.spi import Limit, SessionKind, StoredSessions
+from toolfold.spi import SessionKind
 from toolfold_adapters.stores import MemoryStore
 
 UNLIMITED = Limit(None, None)

@@ -31,7 +31,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context
-from toolfold.spi import MAX_URI, Caller, Event, Full, Tally, events, table
+from toolfold.spi import MAX_URI, Caller, Full, Tally, events, table
 
 from ...mcp.callers import caller_of, principal_of
 from ...mcp.limits import DEFAULTS, record_refusal
@@ -213,7 +213,7 @@ class Clients:
         self._sessions: set[str] = set()
         self._clients: dict[str, Client] = {}
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: events.Event) -> None:
         """Note the sessions that open and end; an observer of the tool set."""
         if isinstance(event, events.SessionOpened):
             self._sessions.add(event.session)

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
-from toolfold.spi import Full, Limit, Tally
+from toolfold import Limit
+from toolfold.spi import Full, Tally
 
 from ...mcp.limits import record_refusal
 from ..config.approval import Approvals, Item

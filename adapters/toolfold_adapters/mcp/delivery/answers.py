@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, field, frozen
 
 from toolfold import Component, ToolResult
-from toolfold.spi import ERROR_META, HANDLE, NAMELESS, descriptions
+from toolfold.spi import HANDLE, control_tools, descriptions, saved_state
 
 from ...tokens import CHARACTERS_PER_TOKEN
 from ..meta import CHANGE_META, DISCARDED_META, HANDLE_META
@@ -132,8 +132,8 @@ class Answers:
     def _refused(self, result: ToolResult, room: int) -> ToolResult:
         """Return a refusal of a control tool, with its structured content in `_meta` as in all its answers."""
         meta: Mapping[str, Any] = result.meta or {}
-        about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
-        return _of_text(result, _cut(result.text, room), {ERROR_META: about} if about else {})
+        about: dict[str, Any] = {**meta.get(control_tools.ERROR_META, {}), **(result.structured or {})}
+        return _of_text(result, _cut(result.text, room), {control_tools.ERROR_META: about} if about else {})
 
     def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[descriptions.Described]:
         """Return the tools that can be listed to clients of this delivery, as ranked or in list order."""
@@ -151,7 +151,7 @@ def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     """Return an answer under a handle that also names its groups that the newest catalog discards (SPEC PER-2)."""
     if not paths:
         return result
-    named = ", ".join("a group that no longer exists" if path == NAMELESS else path for path in paths)
+    named = ", ".join("a group that no longer exists" if path == saved_state.NAMELESS else path for path in paths)
     text = f"No longer open, because this server's groups have changed: {named}."
     return with_text(result, text, meta={DISCARDED_META: list(paths)})
 

@@ -32,7 +32,7 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.spi import KINDS, Kind, ancestors, listed, quoted, selectable_groups
+from toolfold.spi import KINDS, Kind, ancestors, listed, quoted
 
 from .render import LISTS, Renderer
 from .selection import SELECTION_FAILURES, DefaultSelection, refusal_text, selection_of
@@ -82,7 +82,7 @@ class Disclosure:
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; `group` returns those inside others."""
-        groups = selectable_groups(self._start(ctx))
+        groups = self._start(ctx).selectable_groups
         names = draft_names(groups)
         top = [_group_entry(group, names) for group in groups if group.parent is None]
         return {"resultType": "complete", "groups": top}
@@ -90,7 +90,7 @@ class Disclosure:
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return the contents of a group: full definitions, and the groups inside; raises `MCPError` if unknown."""
         start = self._start(ctx)
-        groups = selectable_groups(start)
+        groups = start.selectable_groups
         names = draft_names(groups)
         path = next((path for path, draft in names.items() if draft == name), None)
         if path is None:
@@ -163,7 +163,7 @@ class Disclosure:
 
 def _opened(start: Snapshot, component: Component | None) -> Snapshot:
     """Return the state with the group of `component` open, if it is disclosed; raises if it can't be opened."""
-    if component is None or component.group not in {group.path for group in selectable_groups(start)}:
+    if component is None or component.group not in {group.path for group in start.selectable_groups}:
         return start
     return start.after(TransitionRequest(activate=(*ancestors(component.group), component.group)))
 

@@ -19,7 +19,7 @@ from toolfold import (
     Visibility,
     WireNames,
 )
-from toolfold.spi import HANDLE, Arguments, RequestView, available, check_segment, opened_for, quoted, table
+from toolfold.spi import HANDLE, RequestView, available, check_segment, opened_for, quoted, schemas, table
 
 from ..meta import ALWAYS_LOAD_META
 from .passing import with_text
@@ -66,7 +66,7 @@ class CallToolProxy:
             "required": ["name"],
             "additionalProperties": False,
         }
-        self._arguments = Arguments.passing_handle(name, schema)
+        self._arguments = schemas.Arguments.passing_handle(name, schema)
         which = "a tool that only reads and" if instead else "a tool that"
         reads = {"annotations": {"readOnlyHint": True}} if instead else {}
         definition = {

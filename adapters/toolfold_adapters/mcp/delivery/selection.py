@@ -25,7 +25,7 @@ from toolfold import (
     TransitionRequest,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import Memo, ancestors, enumerated, quoted, selectable_groups
+from toolfold.spi import Memo, ancestors, enumerated, quoted
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -136,7 +136,7 @@ def selectable(catalog: Catalog) -> frozenset[str]:
     """Return the groups that a request may select, computed once for a catalog."""
 
     def paths() -> frozenset[str]:
-        return frozenset(group.path for group in selectable_groups(Snapshot.of(catalog)))
+        return frozenset(group.path for group in Snapshot.of(catalog).selectable_groups)
 
     return _SELECTABLE.of(catalog.memo, None, paths)
 

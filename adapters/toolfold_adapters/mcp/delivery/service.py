@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from toolfold import Session, ToolSet, WireNames
-from toolfold.spi import Event, Limit, ListsAnnounced, SessionKind, SessionPool, StoredSessions, Tally, background
+from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames
+from toolfold.spi import SessionKind, SessionPool, Tally, background, events
 
 from ..handlers import RequestHandlers
 from ..handles import SignedHandles, signing_keys
@@ -164,9 +164,9 @@ class Service:
         subscriptions = self._subscriptions
         async with background() as tasks:
 
-            def announce(event: Event) -> None:
+            def announce(event: events.Event) -> None:
                 # in memory, each client runs the server
-                if isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks:
+                if isinstance(event, events.ListsAnnounced) and subscriptions.running[0] is tasks:
                     self.on_announced()
                     subscriptions.announce(event.kinds)
 
