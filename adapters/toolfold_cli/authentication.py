@@ -10,6 +10,7 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints
 
 from toolfold import ConfigError
 from toolfold_adapters.gateway.config.data import Variables, read_file
+from toolfold_adapters.gateway.config.read import key_problem
 from toolfold_adapters.mcp import Authentication
 from toolfold_adapters.mcp.http.auth import digest_of
 
@@ -91,12 +92,8 @@ def load_authentication(path: Path) -> Authentication:
         return _File.model_validate(data).authentication()
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            table = _File if len(first["loc"]) == 1 else _OAuth
-            problem = f"is not known here; remove it, or use one of {', '.join(table.model_fields)}"
-        raise ConfigError(f"{path}{f', {where}' if where else ''}: {problem}.") from None
+        model = _File if len(first["loc"]) == 1 else _OAuth
+        raise ConfigError(f"{path}{key_problem(first, model)}") from None
     except ConfigError as error:
         text = str(error)
         raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text.removesuffix('.')}.") from error

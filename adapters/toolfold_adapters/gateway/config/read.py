@@ -219,7 +219,7 @@ class _Entries:
                 named[name] = given
                 self._upstreams[name] = self._upstream(given, name, entry)
             except ValidationError as error:
-                self._leave_out(given, *(_in_table(problem, UpstreamConfig) for problem in error.errors()))
+                self._leave_out(given, *(key_problem(problem, UpstreamConfig) for problem in error.errors()))
             except ConfigError as error:
                 self._leave_out(given, f": {error}.")
 
@@ -264,13 +264,13 @@ def _message(file: str, problem: Any) -> str:
     size = 2 if where[0] in ("groups", "profiles") else 1
     in_table = len(where) > size or problem["type"] == "model_type"
     if not in_table:
-        return f"{file}{_in_table(problem, GatewayConfig)}"
+        return f"{file}{key_problem(problem, GatewayConfig)}"
     names = [str(part) for part in where[:size]]
     place = ".".join(quoted_key(part) for part in names)
-    return f"{file}, [{place}]{_in_table({**problem, 'loc': where[size:]}, _TABLES.get(names[0]), names)}"
+    return f"{file}, [{place}]{key_problem({**problem, 'loc': where[size:]}, _TABLES.get(names[0]), names)}"
 
 
-def _in_table(problem: Any, model: Any, table_names: list[str] | None = None) -> str:
+def key_problem(problem: Any, model: Any, table_names: list[str] | None = None) -> str:
     """Return the rest of the sentence about a key of the table that `model` is for."""
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
     return f"{f', {key}' if key else ''}: {_problem(problem, model, table_names or [], key)}."

@@ -19,7 +19,7 @@ from ..config.settings import UpstreamConfig
 from ..definitions import LISTS as FIELDS
 from ..definitions import Definitions, name_of
 from ..files import Files
-from .life import NotMcp
+from .life import NotMcp, stray_warning
 from .wire import Wire, is_missing
 
 LISTS = {
@@ -71,22 +71,17 @@ async def known_of(wire: Wire) -> Known:
     """
     facts = wire.facts
     tools, warnings = _callable(wire, await _list(wire, "tools"))
-    found = {kind: await _list_beside(wire, kind, warnings) for kind in LISTS if kind != "tools"}
+    beside: dict[str, Any] = {kind: await _list_beside(wire, kind, warnings) for kind in LISTS if kind != "tools"}
     if wire.stray:
-        warnings.append(
-            f"The server {_text(facts.info, 'name')!r} is untidy. It wrote {wire.stray} line(s) to its stdout that are "
-            "no messages of the protocol."
-        )
+        warnings.append(f"The server {_text(facts.info, 'name')!r} is untidy. {stray_warning(wire.stray)}")
     definitions = Definitions(
         name=_text(facts.info, "name"),
         title=_text(facts.info, "title") or None,
         version=_text(facts.info, "version"),
         instructions=facts.instructions,
         tools=tools,
-        prompts=found["prompts"],
-        resources=found["resources"],
-        resource_templates=found["resource_templates"],
         warnings=tuple(warnings),
+        **beside,
     )
     return Known(
         definitions=definitions,
