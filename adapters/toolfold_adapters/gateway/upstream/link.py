@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -96,24 +95,6 @@ class Link:
 
     # -- used by clients ----------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def used_by(self, client: Client | None) -> AsyncGenerator[Wire]:
-        """Yield the open connection, started if need be, for a request of a client.
-
-        Raises:
-            UpstreamError: It can't be opened now.
-        """
-        users = [client] if client is not None else []
-        self._users += users
-        try:
-            yield await self.opened()
-        finally:
-            for user in users:
-                self._users.remove(user)
-                if user not in self._users and user is not self.client:
-                    self._outboxes.pop(user, None)
-            self._used = self.upstream.clock()
-
     async def opened(self) -> Wire:
         """Return the connection once it is open, started if need be; raises `UpstreamError`."""
         started = False
@@ -144,8 +125,7 @@ class Link:
         """
         for attempt in (1, 2):
             try:
-                async with self.used_by(client) as wire:
-                    return await perform(wire)
+                return await self._used_by(client, perform)
             except ConnectionLost as error:
                 if error.refused:
                     self.lost()
@@ -156,6 +136,18 @@ class Link:
                     "do may be done or not."
                 ) from error
         raise AssertionError("unreachable")
+
+    async def _used_by(self, client: Client | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
+        users = [client] if client is not None else []
+        self._users += users
+        try:
+            return await perform(await self.opened())
+        finally:
+            for user in users:
+                self._users.remove(user)
+                if user not in self._users and user is not self.client:
+                    self._outboxes.pop(user, None)
+            self._used = self.upstream.clock()
 
     async def watch(self, params: Mapping[str, Any], watcher: object, on_update: OnUpdate) -> dict[str, Any]:
         """Have `on_update` called when a resource is updated, over later connections too; return the server's answer.
