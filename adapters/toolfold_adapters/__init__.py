@@ -5,6 +5,7 @@ gateway/                 groups in front of existing MCP servers
 inprocess/               to a model in an agent's own loop
 integrations/            in other frameworks
 stores/                  engines that hold sessions beyond one process
+evaluation/               whether offering tools in groups helps to get tasks done
 manifests, catalogs      groups of tools in JSON files, and a whole catalog in one file
 search, sentences, bert  rankers for `find_tools`, and the models of sentences that two of them use
 names, tokens            the names that clients and models accept, and the cost of definitions

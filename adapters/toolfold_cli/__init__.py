@@ -1,14 +1,21 @@
 """The command line, `toolfold`.
 
-    program.py    the program and its commands      options.py     TARGET, `--` and the options that commands share
-    targets.py    the kinds of TARGET               references.py  objects named module:attribute or file.py:attribute
-    printing.py   tables, text and JSON             failures.py    failures of commands, and logging
-    counts.py     numbers in texts                  logs.py        what is logged, and how
-    costs.py      initial token counts              drivers.py     how `conform` reaches a target
-    progress.py   the progress of a long run        watchdog.py    ending such a run early
+program                           the program and its commands, each of which has a module of its name
+serve, connect, init, approve     a server, a gateway, and the clients and definitions that it is for
+inspect, profiles, call, diagram  what a target has, and a look at it
+conform, evaluate, demo           the kit, the evaluation, and a demonstration
+options, targets, references      what commands share, the kinds of TARGET, and objects by name
+servers, authentication           existing servers as targets, and whose tokens are accepted
+client_files, editing             the configuration files of clients, edited in place
+printing, counts, failures, logs  tables and texts, numbers in them, failures, and what is logged
+costs, pictures                   initial token counts, and what `diagram` draws
+drivers, starters                 how `conform` reaches a target, and what it begins a driver with
+progress, watchdog                the progress of a long run, and ending it early
+scenario, library                 the steps of the demonstration, and its tools
+mkdocs, sphinx, zensical          pictures in pages of documentation
 
-Each command has a module of its name. Results go to standard output, everything else to standard error. The exit status
-is 0 for success, 1 for failure, 2 for wrong usage (`conform`: also if nothing could be checked), and 130 after Ctrl-C.
+Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for failure, 2 for
+wrong usage (`conform`: also if nothing could be checked), and 130 after Ctrl-C.
 """
 
 from __future__ import annotations

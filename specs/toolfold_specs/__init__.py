@@ -1,20 +1,22 @@
 """The executable specification of Toolfold, and the kit that checks implementations against it.
 
-    report = check(make_driver)             # kit.py: SPEC CNF-2
-    conformance = suite(make_driver)        # suites.py: the same as tests of pytest
+    report = check(make_driver)             # `kit`: SPEC CNF-2
+    conformance = suite(make_driver)        # `suites`: the same as tests of pytest
 
-==============  =================================================================
-clauses.toml    every clause as data: id, section, level, sources, text
-clauses.py      the same as frozen, validated values
-properties.py   properties of steps by clause: ALWAYS and SOMETIMES
-reference.py    the rules in sets; systems.py: small systems
-oracle.py       the expected answers; attribution.py: the clause of a mismatch
-driver.py       the interface to an implementation; drivers/: ways to reach one
-runs.py         a test run; shrinking.py: of histories; checks.py; layers/
-report.py       results and verdicts; render/: as text, JSON, JUnit, Markdown
-expected.py     the adopter's expected failures; replay.py: of a violation
-suites.py       the kit as tests; plugin.py: how pytest collects them
-==============  =================================================================
+kit, suites, plugin, targets      the kit as a callable and as tests, and what it is given
+clauses, homes                    every clause as a value, of the data in clauses.toml, and the clause of an outcome
+properties                        properties of steps by clause: ALWAYS and SOMETIMES
+reference, systems                the rules in sets, and all small systems
+oracle, ideal                     the expected answers, and the oracle as an implementation
+attribution, evidence, roots      the clause of a mismatch, and of an answer; simpler forms of a case
+driver, drivers/                  the interface to an implementation, and ways to reach one
+runs, checks, layers/             a test run, what is run, and the checks by layer
+shrinking, linearize, overlap     shorter histories, the search for an order, operations that overlap
+confirming, exchange              a second look at findings, and what was sent
+report, render/                   results and verdicts: as text, JSON, JUnit, Markdown
+expected, replay                  the adopter's expected failures, and a violation again
+fixture_server, served, children  servers for the kit, and processes that it has started
+starters/, vectors/               drivers to begin with, and cases as data
 
 `toolfold conform` is the command on top.
 """

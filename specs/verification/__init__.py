@@ -1,1 +1,9 @@
-"""The verification of the specification and of the kit itself; not shipped."""
+"""The verification of the specification and of the kit itself; not shipped.
+
+table, links         traceability of clauses to tests, and mentions of clauses as links
+explore              every request in every state of every system up to a size
+mutants/             implementations with one fault, each of which the kit must catch
+verdicts, blindfold  evidence that verdicts can be trusted
+proofs/              proofs for forests of any size, with z3
+spin/                model checking of concurrent steps
+"""

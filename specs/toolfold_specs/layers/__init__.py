@@ -1,8 +1,14 @@
 """The layers of the kit, each a module with `CHECKS`, in the order in which they run (SPEC CNF-7).
 
-exhaustive.py   every step of every small system        schedules.py   overlapping operations with blocked hooks
-vectors.py      cases as data                           histories.py   random concurrent histories
-stateful.py     random histories by Hypothesis          wire.py        what is only visible over a protocol
+exhaustive              every step of every small system
+vectors                 cases as data
+stateful                random histories by Hypothesis; `random_systems` are what they run on, `seeded` its choices
+random_systems, seeded  systems of up to ten groups, and a backend whose choices depend on a seed
+schedules               overlapping operations with blocked hooks
+blocking, cancelling    their building blocks, and steps that are cancelled
+histories               random concurrent histories
+wire                    what is only visible over a protocol
+over_mcp, delivery      how its checks see a run, and those of sessions, handles and lists
 """
 
 from __future__ import annotations

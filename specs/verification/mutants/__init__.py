@@ -2,6 +2,13 @@
 
 `engine.py` is a correct, naive implementation; a mutant replaces one of its decisions and names the clause that this
 breaks. `MUTANTS` are visible in process, `wire.MUTANTS` only over a protocol.
+
+engine, rules                  the naive implementation, a method for each decision
+driver, server                 it or a mutant, in process and over MCP
+mutant                         what a mutant is, and how one is declared
+names, registration            mutants of names and of registration while sessions are open
+transitions, hooks, sessions   mutants of steps, hooks, notifications and persistence
+offers, wire                   mutants of lists and calls, and those that only a protocol shows
 """
 
 from . import hooks, names, offers, registration, sessions, transitions
