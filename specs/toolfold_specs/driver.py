@@ -53,7 +53,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
 AT_RUN_TIME: Mapping[str, str] = MappingProxyType(
     {"live registration": "groups and exclusions can be registered and removed while sessions are open"}
 )
-"""Capabilities that random histories use, and no check requires."""
+"""Capabilities of implementations whose system changes while they run."""
 
 OVER_MCP: Mapping[str, str] = MappingProxyType(
     {

@@ -12,7 +12,7 @@ import pytest
 
 from toolfold_specs.checks import run_checks
 from toolfold_specs.clauses import load_clauses
-from toolfold_specs.driver import CAPABILITIES, Setup
+from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Setup
 from toolfold_specs.drivers.messages import load_schema
 from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers.vectors import CHECKS, Vector, load_vectors, operation_of
@@ -83,7 +83,7 @@ def test_names_of_vectors_are_unique_and_their_clauses_and_capabilities_exist() 
     names = [vector["name"] for vector in VECTORS]
     assert len(names) == len(set(names))
     assert {clause for vector in VECTORS for clause in vector["clauses"]} <= {clause.id for clause in load_clauses()}
-    assert {need for vector in VECTORS for need in vector.get("needs", ())} <= set(CAPABILITIES)
+    assert {need for vector in VECTORS for need in vector.get("needs", ())} <= {*CAPABILITIES, *AT_RUN_TIME}
 
 
 def test_every_vector_expects_something() -> None:

@@ -34,6 +34,9 @@ def cancelled_twice(test_run: TestRun) -> None:
     run.cancel(ticket)
     if compensation in run.waiting():
         run.cancel(ticket)
+        if compensation not in run.waiting():
+            run.report("HOOK-6", "a second cancellation interrupts a hook that undoes another")
+            return
     _judge(run, ticket)
 
 

@@ -12,12 +12,13 @@ from typing import TypeVar
 from attrs import evolve
 
 from ..checks import Check
-from ..driver import Answer, Operation, Setup
+from ..driver import AT_RUN_TIME, Answer, Operation, Setup
 from ..evidence import CAUSE
 from ..oracle import Oracle, World, as_setup
 from ..overlap import Hook, Overlap, agrees
 from ..runs import TestRun
 from ..systems import distinct_systems
+from . import changing
 from .blocking import (
     HOOKS,
     QUEUES,
@@ -373,6 +374,8 @@ def _check(name: str, clauses: tuple[str, ...], run: Callable[[TestRun], None], 
     return Check(name, "schedules", clauses, run, needs)
 
 
+REGISTRATION = tuple(change.clause for change in changing.CHANGES)
+
 CHECKS = (
     _check("reads during a step", ("HOOK-2", "SES-2"), _reads, *BLOCKING),
     _check("no notice before the commit", ("NTF-2",), _notifications, *BLOCKING, "notifications"),
@@ -382,4 +385,6 @@ CHECKS = (
     _check("a step is cancelled while another waits", ("HOOK-6",), _cancelled, *BLOCKING, "setups", "cancellation"),
     _check("hooks that ask their own session", ("HOOK-7",), _asking, "hooks", "asking hooks", "concurrency", "setups"),
     _check("two sessions at once", ("SES-1",), _isolated, *BLOCKING, "setups", "sessions"),
+    _check("the system changes during a step", REGISTRATION, changing.registered, *BLOCKING, "setups", *AT_RUN_TIME),
+    _check("a fact is set during a step", ("SES-5", "NTF-3"), changing.told, *BLOCKING, "setups", "facts", "listing"),
 )

@@ -147,10 +147,15 @@ class Engine(Rules):
     def register(self, setup: Setup) -> Work[None]:
         """Register and remove what makes the system be another one, or refuse to."""
         other = type(self)(setup)
+        yield self.may_change
         self.check_sessions(other)
         for session in self.sessions.values():
             yield from self.deactivate_removed(session, set(self.groups) - set(other.groups))
         self.adopt(other)
+
+    def may_change(self) -> bool:  # REG-3, REG-5
+        """Whether no step is under way that was planned for the present system."""
+        return not any(session.queue for session in self.sessions.values())
 
     def check_sessions(self, other: Engine) -> None:  # REG-3
         for session in self.sessions.values():

@@ -1,5 +1,5 @@
 """Mutants of registration while sessions are open (SPEC REG-3, REG-5, REG-7)."""
-# ruff: noqa: D103 - what is wrong with each stands in the table that it is for
+# ruff: noqa: D101, D102, D103 - what is wrong with each stands in the table that it is for
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Setup
 
 from .engine import Engine, Paths, Refused, Session, Work
-from .mutant import Mutant, Right
+from .mutant import Mutant, Right, schedules
 
 LIVE = frozenset({*CAPABILITIES, *AT_RUN_TIME})
 """What the engine can do with registration while sessions are open."""
@@ -33,9 +33,24 @@ def refuses_groups(right: Right[Work[None]], self: Engine, setup: Setup) -> Work
     return right()
 
 
+class OnlyForExclusions(Engine):
+    def register(self, setup: Setup) -> Work[None]:
+        self.hurries = len(setup.exclusions) == len(self.setup.exclusions)
+        return super().register(setup)
+
+    def may_change(self) -> bool:
+        return self.hurries or super().may_change()
+
+
 MUTANTS: tuple[Mutant, ...] = (
     stateful("accepts an exclusion set that an open session violates", "REG-3")(
         Engine.check_sessions, lambda right, self, other: None
+    ),
+    schedules("registers an exclusion set while a step is under way that violates it", "REG-3", capabilities=LIVE)(
+        Engine.may_change, lambda right, self: True
+    ),
+    schedules("forgets a group's removal while it is being opened", "REG-5", capabilities=LIVE).being(
+        OnlyForExclusions
     ),
     stateful("removes groups without running their hooks", "REG-5")(Engine.deactivate_removed, runs_no_hooks),
     stateful("refuses to register groups while sessions are open", "REG-7")(Engine.register, refuses_groups),

@@ -42,6 +42,12 @@ def shared_facts(right: Right[None], self: Engine, session: Session, fact: str, 
         other.facts[fact] = value
 
 
+def sets_quietly(right: Right[None], self: Engine, session: Session, fact: str, value: bool) -> None:
+    notifications = session.notifications
+    right()
+    session.notifications = notifications if session.queue else session.notifications
+
+
 def notifies_everybody(right: Right[None], self: Engine, session: Session, before: list[str], after: list[str]) -> None:
     counted = session.notifications
     right()
@@ -133,6 +139,12 @@ SESSIONS = (
         ),
     ),
     vectors("keeps the state of a session that has ended", "SES-3")(Engine.forget, lambda right, self, session: None),
+    schedules("loses a fact that is set while a step is under way", "SES-5", also=["NTF-3"])(
+        Engine.set_fact, lambda right, self, session, fact, value: None if session.queue else right()
+    ),
+    schedules("does not notify of a fact that is set while a step is under way", "NTF-3")(
+        Engine.set_fact, sets_quietly
+    ),
     vectors("refuses to reset a fact", "SES-5")(
         Engine.set_fact, lambda right, self, session, fact, value: right() if value else refuse("InvalidDefinition")
     ),

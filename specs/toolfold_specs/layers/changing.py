@@ -1,0 +1,92 @@
+"""What changes while a step is blocked in a hook: the system, and facts (SPEC REG-3, REG-5, REG-7, SES-5, NTF-3)."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from ..driver import Answer, Group, Operation, Setup, Tool
+from ..oracle import Oracle
+from ..overlap import Overlap
+from ..reference import legal
+from ..runs import TestRun
+from .blocking import HOOKS, begun, blocked, hooked, oldest, steps_of
+
+SNAPSHOT = Operation("snapshot")
+PAIR = hooked("a", "b")
+
+
+@frozen
+class Change:
+    """A change of the system while `a` is about to be activated, by the clause that it tests."""
+
+    clause: str
+    setup: Setup
+    refusable: bool = True
+    """Whether it may be refused, since the step may count as taken before it."""
+
+
+CHANGES = (
+    Change("REG-3", evolve(PAIR, exclusions=[("a", "b")])),
+    Change("REG-5", hooked("b")),
+    Change("REG-7", hooked("a", "b", "c"), refusable=False),
+)
+
+
+def registered(test_run: TestRun) -> None:
+    """Judge that what a step commits is legal in the system that there is by then."""
+    for change in CHANGES:
+        run = begun(test_run, PAIR, steps_of("+b"), [("on_activate", "a")])
+        if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
+            return
+        answer, final = _changed(run, change, first)
+        oracle = Oracle(PAIR if answer.error is not None else change.setup)
+        active = final.active
+        known = active is None or set(active) <= set(oracle.paths)
+        right = known and legal(oracle.system, frozenset(oracle.number[path] for path in active or ()))
+        if not right or (answer.error is not None and not change.refusable):
+            message = "a change of the system is refused while a step is under way" if right else ILLEGAL
+            run.report(change.clause, message, got={**answer.to_json(), "active": active})
+            return
+        test_run.showed(final, ((change.clause, "active"),))
+
+
+ILLEGAL = "what is active after a change of the system during a step is not legal in it"
+
+
+def _changed(run: Overlap, change: Change, first: int) -> tuple[Answer, Answer]:
+    """Return the answer to a change of the system that is made while a step is blocked, and the state after both."""
+    driver, asked = run.test_run.driver, Operation("register", {"setup": change.setup})
+    run.history.append(Operation("start", {"ticket": 0, "operation": asked.to_json()}))
+    ticket = driver.start(asked)
+    run.drain(oldest)
+    run.history.append(Operation("finish", {"ticket": 0}))
+    answer = driver.finish(ticket)
+    run.finish(first, change.clause)
+    return answer, run.perform(SNAPSHOT)
+
+
+FACT = Setup(groups=[Group("a", hooks=HOOKS)], tools=[Tool("x", when="fact ready"), Tool("tool", "a")])
+
+
+def told(test_run: TestRun) -> None:
+    """Judge that a fact that is set during a step is there after it, and that both changes of the list are notified."""
+    run = begun(test_run, FACT, (), [("on_activate", "a")])
+    if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
+        return
+    second = run.start(Operation("set_fact", {"fact": "ready", "value": True}))
+    run.drain(oldest)
+    answers = [run.finish(ticket, "SES-5") for ticket in (first, second)]
+    listed = run.perform(Operation("list"))
+    _, right = run.oracle.apply(run.serial, Operation("list"))
+    if listed.tools not in (None, right.tools):
+        run.report(
+            "SES-5", "a fact that is set during a step is lost, or the step is", right.to_json(), listed.to_json()
+        )
+        return
+    test_run.showed(listed, (("SES-5", "tools"),))
+    notified = [answer.notified for answer in answers if answer.notified is not None]
+    if len(notified) == len(answers) and sum(notified) != len(answers):
+        message = f"{sum(notified)} notices of a list that a step and a fact have changed"
+        run.report("NTF-3", message, {"notified": len(answers)}, {"notified": notified})
+        return
+    test_run.showed(answers[1], (("NTF-3", "notified"),))
