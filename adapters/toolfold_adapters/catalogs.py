@@ -7,7 +7,7 @@ name = "shop"                             # the name of the file otherwise
 exclusions = [["orders", "cellar"]]       # sets of groups of which at most one is active
 
 [groups.orders]                           # [groups."orders.returns"], or parent = "orders", is inside it
-description = "Take orders"               # and title, pinned, opens_on: see `toolfold.GroupOptions`
+description = "Take orders"               # and instructions, title, pinned, opens_on: see `toolfold.GroupOptions`
 tools = ["cancel", { name = "place", description = "Order an item" }]
 
 [[tools]]                                 # tools that are in no group; for the keys of a tool, see `manifests`

@@ -1,8 +1,8 @@
 """Groups of tools as data: JSON files that are read into a `ToolSet` (SPEC GRP-1, GRP-2).
 
 A file that contains an array is a group, named after the file (`web.search.json` is the group `search` in `web`); each
-element is a tool. A first element with `"_meta": true` may have the group's `display_name` and `description`. A file
-that contains one object is one tool in no group.
+element is a tool. A first element with `"_meta": true` may have the group's `display_name`, `description` and
+`instructions`. A file that contains one object is one tool in no group.
 
 A tool has a `name`, a `description`, and the JSON Schema of its arguments as `parameters` or `inputSchema`; without a
 schema it takes no arguments. It may have `title`, `outputSchema`, `annotations`, `icons`, `category`, `tags`, `hidden`,
@@ -143,7 +143,9 @@ class _Loader:
         made: list[Component] = []
         try:
             with self.tools.all_or_nothing():
-                group = self.tools.register_group(file.stem, description, title=title)
+                group = self.tools.register_group(
+                    file.stem, description, instructions=about.get("instructions"), title=title
+                )
                 for number, entry in enumerate(entries):
                     if number > 0 or not _is_meta(entry):
                         made.extend(self.tool(file, position_of(number, entry), entry, group.path))
@@ -158,7 +160,7 @@ class _Loader:
     def about(self, file: Path, meta: object) -> dict[str, str]:
         """Return the texts in the `_meta` element of a group; values that are not strings are reported and left out."""
         texts: dict[str, str] = {}
-        for key in ("display_name", "description"):
+        for key in ("display_name", "description", "instructions"):
             try:
                 text = schemas.check_text("_meta", key, (table(meta) or {}).get(key))
             except InvalidDefinition as error:

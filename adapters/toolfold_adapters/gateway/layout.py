@@ -60,6 +60,7 @@ class PlacedGroup:
 
     path: str
     description: str = ""
+    instructions: str = ""
     title: str | None = None
     pinned: bool = False
     place: str = field(default="groups", eq=False)
@@ -292,6 +293,7 @@ def _groups(
         groups[path] = PlacedGroup(
             path=path,
             description=description_of(below[path]) if given.description is None else given.description,
+            instructions=given.instructions,
             title=given.title,
             pinned=path in pinned,
             place=f"[groups.{quoted_key(key)}]",

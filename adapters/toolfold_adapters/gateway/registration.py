@@ -22,6 +22,7 @@ from .naming import allowed_names
 class GroupTexts(TypedDict):
     """What a layout says of a group beside its description."""
 
+    instructions: str
     title: str | None
     pinned: bool
 
@@ -339,10 +340,10 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
 
 
 def _declare_group(tools: ToolSet, before: Catalog, group: PlacedGroup) -> None:
-    texts: GroupTexts = {"title": group.title, "pinned": group.pinned}
+    texts: GroupTexts = {"instructions": group.instructions, "title": group.title, "pinned": group.pinned}
     if group.path not in before.index:
         tools.register_group(group.path, group.description, **texts)
         return
     now = before.group(group.path)
-    if (now.description, now.title, now.pinned) != (group.description, group.title, group.pinned):
+    if any(getattr(now, what) != getattr(group, what) for what in ("description", *texts)):
         tools.update_group(group.path, group.description, **texts)

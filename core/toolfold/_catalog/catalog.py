@@ -208,6 +208,11 @@ class Catalog(Displayed):
         """Return a group by its path, or raise `GroupNotFound`."""
         return self.groups[self.forest.number(path)]
 
+    def instructions(self, paths: Iterable[str]) -> str:
+        """Return what a model reads when these groups open, before their tools (SPEC SKL-1); `""` if nothing."""
+        texts = (self.group(path).instructions.strip() for path in paths)
+        return "\n\n".join(text for text in texts if text)
+
     @cached_property
     def initial(self) -> Configuration:
         """The configuration in which sessions begin: pinned groups are active (SPEC FND-4)."""

@@ -44,6 +44,7 @@ class GroupSpec:
 
     `on_rollback` is `None` to undo a hook by its opposite, a hook of its own, or `False` to opt out (SPEC HOOK-5).
     `resume` runs in a process that takes over a session in which the group is open (SPEC STO-4).
+    `instructions` are what a model reads when the group opens (SPEC SKL-1).
     `opens_on` is the tool whose success opens the group (SPEC SES-6). One that is not `selectable` is opened by no
     request that names or fetches it, nor is what is in it; see `Catalog.selectable`. A `pinned` group is open where a
     session begins, is closed by no client, and is never evicted (SPEC FND-4). A `transient` group is not stored
@@ -52,6 +53,7 @@ class GroupSpec:
 
     path: str
     description: str = ""
+    instructions: str = ""
     title: str | None = None
     on_activate: Hook | None = None
     on_deactivate: Hook | None = None

@@ -110,8 +110,7 @@ class Builder:
         for above in ancestors(path):
             self.known(above)
         group = self._pinnable(GroupSpec(path=path, **options))
-        for what, value in (("description", group.description), ("title", group.title), ("opens_on", group.opens_on)):
-            check_text(path, what, value)
+        _check_texts(group)
         controls = self.settings.style.components(group)
         self._check_new("tool", controls)
         self._groups[path] = group
@@ -123,8 +122,7 @@ class Builder:
     def update_group(self, path: str, **changes: Any) -> GroupSpec:
         """Change what no state depends on about a group, and the control tools that show it."""
         group = self._pinnable(evolve(self.known(path), **changes))
-        for what, value in (("description", group.description), ("title", group.title)):
-            check_text(path, what, value)
+        _check_texts(group)
         tools = self._specs["tool"]
         for name in self.settings.style.components(self.known(path)):
             if tools[name].control:
@@ -293,6 +291,11 @@ class Builder:
             if name not in self._specs["tool"] and name not in self.settings.reserved:
                 for _, release in self._guards:
                     release(name)
+
+
+def _check_texts(group: GroupSpec) -> None:
+    for what in ("description", "instructions", "title", "opens_on"):
+        check_text(group.path, what, getattr(group, what))
 
 
 def _never_open(path: str, members: Iterable[str]) -> ExclusionConflict:

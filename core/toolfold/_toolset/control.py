@@ -210,10 +210,11 @@ async def open_group(context: Context, path: str, loader: Loader | None = None) 
         new = [component for component in after if component.name not in before]
     else:
         new = [component for component in after if component.group == path and not component.control]
-    group = context.snapshot.catalog.group(path)
-    text: Callable[[str], str] = partial(_opened, path, _omitted(context.snapshot.catalog, group), change)
+    catalog = context.snapshot.catalog
+    group, instructions = catalog.group(path), catalog.instructions(change.activated or (path,))
+    text: Callable[[str], str] = partial(_opened, path, _omitted(catalog, group), instructions, change)
     if loader is not None and loader.texts is not None:
-        text = partial(_loaded, loader.texts, group, change, len(new))
+        text = partial(_loaded, loader.texts, group, instructions, change, len(new))
     return _answer(context, path, change, text, new)
 
 
@@ -232,19 +233,21 @@ def _omitted(catalog: Catalog, group: GroupSpec) -> str:
     )
 
 
-def _opened(path: str, description: str, change: Change, tools: str) -> str:
+def _opened(path: str, description: str, instructions: str, change: Change, tools: str) -> str:
     parts = [f"Group {path} is open." if change else f"Group {path} was open already."]
     if description and change:
         parts.append(description)
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
-    parts.append(f"Now available:\n{tools}" if tools else "It adds no tools to the list.")
-    return " ".join(parts)
+    last = f"Now available:\n{tools}" if tools else "It adds no tools to the list."
+    said = " ".join(parts)
+    return f"{said}\n\n{instructions}\n\n{last}" if instructions else f"{said} {last}"
 
 
-def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, count: int, tools: str) -> str:
+def _loaded(texts: LoaderTexts, group: GroupSpec, instructions: str, change: Change, count: int, tools: str) -> str:
     template = texts.again if not change else texts.loaded if tools else texts.nothing
     text = filled(template, group=group.path, title=group.display_name, count=count, tools=tools).strip()
+    text = f"{instructions}\n\n{text}" if instructions else text
     return f"{text}\nClosed to make room: {', '.join(change.deactivated)}." if change.deactivated else text
 
 

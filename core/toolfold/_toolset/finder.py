@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
+from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import Always
 from .._limits import quoted
@@ -109,7 +110,8 @@ def _answer(
         "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
         "found": [context.to_wire(component.name) for component in tools],
     }
-    text = _text(query, change, _places(best, view, change.activated), [] if best else _missing(view))
+    changes = _changes(change, view.snapshot.catalog)
+    text = _text(query, changes, _places(best, view, change.activated), [] if best else _missing(view))
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
     described = about.describe([_described(component, view) for component in tools], ROOM)
     return evolve(ToolResult.of_text(text(described), structured), about=about)
@@ -119,21 +121,27 @@ def _described(component: Component, view: RequestView) -> Described:
     return Described.of(component.render(view.to_wire))
 
 
-def _text(query: str, change: Change, places: Sequence[str], missing: Sequence[str]) -> Callable[[str], str]:
-    """Return what makes the text of an answer from the description of the tools in it.
-
-    `missing` are lines on what was not searched.
-    """
+def _changes(change: Change, catalog: Catalog) -> list[str]:
+    """Return what was opened and closed, and the instructions of what was opened."""
     parts: list[str] = []
     if change.activated:
         parts.append(f"{_OPENED}{', '.join(change.activated)}.")
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
+    instructions = catalog.instructions(change.activated)
+    return [*parts, f"\n{instructions}\n"] if instructions else parts
+
+
+def _text(query: str, changes: Sequence[str], places: Sequence[str], missing: Sequence[str]) -> Callable[[str], str]:
+    """Return what makes the text of an answer from the description of the tools in it.
+
+    `changes` are lines on what was opened, and `missing` on what was not searched.
+    """
 
     def text(described: str) -> str:
         if not described:
             return "\n".join([f"No tool matches {quoted(query)!r}. {_ADVICE}", *missing])
-        return "\n".join([*parts, "Found, the best first:", described, *places])
+        return "\n".join([*changes, "Found, the best first:", described, *places])
 
     return text
 

@@ -25,11 +25,18 @@ def openers(catalog: Catalog) -> dict[str, str]:
 def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
     """Return the section of a system prompt that lists the groups, or `""` if the model can open none (SPEC GRP-5).
 
+    The instructions of pinned groups come after the list: the model opens none of these (SPEC SKL-1).
+
     Args:
         of: A tool set, or a session, which under a profile has fewer groups.
         to_wire: Maps tools' names to those that the model knows.
     """
     catalog = of.catalog
+    pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
+    return "\n\n".join(text for text in (_listed(catalog, to_wire), pinned) if text)
+
+
+def _listed(catalog: Catalog, to_wire: ToWire) -> str:
     groups = openers(catalog)
     if not groups:
         return ""

@@ -60,8 +60,9 @@ class Registration:
             name: A segment, with `parent` as its place, or a full path.
             description: What the model reads about the group.
             parent: The path of an existing group.
-            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `resume`, `show_deactivator`, `controls`,
-                `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see `GroupOptions`.
+            options: `instructions`, `title`, `on_activate`, `on_deactivate`, `on_rollback`, `resume`,
+                `show_deactivator`, `controls`, `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`;
+                see `GroupOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
@@ -77,6 +78,7 @@ class Registration:
         path: str,
         description: str,
         *,
+        instructions: str = "",
         title: str | None = None,
         pinned: bool = False,
         show_deactivator: bool = True,
@@ -89,7 +91,12 @@ class Registration:
             GroupNotFound, InvalidDefinition, ExclusionConflict: Nothing has changed.
         """
         return self._builder.update_group(
-            path, description=description, title=title, pinned=pinned, show_deactivator=show_deactivator
+            path,
+            description=description,
+            instructions=instructions,
+            title=title,
+            pinned=pinned,
+            show_deactivator=show_deactivator,
         )
 
     @on_loop

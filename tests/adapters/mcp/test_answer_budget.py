@@ -37,6 +37,7 @@ class Made:
     title: str = ""
     displaced: int = 0
     loaded: str | None = None
+    instructions: str = ""
     names: list[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -52,7 +53,7 @@ class Made:
         if self.loaded is not None:
             control = Loader(name="open", texts=LoaderTexts(loaded=self.loaded, nothing=self.loaded, again=self.loaded))
         tools = ToolSet("made", control=control)
-        tools.register_group("g", title=self.title)
+        tools.register_group("g", title=self.title, instructions=self.instructions)
         for number, name in enumerate(self.names):
             tools.register(
                 name,
@@ -89,6 +90,7 @@ CATALOGS = st.builds(
     title=st.text("ab \n", max_size=5).map(lambda text: text * 500),
     displaced=st.sampled_from([0, 1, 120]),
     loaded=st.sampled_from([None, "Loaded {title}:\n{tools}", "{tools}\n{title}", "{title}", ""]),
+    instructions=TEXTS,
 )
 
 
@@ -110,6 +112,7 @@ async def answers(made: Made, era: str, **options: Any) -> list[Any]:
 @example(made=Made([("", "")] * 500, title="title " * 100, loaded="{title}\n{tools}"), form="names")
 @example(made=Made([("", "x")] * 3, displaced=120), form="auto")
 @example(made=Made([("", "x")] * 3, title="title " * 2_000, loaded="{title}"), form="auto")
+@example(made=Made([("", "x")] * 3, instructions="step " * 2_000), form="auto")
 @given(made=CATALOGS, form=st.sampled_from(["auto", "names"]))
 def test_an_answer_is_never_longer_than_its_budget_and_covers_every_tool(made: Made, form: str, era: str) -> None:
     for result in anyio.run(lambda: answers(made, era, answers=form)):

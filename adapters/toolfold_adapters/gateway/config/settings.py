@@ -141,6 +141,7 @@ class GroupConfig(_Table):
 
     tools: Texts = ()
     description: str | None = None
+    instructions: str = ""
     title: str | None = None
     parent: str | None = None
     pinned: bool = False

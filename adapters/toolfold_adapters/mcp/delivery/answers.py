@@ -133,7 +133,7 @@ class Answers:
         """Return a refusal of a control tool, with its structured content in `_meta` as in all its answers."""
         meta: Mapping[str, Any] = result.meta or {}
         about: dict[str, Any] = {**meta.get(control_tools.ERROR_META, {}), **(result.structured or {})}
-        return _of_text(result, _cut(result.text, room), {control_tools.ERROR_META: about} if about else {})
+        return _of_text(result, cut(result.text, room), {control_tools.ERROR_META: about} if about else {})
 
     def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[descriptions.Described]:
         """Return the tools that can be listed to clients of this delivery, as ranked or in list order."""
@@ -174,17 +174,21 @@ def _text(
     most: int,
     describe_tools: Callable[[Sequence[descriptions.Described], int], str],
 ) -> str:
-    """Return a text about tools after what comes first, of at most so many characters."""
+    """Return a text about tools after what comes first, of at most so many characters.
+
+    If the text without the tools has no room, it is cut, and half of the room is the tools'.
+    """
     room = most - len(first)
     described = describe_tools(tools, room - len(text("."))) if tools else ""
     whole = text(described)
     if described not in whole:  # an author's text may omit the tools, but nothing else names them
         whole = f"{whole}\n{described}".lstrip("\n")
     if tools and len(whole) > room:
-        described = describe_tools(tools, 0)
-        whole = f"{_cut(text('…'), room - len(described) - 1)}\n{described}"
-    return _cut(f"{first}{_cut(whole, room)}", most)
+        described = describe_tools(tools, room // 2)
+        whole = f"{cut(text('…'), room - len(described) - 1)}\n{described}"
+    return cut(f"{first}{cut(whole, room)}", most)
 
 
-def _cut(text: str, room: int) -> str:
+def cut(text: str, room: int) -> str:
+    """Return a text of at most so many characters; one that is cut ends in an ellipsis."""
     return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"

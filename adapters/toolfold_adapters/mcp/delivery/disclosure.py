@@ -104,7 +104,7 @@ class Disclosure:
             ]
             if definitions := self._renderer.definitions(components):
                 contents[LISTS[kind][1]] = definitions
-        described = start.catalog.group(path).description
+        described = start.catalog.instructions([path]) or start.catalog.group(path).description
         return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:

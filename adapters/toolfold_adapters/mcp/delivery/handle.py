@@ -267,7 +267,7 @@ class HandleDelivery:
             answer = self._answers.for_call(
                 result, component, lambda one: own and not is_hidden(one, view), room, way=way
             )
-            return with_opened(answer, opened) if opened else answer
+            return with_opened(answer, opened, session.catalog.instructions(opened), room) if opened else answer
         handle = await self._handle(ctx, state)
         way = (
             f"Handle: {handle}\nGive it as {HANDLE!r} to {self._call_tool}, which calls these tools, "

@@ -16,7 +16,7 @@ _LEAST = 100
 
 
 def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy: str | None, *, modern: bool) -> str:
-    """Return a server's instructions: the groups and how to open them, then those of its author.
+    """Return a server's instructions: the groups and how to open them, then its author's, then pinned groups'.
 
     Args:
         given: The author's instructions, if any; cut at the end to what room is left.
@@ -25,9 +25,11 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
         proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
         modern: Whether the client is of the modern era.
     """
+    pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
+    given = "\n\n".join(text for text in (given, pinned) if text)
     by_group = openers(catalog)
     if not by_group:
-        return given or ""
+        return given
     opener = wire.to_wire(next(iter(by_group.values())))
     how = opener if catalog.loader else f"{opener} (and so on)"
     if modern and proxy:
@@ -38,7 +40,7 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
         then = "; its tools are then in your list."
     find = f" {catalog.finder.name} searches all." if catalog.finder else ""
     first = directory.introduced(by_group, f"{how} opens one{then}{find}", FIRST)
-    author = _fitting(given or "", ROOM - len(first) - _LEAST)
+    author = _fitting(given, ROOM - len(first) - _LEAST)
     if catalog.loader is None:  # whose description names them all otherwise
         described = {path: directory.one_line(catalog.group(path).description) for path in by_group}
         room = ROOM - len(first) - len(author) - len("\nGroups:\n\n")

@@ -22,6 +22,7 @@ from toolfold import (
 from toolfold.spi import HANDLE, RequestView, available, check_segment, opened_for, quoted, schemas, table
 
 from ..meta import ALWAYS_LOAD_META
+from .answers import cut
 from .passing import with_text
 
 _HANDLE_SCHEMA = {
@@ -125,9 +126,11 @@ async def open_for(session: Session, name: str) -> tuple[str, ...]:
         return ()  # the call is refused for the same reason
 
 
-def with_opened(result: ToolResult, paths: Sequence[str]) -> ToolResult:
-    """Return the answer to a call that also says which groups were opened for it."""
+def with_opened(result: ToolResult, paths: Sequence[str], instructions: str, room: int) -> ToolResult:
+    """Return the answer to a call that also says which groups were opened for it, and their instructions (SKL-1)."""
     text = f"Opened for this call: {', '.join(paths)}.\n"  # some clients join texts without anything between them
+    if instructions:
+        text += f"\n{cut(instructions, room - len(text) - len(result.text) - 3)}\n"
     return with_text(result, text, first=True)
 
 

@@ -144,7 +144,8 @@ class SessionDelivery:
             relists=relists,
             way="" if relists or _is_worded(component) else self._way,
         )
-        return with_opened(answer, opened) if opened else answer
+        instructions = session.catalog.instructions(opened)
+        return with_opened(answer, opened, instructions, self._answers.room(ctx)) if opened else answer
 
     @cached_property
     def _way(self) -> str:

@@ -1,0 +1,130 @@
+"""The instructions of groups in each delivery (SPEC SKL-1)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.adapters.mcp.support import build_server, client_of
+from tests.adapters.mcp.test_disclosure import DECLARED, asked
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
+from toolfold import InvalidDefinition, ToolSet, group, prompt_section, tool
+from toolfold_adapters.catalogs import load_catalog
+from toolfold_adapters.inprocess import Conversation
+from toolfold_adapters.manifests import load_manifests
+from toolfold_adapters.mcp.callers import one_client
+from toolfold_adapters.search import bm25
+from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN
+
+pytestmark = pytest.mark.spec("SKL-1")
+ERAS = ("legacy", MODERN)
+LOAN = "Ask for the card first."
+RETURN = "Look for damage.\n\nThen shelve it."
+
+
+def library(**options: Any) -> ToolSet:
+    """Return a group "loans", with "back" in it, and a pinned group; all have instructions."""
+    tools = ToolSet("library", **options)
+    tools.register_group("house", instructions="Be quiet.", pinned=True)
+    tools.register_group("loans", "Lend books", instructions=f"{LOAN}\n")
+    tools.register_group("back", parent="loans", instructions=RETURN)
+    tools.register("lend", lambda: "lent", group="loans", description="Lend a book")
+    tools.register("shelve", lambda: "shelved", group="loans.back", description="Put a book back")
+    return tools
+
+
+def is_before_tools(text: str, instructions: str, name: str) -> bool:
+    return -1 < text.find(f"\n{instructions}\n") < text.find(f"- {name}")
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("control", "name", "arguments"),
+    [
+        ("per_group", "loans.activate", {}),
+        ("open_group", "open_group", {"group": "loans"}),
+        ("load_tool_group", "load_tool_group", {"group_name": "loans"}),
+    ],
+)
+async def test_they_are_read_before_the_tools_of_a_group_that_opens(
+    era: str, control: Any, name: str, arguments: dict[str, str]
+) -> None:
+    async with client_of(build_server(library(control=control)), era) as (client, _):
+        text = text_of(await client.call_tool(name, arguments))
+        assert is_before_tools(f"\n{text}", LOAN, "loans.lend")
+        assert RETURN not in text
+
+
+async def test_a_request_that_opens_two_groups_has_those_of_both() -> None:
+    tools = library(control="expand_tools", search=bm25)
+    async with Conversation(tools) as conversation:
+        (found,) = await conversation.execute([("find_tools", {"query": "put a book back", "open": True})])
+        assert is_before_tools(found.text, f"{LOAN}\n\n{RETURN}", "loans__back__shelve")
+
+
+async def test_a_conversation_reads_them_too_and_again_where_it_opens_the_group_again() -> None:
+    async with Conversation(library()) as conversation:
+        for _ in range(2):
+            (opened,) = await conversation.execute([("loans__activate", {})])
+            assert is_before_tools(opened.text, LOAN, "loans__lend")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_that_opens_groups_has_theirs_within_the_budget_of_the_answer(era: str) -> None:
+    tools = library()
+    tools.register_group("long", instructions="step " * 2_000)
+    tools.register("tool", lambda: "done", group="long")
+    token = one_client.set(True)
+    try:
+        async with client_of(build_server(tools, answer_tokens=1_200), era) as (client, _):
+            answer = await through(client, "loans.back.shelve")
+            expected = f"Opened for this call: loans, loans.back.\n\n{LOAN}\n\n{RETURN}\n\nshelved"
+            assert text_of(answer) == expected
+            long = text_of(await through(client, "long.tool"))
+            assert long.endswith("…\n\ndone")
+            assert len(long) == 1_200 * CHARACTERS_PER_TOKEN
+    finally:
+        one_client.reset(token)
+
+
+async def test_groups_get_returns_them() -> None:
+    async with client_of(build_server(library()), MODERN, extensions=DECLARED) as (client, _):
+        assert (await asked(client, "groups/get", name="loans")).instructions == LOAN
+
+
+async def test_those_of_pinned_groups_are_read_at_the_start() -> None:
+    tools = library()
+    assert prompt_section(tools).endswith("- loans: Lend books\n- loans.back\n\nBe quiet.")
+    async with client_of(build_server(tools, instructions="For members."), "legacy") as (client, _):
+        assert str(client.instructions).endswith("\n\nFor members.\n\nBe quiet.")
+    alone = ToolSet("alone")
+    alone.register_group("house", instructions="Be quiet.", pinned=True, controls=False)
+    assert prompt_section(alone) == "Be quiet."
+
+
+def test_classes_manifests_and_catalogs_have_them(tmp_path: Path) -> None:
+    @group(instructions="Of a class")
+    class Books:
+        @tool
+        def find(self) -> str:
+            return ""
+
+    tools = ToolSet("declared")
+    tools.include(Books())
+    manifest = tmp_path / "web.json"
+    manifest.write_text(json.dumps([{"_meta": True, "instructions": "Of a manifest"}, {"name": "fetch"}]))
+    load_manifests(tools, manifest, handlers={"fetch": lambda: ""}, strict=True)
+    catalog = tmp_path / "catalog.toml"
+    catalog.write_text('[groups.a]\ninstructions = "Of a catalog"\ntools = ["b"]\n')
+    groups = (*tools.catalog.groups, *load_catalog(catalog).catalog.groups)
+    assert [one.instructions for one in groups] == ["Of a class", "Of a manifest", "Of a catalog"]
+
+
+def test_they_are_a_text_and_can_be_changed() -> None:
+    tools = library()
+    assert tools.update_group("loans", "Lend", instructions="New").instructions == "New"
+    with pytest.raises(InvalidDefinition, match=r"more.*its instructions is int, and must be a text"):
+        tools.register_group("more", instructions=5)  # type: ignore[arg-type]
