@@ -4,6 +4,7 @@ mcp/                     over MCP, to clients of both eras
 gateway/                 groups in front of existing MCP servers
 inprocess/               to a model in an agent's own loop
 integrations/            in other frameworks
+evaluation/              tasks that are played against ways to offer tools
 stores/                  engines that hold sessions beyond one process
 evaluation/               whether offering tools in groups helps to get tasks done
 manifests, catalogs      groups of tools in JSON files, and a whole catalog in one file

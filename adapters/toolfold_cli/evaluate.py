@@ -113,6 +113,8 @@ def evaluate_command(
 
         click.echo(suggested(run(partial(_catalog, target))), nl=False)
         return
+    if report is not None and not report.parent.is_dir():
+        raise Failed(f"{report} can't be written: there is no folder {report.parent}.")
     records: list[Record] = run(partial(_evaluated, target, file, bench, output, own))
     _show(records, report)
     if require is not None:
@@ -183,6 +185,8 @@ def _plan(
         _check_name("arm", arm, ARMS)
     if host is not None:
         _check_name("host", host, HOSTS)
+        if not models:
+            raise ConfigError(f"--host is for models; the script with the view of this host is --player {host}.")
     return Plan(
         world=world,
         tasks=tasks,

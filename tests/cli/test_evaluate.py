@@ -101,12 +101,13 @@ def test_tasks_are_suggested(shop: Path) -> None:
         (("--arm", "code"), 1, "The arm code is not measured: "),
         (("--arm", "none"), 1, "There is no arm 'none'; there are everything"),
         (("--host", "none", "--model", "x:y"), 1, "There is no host 'none'"),
+        (("--host", "codex"), 1, "--host is for models; the script with the view of this host is --player codex."),
         (("--model", "x:y"), 1, "The model 'x:y' can't be used"),
         (("--size", "0"), 1, "--size 0: it is a number of tools from 1 to 1,000, or all."),
         (("--replay", "none.jsonl"), 1, "There is no file none.jsonl to replay."),
         (("--price", "3"), 2, "'3' is not READ/WRITTEN, such as 3/15."),
         (("--size", "20", "--arm", "groups", "-o", "folder/runs.jsonl"), 1, "folder/runs.jsonl can't be written"),
-        (("--size", "20", "--arm", "groups", "--report", "folder/page.html"), 1, "folder/page.html can't be written"),
+        (("--size", "20", "--arm", "groups", "--report", "folder/page.html"), 1, "there is no folder folder."),
     ],
 )
 def test_mistakes_are_named(shop: Path, arguments: tuple[str, ...], status: int, message: str) -> None:
