@@ -6,8 +6,8 @@ are awaited, and `Executor._commit` the only one that makes a plan's result the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from inspect import isawaitable
 from typing import Any
@@ -28,18 +28,17 @@ from ..errors import (
     HookTimeout,
     LeaseLost,
     SessionClosed,
-    StoreUnavailable,
     ToolError,
     ToolfoldError,
 )
-from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, close, use
+from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, use
 from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 from .events import Asked, Committed, HooksFailed, NotificationFailed, RolledBack
 from .journal import Journal
 from .observers import log
 from .reentry import Queue
 from .runtime import Runtime
-from .store import UNCERTAIN, Record
+from .store import Record
 
 Planner = Callable[[Configuration], Plan]
 ContextOf = Callable[[str, str, str | None], Any]
@@ -118,6 +117,15 @@ class Executor:
                     yield
             finally:
                 self._rest()
+
+    @contextmanager
+    def unless_busy(self) -> Generator[bool]:
+        """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
+        try:
+            with self.queue.unless_busy() as alone:
+                yield alone
+        finally:
+            self._rest()
 
     @property
     def queue(self) -> Queue:
@@ -327,17 +335,7 @@ class Executor:
 
     # -- in a store ---------------------------------------------------------------------------------------------------
 
-    async def ensure(self) -> None:
-        """Create the record, if there is to be one and that was not done; raises `QuotaExceeded`."""
-        if self.journal is not None and not self.journal.version:
-            await self.journal.write(self.snapshot)
-
-    async def load(self, record: Record) -> None:
-        """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged."""
-        if self.journal is not None and await self.journal.is_news(record):
-            self._take_over(self.journal, record)
-
-    def _take_over(self, journal: Journal, record: Record) -> None:
+    def take_over(self, journal: Journal, record: Record) -> None:
         """Make the state of a record the present one, and notify the listeners of the lists that differ."""
         before = self.snapshot
         now = self._state = journal.take_over(record, before.catalog)
@@ -359,12 +357,12 @@ class Executor:
         if (journal := self.journal) is None:
             return False
         before = self.snapshot
-        await self.ensure()
+        await journal.ensure(before)
         while journal.token is None:
             if (record := await journal.acquire(transaction)) is None:
                 raise SessionClosed(self.id)
             if record.version != journal.version:
-                self._take_over(journal, record)
+                self.take_over(journal, record)
             if record.intent is not None:
                 log.warning("session %s: a step whose process ended in the middle of it is rolled back", self.id)
                 left = journal.interrupted(record.intent, self.snapshot.catalog)
@@ -375,61 +373,6 @@ class Executor:
             return False
         await journal.withdraw()
         return True
-
-    async def recover(self) -> None:
-        """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""
-        if self.journal is not None:
-            async with self.change("start"), self.journal.step():
-                await self.hold()
-
-    async def flush(self) -> None:
-        """Store the facts that were set.
-
-        Raises `StoreUnavailable` if that can't be done now. They stay set, and are stored with the next request.
-        """
-        journal = self.journal
-        if journal is None or not journal.has_facts():
-            return
-        async with self.change("set_fact"), journal.step():
-            try:
-                while journal.has_facts() and not await journal.write(self.snapshot):
-                    await self.hold()
-            except StoreUnavailable as error:
-                raise StoreUnavailable(UNCERTAIN) from error
-
-    async def claim(self) -> tuple[frozenset[str], ...]:
-        """Return the changes of lists that the caller, and nobody else, reports to the client (SPEC NTF-1).
-
-        There are the kinds for each step. There are none if another process was faster, or while another request
-        changes the session: that one claims what there is at its end.
-        """
-        journal = self.journal
-        if journal is None or not journal.content.owed:
-            return ()
-        try:
-            with self.queue.unless_busy() as alone:
-                return await journal.claim(self.snapshot) if alone else ()
-        finally:
-            self._rest()
-
-    async def delete(self) -> bool:
-        """Delete the record, and return whether it is gone: not if another process has opened groups meanwhile.
-
-        The change of a process that ended in the middle of it is undone first; call it within `change`.
-        """
-        journal = self.journal
-        if journal is None or not journal.version:
-            return True
-        async with journal.step():
-            try:
-                await self.hold()
-            except SessionClosed:
-                return True
-            left = close(self.snapshot.configuration, keep=self.inherited)
-            if left.after is not left.before:
-                return False
-            await journal.delete()
-            return True
 
     # -- listeners ----------------------------------------------------------------------------------------------------
 

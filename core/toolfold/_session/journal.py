@@ -263,6 +263,11 @@ class Journal:
         if (token := self._let_go()) is not None:
             await self._whole(partial(self.store.delete, self.key, token))
 
+    async def ensure(self, snapshot: Snapshot) -> None:
+        """Create the record if that was not done; raises `QuotaExceeded`."""
+        if not self.version:
+            await self.write(snapshot)
+
     async def write(self, snapshot: Snapshot, content: Content | None = None) -> bool:
         """Store a state, in a new record if there is none, and return whether that was done, as `save` does."""
         content = content or self.content

@@ -15,14 +15,15 @@ from typing import Any, Protocol
 from .._catalog.components import Kind, Profile, kinds_of
 from .._quota import Caller
 from .._snapshot import Snapshot
-from ..errors import SessionClosed, StoreError
+from ..errors import SessionClosed, StoreError, StoreUnavailable
+from ..machine import close
 from ..machine.transaction import HookCall
 from .events import SessionEnded
 from .executor import ContextOf
 from .journal import Journal
 from .runtime import Runtime
 from .session import HookContext, Session
-from .store import Record
+from .store import UNCERTAIN, Record
 
 
 class KeyInUse(StoreError):
@@ -106,15 +107,20 @@ class StoredSession(Session):
     async def recover(self, record: Record) -> None:
         """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""
         if is_abandoned(record):
-            await self._executor.recover()
+            async with self._executor.change("start"), self.journal.step():
+                await self._executor.hold()
 
     async def load(self, record: Record) -> None:
-        """Take over what its record says; raises `StoreError` if that is damaged."""
-        await self._executor.load(record)
+        """Take over what its record says, if that is newer than what is known.
+
+        Raises `StoreError` if it is damaged.
+        """
+        if await self.journal.is_news(record):
+            self._executor.take_over(self.journal, record)
 
     async def ensure(self) -> None:
         """Create its record if that was not done; raises `QuotaExceeded`."""
-        await self._executor.ensure()
+        await self.journal.ensure(self.snapshot)
 
     async def resume(self) -> None:
         """Open the groups to start with, and run the `resume` hooks of groups that other processes have opened.
@@ -150,13 +156,29 @@ class StoredSession(Session):
         return self.journal.content.start is None and self.journal.present.issuperset(self.active)
 
     async def flush(self) -> None:
-        """Store the facts that were set; raises `StoreError`."""
-        if self.is_open:
-            await self._executor.flush()
+        """Store the facts that were set; raises `StoreError`.
+
+        If that can't be done now, they stay set, and are stored with the next request.
+        """
+        if not self.is_open or not self.journal.has_facts():
+            return
+        async with self._executor.change("set_fact"), self.journal.step():
+            try:
+                while self.journal.has_facts() and not await self.journal.write(self.snapshot):
+                    await self._executor.hold()
+            except StoreUnavailable as error:
+                raise StoreUnavailable(UNCERTAIN) from error
 
     async def claim(self) -> tuple[frozenset[str], ...]:
-        """Return the kinds of lists, for each step, of which the caller, and nobody else, is to notify the client."""
-        return await self._executor.claim() if self.is_open else ()
+        """Return the kinds of lists, for each step, of which the caller, and nobody else, is to notify the client.
+
+        There are none if another process was faster, or while another request changes the session: that one claims what
+        there is at its end (SPEC NTF-1).
+        """
+        if not self.is_open or not self.journal.content.owed:
+            return ()
+        with self._executor.unless_busy() as alone:
+            return await self.journal.claim(self.snapshot) if alone else ()
 
     async def close(self) -> None:
         """End the session, and delete its record; raises as `Session.close` does.
@@ -174,10 +196,28 @@ class StoredSession(Session):
             except ExceptionGroup as error:  # of hooks that failed
                 failures.append(error)
             async with self._executor.change("close"):
-                gone = await self._executor.delete()
+                gone = await self._delete()
         self._runtime.observers.notify(SessionEnded(self.id))
         if failures:
             raise failures[-1]
+
+    async def _delete(self) -> bool:
+        """Delete the record, and return whether it is gone: not if another process has opened groups meanwhile.
+
+        The change of a process that ended in the middle of it is undone first.
+        """
+        if not self.journal.version:
+            return True
+        async with self.journal.step():
+            try:
+                await self._executor.hold()
+            except SessionClosed:
+                return True
+            left = close(self.snapshot.configuration, keep=self.inherited)
+            if left.after is not left.before:
+                return False
+            await self.journal.delete()
+            return True
 
     def silence(self) -> None:
         """Remove its listeners, where nobody has it open here any more."""
