@@ -42,7 +42,9 @@ class Answers:
     _renderer: Renderer
     _form: AnswerForm
     _tokens: int | Callable[[], int]
-    _known: WeakKeyDictionary[Component, descriptions.Described | None] = field(init=False, factory=WeakKeyDictionary)
+    _known: WeakKeyDictionary[Component, descriptions.Described | None] = field(
+        init=False, factory=WeakKeyDictionary[Component, descriptions.Described | None]
+    )
 
     def room(self, ctx: Any) -> int:
         """Return how many characters an answer to a request may have."""

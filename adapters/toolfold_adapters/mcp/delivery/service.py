@@ -79,7 +79,6 @@ class Service:
         self._settings = settings
         self._tasks_of = tasks_of
         self._renderer = partial(Renderer, wire, own=own)
-        self._answers = partial(Answers, form=settings.answers, tokens=settings.answer_tokens)
         self._default = DefaultSelection(tools, settings.profile, settings.active, by_request=settings.selection)
         self._default.now().start(tools)
         limits, by_principal = settings.limits, settings.delivery == "principal"
@@ -114,6 +113,9 @@ class Service:
         if self._shared is not None:
             return self._shared.get_or_create
         return in_memory(self._tools, self._stored, own=own)
+
+    def _answers(self, renderer: Renderer) -> Answers:
+        return Answers(renderer, self._settings.answers, self._settings.answer_tokens)
 
     def _legacy(self) -> SessionDelivery:
         renderer = self._renderer(modern=False)

@@ -74,7 +74,9 @@ class SessionDelivery:
     _renderer: Renderer
     _answers: Answers
     _proxies: Mapping[str, CallToolProxy] = field(factory=dict[str, CallToolProxy])
-    _histories: WeakKeyDictionary[Session, ListingHistory] = field(init=False, factory=WeakKeyDictionary)
+    _histories: WeakKeyDictionary[Session, ListingHistory] = field(
+        init=False, factory=lambda: WeakKeyDictionary[Session, ListingHistory]()
+    )
 
     @cached_property
     def _listed_too(self) -> tuple[Component, ...]:
@@ -268,7 +270,7 @@ class PrincipalSessions:
     _default: DefaultSelection
     _opened: Opener
     _subscriptions: Subscriptions
-    _followed: WeakSet[Session] = field(init=False, factory=WeakSet)
+    _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
 
     @asynccontextmanager
     async def session(self, server: Any, ctx: Any) -> AsyncGenerator[Session]:

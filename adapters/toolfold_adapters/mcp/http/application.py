@@ -64,7 +64,7 @@ def http_app(
         raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
     addresses = Addresses.of(host, allowed_hosts, allowed_origins)
     app = _application(server, host, auth, path, max_request_bytes)
-    beside = (lambda app: app) if live is None else partial(OperatorPage, page=live, auth=auth)
+    beside = None if live is None else partial(OperatorPage, page=live, auth=auth)
     return HttpApp(app, guarded(app, addresses, max_request_bytes, beside))
 
 

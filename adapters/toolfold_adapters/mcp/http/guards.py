@@ -37,7 +37,7 @@ _LAST_PORT = 65_535
 
 
 def guarded(
-    app: ASGIApp, addresses: Addresses, max_request_bytes: int, beside: Callable[[ASGIApp], ASGIApp] = lambda app: app
+    app: ASGIApp, addresses: Addresses, max_request_bytes: int, beside: Callable[[ASGIApp], ASGIApp] | None = None
 ) -> ASGIApp:
     """Return an application that refuses requests for other servers, and those of pages from elsewhere.
 
@@ -49,7 +49,8 @@ def guarded(
     """
     bounded = RequestBodyLimitMiddleware(_CompleteRequests(app), max_request_bytes)
     of_origins = _Refusing(_CrossOrigin(bounded, addresses), partial(_wrong_origin, addresses))
-    return _Refusing(beside(of_origins), partial(_wrong_host, addresses))
+    inner = of_origins if beside is None else beside(of_origins)
+    return _Refusing(inner, partial(_wrong_host, addresses))
 
 
 @frozen
