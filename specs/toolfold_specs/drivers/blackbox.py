@@ -52,6 +52,7 @@ class BlackBoxDriver(McpDriver):
         self._handles_are_ignored = False
         self.capabilities = frozenset({"listing"})
         self._described = Description()
+        self._at_first = frozenset[str]()
         self._or_close(lambda: self._learn(description))
         self._leave_out_unrecognisable()
         self.given = self._setup = self._described.setup
@@ -62,6 +63,7 @@ class BlackBoxDriver(McpDriver):
 
     def _learn(self, description: Path | Description | None) -> None:
         names = {str(tool["name"]) for tool in self.main.list_all_tools()}
+        self._at_first = frozenset(names)
         self.call_tool = CALL_TOOL if CALL_TOOL in names else None
         if isinstance(description, Description):
             self._described = description
@@ -141,10 +143,14 @@ class BlackBoxDriver(McpDriver):
             if session.connection is not self.main:
                 session.connection.close()
         self._sessions.clear()
-        if self.main.calls and not self._modern:
+        if self.main.calls and (not self._modern or self._is_changed()):
             self.main.close()
             self.main = self.link.connect()
         self.link.begin()
+
+    def _is_changed(self) -> bool:
+        """Return whether calls have changed a modern list, which they may not; another process would begin anew."""
+        return self.link.own_processes and {tool["name"] for tool in self.main.list_all_tools()} != self._at_first
 
     def _session(self, name: str) -> Session:
         new = name not in self._sessions

@@ -9,11 +9,12 @@ from typing import Any, Final, cast
 
 from ..exchange import Exchange, Message
 
-PAUSE: Final = 1
+PAUSE: Final = 0.5
 """Seconds that notices may come after the last answer."""
 HANDLES: Final = ("dev.toolfold/handle", "handle")
 """The members of answers whose values differ from run to run, and that later requests carry."""
 
+BETWEEN: Final = "    time.sleep(0.1)  # servers may send one notice for changes that follow at once\n"
 PREFIX: Final = "io.modelcontextprotocol/"
 
 STDIO = Template("""\
@@ -37,7 +38,7 @@ $handles    print(client, "->", text, flush=True)
     print(text, file=servers[client].stdin, flush=True)
     while "id" in message and (client, message["id"]) not in answers:
         show(client, servers[client].stdout.readline())
-time.sleep($pause)  # notices may come after the answers
+${between}time.sleep($pause)  # notices may come after the answers
 for client, server in enumerate(servers):
     server.stdin.close()
     for line in server.stdout:
@@ -73,7 +74,7 @@ $handles    print(client, "->", text, flush=True)
 $modern    ask(client, text.encode(), **headers)
     if message["method"] == "notifications/initialized":  # a stream of notices
         threading.Thread(target=ask, args=[client], daemon=True).start()
-time.sleep($pause)  # notices may come after the answers
+${between}time.sleep($pause)  # notices may come after the answers
 """)
 MODERN = Template("""\
     name = message["params"].get("name", "").encode().decode("latin-1")
@@ -96,6 +97,7 @@ def script(exchange: Exchange) -> str:
         modern=MODERN.substitute(version=version) if is_modern else "    headers = {}\n",
         version=version,
         pause=PAUSE,
+        between=BETWEEN if any("method" in one.content for one in exchange.messages if not one.is_sent) else "",
     )
 
 
