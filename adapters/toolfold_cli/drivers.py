@@ -132,5 +132,6 @@ def _address(target: Target, transport: str, stack: ExitStack) -> Any:
     app_dir = ("--app-dir", str(target.reference.folder)) if target.reference is not None else ()
     serve = (sys.executable, "-m", "toolfold_cli", "serve", *app_dir, target.text)
     if transport == "stdio":
-        return lambda: Command(serve)
+        several = (*serve[:4], "--many-clients", *serve[4:])  # each session of the kit is a client of its own
+        return lambda: Command(several)
     return stack.enter_context(Served((*serve, "--http", "--port", "0"))).url
