@@ -143,14 +143,18 @@ class BlackBoxDriver(McpDriver):
             if session.connection is not self.main:
                 session.connection.close()
         self._sessions.clear()
-        if self.main.calls and (not self._modern or self._is_changed()):
+        if self.main.calls and self._is_changed():
             self.main.close()
             self.main = self.link.connect()
         self.link.begin()
 
     def _is_changed(self) -> bool:
-        """Return whether calls have changed a modern list, which they may not; another process would begin anew."""
-        return self.link.own_processes and {tool["name"] for tool in self.main.list_all_tools()} != self._at_first
+        """Return whether the state may not be the initial one, as it is on another connection."""
+        if self._modern and not self.link.own_processes:
+            return False
+        if self.main.successes and not self._modern:
+            return True
+        return {tool["name"] for tool in self.main.list_all_tools()} != self._at_first
 
     def _session(self, name: str) -> Session:
         new = name not in self._sessions

@@ -102,7 +102,9 @@ class Connection:
         self.owed = 0
         """The number of notices that were due and have not arrived."""
         self.calls = 0
-        """The number of calls that were sent: without any, the server is in its initial state."""
+        """The number of calls that were sent."""
+        self.successes = 0
+        """The number of calls that were not refused: without any, the server should be in its initial state."""
         self._changed: anyio.Event | None = None
         self._extensions = None if extension is None else [advertise(extension, {})]
         self._stack = ExitStack()
@@ -260,7 +262,9 @@ class Connection:
     async def _call(self, name: str, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any] | None) -> Json:
         self.calls += 1
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments or {}), **_with_meta(meta))
-        return await self._send(types.CallToolRequest(params=params))
+        answer = await self._send(types.CallToolRequest(params=params))
+        self.successes += not answer.get("isError")
+        return answer
 
     async def _send(self, request: types.ListToolsRequest | types.CallToolRequest | _Other) -> Json:
         with anyio.fail_after(self._address.timeout):

@@ -6,7 +6,6 @@ such as a lock file, none is started ahead.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -19,8 +18,8 @@ from .replies import TargetNotStarted
 FEW = 3
 """The number of connections after which servers are started ahead: whoever makes so many makes more."""
 
-NUMBER = min(2, os.cpu_count() or 1)
-"""The number of servers that are started ahead."""
+NUMBER = 1
+"""The number of servers that are started ahead; those that are left at the end were for nothing."""
 
 
 class Spares:

@@ -35,8 +35,8 @@ OPERATIONS, DEEP_OPERATIONS = 3000, 30000
 OVER_MCP, BLACK_BOX = 5, 30
 """The divisors of that number over MCP, and for a given server, where each new history may start a process."""
 
-STEPS = 30
-"""The greatest number of rules in a history."""
+STEPS, MORE_STEPS = 30, 60
+"""The greatest number of rules in a history, and of a given server, where a new one may start processes."""
 
 OTHER = "other"
 """The second session."""
@@ -336,7 +336,7 @@ def _histories(test_run: TestRun) -> None:
         operations //= OVER_MCP if test_run.driver.given is None else BLACK_BOX
     limits = settings(
         max_examples=operations,  # a limit on operations ends it earlier
-        stateful_step_count=STEPS,
+        stateful_step_count=STEPS if test_run.driver.given is None else MORE_STEPS,
         backend=BACKEND,
         derandomize=False,
         database=None,

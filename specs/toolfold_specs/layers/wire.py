@@ -244,16 +244,16 @@ def _cursors(wire: Wire) -> None:
 
 LEGACY, MODERN, WIRE, PROXY = "legacy wire", "modern wire", "wire", "call-through"
 
-CHECKS = (
+CHECKS = (  # first those without a call, after which a server need not be started anew
+    Check("control tools say what they are", "wire", ("CTL-6",), _defined, (WIRE,)),
+    Check("a cursor that was not given out is refused", "wire", ("LST-3",), _cursors, (WIRE,)),
     Check("a modern list is a function of its request", "wire", ("DEL-7",), delivery.equal_inputs, (MODERN,)),
     Check("a legacy connection is a session", "wire", ("DEL-1",), delivery.sessions, (LEGACY, "listing")),
     Check("a list that changes is advertised as one that does", "wire", ("NTF-4",), _advertised, (LEGACY, "listing")),
     Check("the answer to an activation says what changed", "wire", ("CTL-4",), _answered, (WIRE,)),
     Check("a refused activation is a result that says what to do", "wire", ("CTL-5",), _refused, (WIRE,)),
-    Check("control tools say what they are", "wire", ("CTL-6",), _defined, (WIRE,)),
     Check("unknown and unavailable tools have one answer", "wire", ("CALL-1", "DEL-9"), _unknown, (WIRE,)),
     Check("wrong calls and failing handlers", "wire", ("CALL-2", "CALL-3"), _called, (WIRE, "setups", "calls")),
-    Check("a cursor that was not given out is refused", "wire", ("LST-3",), _cursors, (WIRE,)),
     Check("calling through obeys the session", "wire", ("DEL-8",), delivery.proxied, (LEGACY, PROXY)),
     Check("handles stand for what was opened", "wire", ("DEL-2", "DEL-3"), delivery.handles, (MODERN,)),
     Check("handles can't be forged", "wire", ("DEL-3",), delivery.forged, (MODERN,)),
