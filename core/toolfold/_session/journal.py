@@ -140,8 +140,10 @@ class Journal:
 
     def interrupted(self, intent: str, catalog: Catalog) -> Transaction:
         """Return the transaction that undoes what a process has left of a change; raises `StoreError`."""
-        undone = [(catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index]
-        return Transaction.interrupted(undone, RuntimeError("the process of the step has ended"))
+        return Transaction.interrupted(
+            [(catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index],
+            RuntimeError("the process of the step has ended"),
+        )
 
     async def renew(self) -> None:
         """Renew the lease; if it is lost, cancel the hook that runs under it (SPEC STO-2).

@@ -46,7 +46,9 @@ class Runtime:
     hints: bool = False
     read_state: StateReader | None = None
     _identities: count[int] = field(factory=lambda: count(1))
-    _reported: WeakKeyDictionary[Component, set[str | None]] = field(factory=WeakKeyDictionary)
+    _reported: WeakKeyDictionary[Component, set[str | None]] = field(
+        factory=WeakKeyDictionary[Component, set[str | None]]
+    )
 
     @property
     def name(self) -> str:
