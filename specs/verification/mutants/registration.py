@@ -8,7 +8,7 @@ from functools import partial
 from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Setup
 
 from .engine import Engine, Paths, Refused, Session, Work
-from .mutant import Mutant, Right, schedules
+from .mutant import Mutant, Right, schedules, vectors
 
 LIVE = frozenset({*CAPABILITIES, *AT_RUN_TIME})
 """What the engine can do with registration while sessions are open."""
@@ -53,10 +53,10 @@ MUTANTS: tuple[Mutant, ...] = (
         OnlyForExclusions
     ),
     stateful("removes groups without running their hooks", "REG-5")(Engine.deactivate_removed, runs_no_hooks),
-    stateful("refuses to register groups while sessions are open", "REG-7")(Engine.register, refuses_groups),
-    stateful(  # the next step or list of another session shows it too
-        "deactivates every group when anything is registered",
-        "REG-7",
-        also=("REG-3", "REG-5", "SES-1", "ACT-4", "ACT-6", "LST-4"),
-    )(Engine.adopt, closes_everything),
+    vectors("refuses to register groups while sessions are open", "REG-7", capabilities=LIVE)(
+        Engine.register, refuses_groups
+    ),
+    vectors("deactivates every group when anything is registered", "REG-7", capabilities=LIVE)(
+        Engine.adopt, closes_everything
+    ),
 )
