@@ -96,8 +96,8 @@ def program() -> None:
     """Tools in groups that open and close, for MCP servers and agents.
 
     A TARGET is module:attribute or path/to/file.py:attribute (a ToolSet, or a function that makes one; modules in the
-    current folder can be imported), a .toml or .json file, the URL of an MCP server, or, after --, the command that
-    starts one.
+    current folder can be imported), a .toml or .json file, a folder of skills, the URL of an MCP server, or, after --,
+    the command that starts one.
     """
     configure_logging()
     for sentence in unread_variables(os.environ):

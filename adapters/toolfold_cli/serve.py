@@ -230,7 +230,7 @@ def serve_command(
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
 
     TARGET is module:attribute, path/to/file.py:attribute, a file that configures a gateway or an MCP client (.toml,
-    .json), or the URL of an MCP server; after -- comes the command that starts one.
+    .json), a folder of skills, or the URL of an MCP server; after -- comes the command that starts one.
     Over stdio, standard output carries only the protocol; a summary and warnings go to standard error. Over HTTP,
     /health and /ready answer probes.
 

@@ -2,8 +2,8 @@
 
 A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, a server of the MCP SDK or of FastMCP, or a
 function that makes one), a `.toml` or `.json` file (the configuration of a gateway or of an MCP client, or a catalog),
-a URL (an MCP server), or, after `--`, a command that starts one. `parse_target` finds out which; `open_target` opens it
-as a `ToolSet`, a server behind a gateway.
+a folder of skills, a URL (an MCP server), or, after `--`, a command that starts one. `parse_target` finds out which;
+`open_target` opens it as a `ToolSet`, a server behind a gateway.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from warnings import catch_warnings, simplefilter
 
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
+from toolfold_adapters.skills import has_skills, include_skill
 
 from .references import Reference, load, not_a_module, parse_reference
 from .servers import Server, tools_of
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from toolfold_adapters.mcp import Extend
 
 FORMS = (
-    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, the URL of an MCP "
-    "server, or, after --, the command that starts one"
+    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, a folder of "
+    "skills, the URL of an MCP server, or, after --, the command that starts one"
 )
 
 log = logging.getLogger("toolfold")
@@ -45,7 +47,8 @@ class Target:
     """What a command works on: made by `parse_target`.
 
     Attributes:
-        kind: A reference to a Python object, a configuration file, the URL of a server, or a command that starts one.
+        kind: A reference to a Python object, a file or a folder of skills, the URL of a server, or a command that
+            starts one.
         text: As the user wrote it.
         command: The words of the command.
         reference: What the text refers to.
@@ -142,7 +145,7 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
         if scheme.lower() not in ("http", "https"):
             raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
         return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
-    if text.lower().endswith(FILES):
+    if text.lower().endswith(FILES) or has_skills(Path(text)):
         return Target(kind="file", text=text)
     if reference := parse_reference(text, app_dir):
         return Target(kind="reference", text=text, reference=reference)
@@ -263,10 +266,11 @@ def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
 
 
 def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet | None:
-    """Return the tools that a file describes, or `None` if the target is no catalog; raises `ConfigError`."""
+    """Return what a catalog or skills describe, or `None` if the target is neither; raises `ConfigError`."""
     from toolfold_adapters.catalogs import is_catalog, load_catalog
 
-    if target.kind != "file" or not is_catalog(target.text):
+    of_skills = has_skills(Path(target.text))
+    if target.kind != "file" or not (of_skills or is_catalog(target.text)):
         return None
     if options.start_timeout is not None:
         raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
@@ -275,9 +279,23 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
         from toolfold_adapters.gateway.config.settings import OptionsConfig
 
         given["search"] = OptionsConfig.model_validate({"search": options.search}).ranker()
+    if of_skills:
+        return _of_skills(Path(target.text), given)
     tools = load_catalog(target.text, **given)
     if serving:
         log.warning("%s has no program: this is a preview, and every call returns an error", target.text)
+    return tools
+
+
+def _of_skills(folder: Path, options: Mapping[str, Any]) -> ToolSet:
+    """Return the skills in a folder as groups; tools that they need are missing, and logged (SPEC SKL-2)."""
+    settings: dict[str, Any] = {"control": "open_group", **options}
+    tools = ToolSet(folder.resolve().name, **settings)
+    with catch_warnings(record=True) as missing:
+        simplefilter("always")
+        include_skill(tools, folder)
+    for one in missing:
+        log.warning("%s", one.message)
     return tools
 
 

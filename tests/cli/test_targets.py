@@ -11,8 +11,8 @@ from tests.cli.support import invoke, refusal_of
 from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 
 FORMS = (
-    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, the URL of an MCP "
-    "server, or, after --, the command that starts one."
+    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, a folder of "
+    "skills, the URL of an MCP server, or, after --, the command that starts one."
 )
 
 
@@ -125,3 +125,16 @@ def test_a_wrong_catalog_is_refused_with_file_and_place(shop: Path) -> None:
     (shop / "catalog.toml").write_text(CATALOG)
     late = invoke("inspect", "catalog.toml", "--start-timeout", "3")
     assert late.stderr == "toolfold: --start-timeout is for other servers; catalog.toml is none.\n"
+
+
+@pytest.mark.spec("SKL-2")
+async def test_a_folder_of_skills_is_one_group_for_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "returns").mkdir()
+    front = "---\nname: returns\ndescription: Take books back\nallowed-tools: find\n---\nFind the loan first."
+    (tmp_path / "returns" / "SKILL.md").write_text(front)
+    for folder in (tmp_path, tmp_path / "returns"):
+        async with open_target(parse_target(str(folder)), serving=True) as opened:
+            (group,) = opened.tools.catalog.groups
+            assert (group.path, group.instructions) == ("returns", "Find the loan first.")
+    assert all("skill 'returns' needs 'find', and no tool has this name." in text for text in caplog.messages)
+    assert len(caplog.messages) == 2

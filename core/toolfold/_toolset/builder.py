@@ -15,10 +15,11 @@ from attrs import evolve
 
 from .._catalog.catalog import Catalog, Catalogs, canonical
 from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
+from .._catalog.rules import Always, Group
 from .._names import ancestors, check_segment, is_text
 from .._schema.arguments import check_text
 from .._usercode import on_loop
-from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition
+from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition, ToolNotFound
 from ..machine.forest import exclusion_of
 from .control import ControlStyle
 from .places import group_path
@@ -217,6 +218,19 @@ class Builder:
         self._specs[component.kind][component.name] = component
         self.catalogs.newest = None
         return component
+
+    @on_loop
+    def share_tool(self, name: str, path: str) -> Component:
+        """Have a tool available while another group is open, too (SPEC SKL-2)."""
+        self.known(path)
+        tool = self._specs["tool"].get(name)
+        if tool is None or tool.control is not None:
+            raise ToolNotFound(name)
+        if not isinstance(tool.rule, Always):
+            tool = evolve(tool, rule=tool.rule | Group(path))
+            self._specs["tool"][name] = tool
+            self.newest = None
+        return tool
 
     def is_control(self, name: str) -> bool:
         """Return whether a tool of that name opens or closes a group, and was generated."""

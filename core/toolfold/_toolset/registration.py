@@ -304,6 +304,16 @@ class Registration:
             warn(f"Nothing was unregistered: no {decorators.words(kind)} {name!r} was registered, by its full name.")
         return found
 
+    def share_tool(self, name: str, group: str) -> Component:
+        """Have a tool of one group available while another is open, too, and return its component (SPEC SKL-2).
+
+        Its name and its own group stay; a tool that is always available stays so.
+
+        Raises:
+            ToolNotFound, GroupNotFound: There is no such tool or group; nothing has changed.
+        """
+        return self._builder.share_tool(name, group)
+
     def all_or_nothing(self) -> AbstractContextManager[None]:
         """Return a context manager that undoes what was registered within it if it raises (SPEC REG-1)."""
         return self._builder.all_or_nothing()

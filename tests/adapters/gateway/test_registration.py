@@ -349,6 +349,17 @@ async def test_a_pinned_group_is_not_closed_by_clients() -> None:
 
 
 @pytest.mark.spec("FND-4", "GWY-9")
+@pytest.mark.spec("SKL-1")
+async def test_the_instructions_of_a_configured_group_follow_the_configuration() -> None:
+    def grouped(text: str) -> dict[str, GroupConfig]:
+        return {"read": GroupConfig(tools=("s__get",), instructions=text)}
+
+    registration, tools, _ = registered({"s": offering("get")}, groups=grouped("Look first."))
+    assert tools.catalog.group("read").instructions == "Look first."
+    await registration.configure(configured("s", groups=grouped("Look twice.")))
+    assert tools.catalog.group("read").instructions == "Look twice."
+
+
 async def test_groups_in_groups_are_pinned_and_unpinned_together() -> None:
     def config(*, pinned: bool) -> GatewayConfig:
         inner = GroupConfig(tools=("b*",), pinned=pinned)

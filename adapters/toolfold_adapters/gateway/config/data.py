@@ -13,7 +13,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import ConfigError
-from toolfold.spi import extras_named, table
+from toolfold_adapters.yaml_data import yaml_in
 
 YAML = (".yaml", ".yml")
 """The suffixes of files of YAML."""
@@ -48,7 +48,7 @@ def data_in(file: Path, text: str) -> dict[str, Any]:
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"{file} is not valid TOML: {error}. Correct it there.") from error
     if file.suffix.lower() in YAML:
-        return _yaml_in(file, text)
+        return yaml_in(file, text)
     try:
         data: object = json.loads(plain_json(text), object_pairs_hook=_Object)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -56,20 +56,6 @@ def data_in(file: Path, text: str) -> dict[str, Any]:
     if not isinstance(data, _Object):
         raise ConfigError(f"{file} must be a JSON object.")
     return data
-
-
-def _yaml_in(file: Path, text: str) -> dict[str, Any]:
-    with extras_named():
-        from ruamel.yaml import YAML as Parser
-        from ruamel.yaml.error import YAMLError
-    parser: Any = Parser(typ="safe", pure=True)
-    try:
-        data = parser.load(text)
-    except (YAMLError, RecursionError) as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}. Correct it there.") from error
-    if (found := table({} if data is None else data)) is None:
-        raise ConfigError(f"{file} must be a YAML mapping.")
-    return {**found}
 
 
 class _Object(dict[str, Any]):
