@@ -120,7 +120,8 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ("[groups.a]\ntools = [5]", '[groups.a], tools[0]: must be a text in quotes, such as "…".'),
         (
             "[groups.a]\ntool = ['x']",
-            "[groups.a], tool: is not known here; remove it, or use one of tools, description, title, parent, pinned.",
+            "[groups.a], tool: is not known here; remove it, or use one of tools, description, instructions, title, "
+            "parent, pinned.",
         ),
         ("[groups]\na = 5", "[groups.a]: must be a table."),
         (
