@@ -112,11 +112,15 @@ class Executor:
             ReentrantTransition: It would deadlock (SPEC HOOK-7).
         """
         with self._runtime.observers.requested(self.id, what, "", request, force):
+            queue = self.queue
+            interrupted = await queue.enter(self.id, patient=what == "close")
             try:
-                async with self.queue.next(self.id, patient=what == "close"):
-                    yield
+                yield
             finally:
+                queue.leave()
                 self._rest()
+            if interrupted is not None:
+                raise interrupted
 
     @contextmanager
     def unless_busy(self) -> Generator[bool]:

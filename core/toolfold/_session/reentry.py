@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import get_ident
 
@@ -37,9 +37,10 @@ class Queue:
         """Whether one is under way, or is to be."""
         return self._lock is not None
 
-    @asynccontextmanager
-    async def next(self, session: str, *, patient: bool = False) -> AsyncGenerator[None]:
-        """Wait for the changes that came before, and keep later ones waiting until the end.
+    async def enter(self, session: str, *, patient: bool = False) -> BaseException | None:
+        """Wait for the changes that came before, and keep later ones waiting until `leave`.
+
+        Returns the cancellation that a patient caller received meanwhile, which is the caller's to raise.
 
         Args:
             session: The name of the session, for refusals.
@@ -50,20 +51,15 @@ class Queue:
         """
         if self._lock is None:
             self._lock = anyio.Semaphore(1, fast_acquire=True)
-        lock, interrupted = self._lock, None
+        lock = self._lock
         if lock.value == 0:
             self._refuse_deadlock(session)
-            interrupted = await self._wait(lock, patient=patient)
-        elif patient:
+            return await self._wait(lock, patient=patient)
+        if patient:
             lock.acquire_nowait()
         else:
             await lock.acquire()  # which does not wait, but notices a cancellation
-        try:
-            yield
-        finally:
-            self._leave(lock)
-        if interrupted is not None:
-            raise interrupted
+        return None
 
     @contextmanager
     def unless_busy(self) -> Generator[bool]:
@@ -71,14 +67,17 @@ class Queue:
         if self._lock is not None:
             yield False
             return
-        lock = self._lock = anyio.Semaphore(1, fast_acquire=True)
-        lock.acquire_nowait()
+        self._lock = anyio.Semaphore(1, fast_acquire=True)
+        self._lock.acquire_nowait()
         try:
             yield True
         finally:
-            self._leave(lock)
+            self.leave()
 
-    def _leave(self, lock: anyio.Semaphore) -> None:
+    def leave(self) -> None:
+        """Let the next change begin."""
+        lock = self._lock
+        assert lock is not None
         if lock.statistics().tasks_waiting == 0:
             self._lock = None
         lock.release()
