@@ -6,6 +6,7 @@ stateful                random histories by Hypothesis; `random_systems` are wha
 random_systems, seeded  systems of up to ten groups, and a backend whose choices depend on a seed
 schedules               overlapping operations with blocked hooks
 blocking, cancelling    their building blocks, and steps that are cancelled
+changing                the system and facts change while a step is blocked
 histories               random concurrent histories
 wire                    what is only visible over a protocol
 over_mcp, delivery      how its checks see a run, and those of sessions, handles and lists
