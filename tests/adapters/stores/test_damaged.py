@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spec("STO-8")
 
 PATIENCE = 60
 DEEP = "[" * 100_000
-BESIDE = {
+BESIDE: dict[str, Any] = {
     "start": None,
     "inherited": [],
     "owner": None,
