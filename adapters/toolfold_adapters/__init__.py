@@ -8,6 +8,7 @@ evaluation/              tasks that are played against ways to offer tools
 stores/                  engines that hold sessions beyond one process
 evaluation/               whether offering tools in groups helps to get tasks done
 manifests, catalogs      groups of tools in JSON files, and a whole catalog in one file
+skills, yaml_data        groups made of folders with a SKILL.md, and the YAML in them
 search, sentences, bert  rankers for `find_tools`, and the models of sentences that two of them use
 names, tokens            the names that clients and models accept, and the cost of definitions
 signals                  signals and standard streams of a program that serves
