@@ -172,7 +172,7 @@ def test_checks_are_in_the_order_of_layers_and_have_unique_names() -> None:
     assert len({check.name for check in checks}) == len(checks)
     known = {clause.id for clause in load_clauses()}
     assert all(known.issuperset(check.clauses) for check in checks)
-    assert all({*CAPABILITIES, *OVER_MCP} >= check.needs for check in checks)
+    assert all({*CAPABILITIES, *AT_RUN_TIME, *OVER_MCP} >= check.needs for check in checks)
 
 
 def test_a_layer_with_a_missing_package_names_the_command_that_installs_it(
