@@ -21,7 +21,6 @@ from warnings import catch_warnings, simplefilter
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
-from toolfold_adapters.skills import has_skills, include_skill
 
 from .references import Reference, load, not_a_module, parse_reference
 from .servers import Server, tools_of
@@ -145,6 +144,8 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
         if scheme.lower() not in ("http", "https"):
             raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
         return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
+    from toolfold_adapters.skills import has_skills
+
     if text.lower().endswith(FILES) or has_skills(Path(text)):
         return Target(kind="file", text=text)
     if reference := parse_reference(text, app_dir):
@@ -268,6 +269,7 @@ def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
 def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet | None:
     """Return what a catalog or skills describe, or `None` if the target is neither; raises `ConfigError`."""
     from toolfold_adapters.catalogs import is_catalog, load_catalog
+    from toolfold_adapters.skills import has_skills
 
     of_skills = has_skills(Path(target.text))
     if target.kind != "file" or not (of_skills or is_catalog(target.text)):
@@ -289,6 +291,8 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
 
 def _of_skills(folder: Path, options: Mapping[str, Any]) -> ToolSet:
     """Return the skills in a folder as groups; tools that they need are missing, and logged (SPEC SKL-2)."""
+    from toolfold_adapters.skills import include_skill
+
     settings: dict[str, Any] = {"control": "open_group", **options}
     tools = ToolSet(folder.resolve().name, **settings)
     with catch_warnings(record=True) as missing:

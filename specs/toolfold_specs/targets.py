@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, get_args
 
-from toolfold import ToolSet
-
 from .driver import Driver
 from .drivers.protocol import Era
 
 if TYPE_CHECKING:
+    from toolfold import ToolSet
+
     from .drivers.description import Description
     from .drivers.over_mcp import Address
 
 Factory: TypeAlias = Callable[[], Driver]
 Factories: TypeAlias = Factory | Mapping[str, Factory]
-Target: TypeAlias = Factories | ToolSet | str | Sequence[str]
+Target: TypeAlias = "Factories | ToolSet | str | Sequence[str]"
 
 FORMS: Final = (
     'a ToolSet, "module:attribute", the URL of a server, a command as a list of words, a class of drivers, or a '
@@ -39,6 +39,8 @@ def factories_of(target: Target) -> Mapping[str, Factory]:
         ImportError: There is no such module.
         AttributeError: The module has no such attribute.
     """
+    from toolfold import ToolSet
+
     given = cast("object", target)  # whoever writes no types may give anything
     match given:
         case ToolSet():
@@ -65,6 +67,8 @@ def factories_of(target: Target) -> Mapping[str, Factory]:
 
 def name_of(target: Target) -> str:
     """Return what reports call a target."""
+    from toolfold import ToolSet
+
     if isinstance(target, str | ToolSet):
         return target if isinstance(target, str) else target.name
     if not callable(target):
@@ -75,6 +79,8 @@ def name_of(target: Target) -> str:
 
 def made(factory: Factory) -> Driver:
     """Return a driver; raises `TypeError` if the function makes something else."""
+    from toolfold import ToolSet
+
     driver = cast("object", factory())
     if isinstance(driver, Driver):
         return driver
