@@ -179,7 +179,7 @@ def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         made["annotations"] = _annotations(name, plain_json(name, annotations, "annotations"))
     if (icons := options.get("icons")) is not None:
         made["icons"] = _icons(name, plain_json(name, several(name, "icons", icons), "icons"))
-    meta = plain_json(name, given, "meta") if (given := options.get("meta")) else {}
+    meta: Any = plain_json(name, given, "meta") if (given := options.get("meta")) else {}
     if not isinstance(meta, dict):
         raise InvalidDefinition(name, "its meta must be a JSON object")
     if (category := check_text(name, "category", options.get("category"))) is not None:
