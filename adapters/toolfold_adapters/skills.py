@@ -14,7 +14,7 @@ a skill brings none.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from mimetypes import guess_type
 from os import PathLike
@@ -65,9 +65,14 @@ def include_skill(tools: ToolSet, folder: str | PathLike[str]) -> tuple[GroupSpe
         ManifestError: There is no skill, or what it says is wrong; nothing was registered.
         InvalidName, DuplicateName: A skill can't be called so, or a group is; nothing was registered.
     """
-    skills = [read_skill(one) for one in _folders(Path(folder))]
+    skills = skills_in(Path(folder))
     with tools.all_or_nothing():
         return tuple(_register(tools, skill) for skill in skills)
+
+
+def skills_in(folder: Path) -> list[Skill]:
+    """Return the skill that a folder is, or those in it, or raise `ManifestError`."""
+    return [read_skill(one) for one in _folders(folder)]
 
 
 def read_skill(folder: Path) -> Skill:
@@ -127,15 +132,21 @@ def _register(tools: ToolSet, skill: Skill) -> GroupSpec:
         if name in known:
             tools.share_tool(known[name], group.path)
         else:
-            warn(_missing(skill, name, known), ToolfoldWarning, stacklevel=4)
-    for path in _files(skill.file.parent):
-        relative = path.relative_to(skill.file.parent).as_posix()
-        uri, kind = f"skill://{skill.name}/{quote(relative)}", guess_type(path.name)[0]
-        tools.register_resource(uri, _contents_of(path), name=relative, group=group.path, mime_type=kind)
+            warn(missing(skill, name, known), ToolfoldWarning, stacklevel=4)
+    register_files(tools, skill)
     return group
 
 
-def _missing(skill: Skill, name: str, known: dict[str, str]) -> str:
+def register_files(tools: ToolSet, skill: Skill) -> None:
+    """Register the files of a skill as resources of its group."""
+    for path in _files(skill.file.parent):
+        relative = path.relative_to(skill.file.parent).as_posix()
+        uri, kind = f"skill://{skill.name}/{quote(relative)}", guess_type(path.name)[0]
+        tools.register_resource(uri, _contents_of(path), name=relative, group=skill.name, mime_type=kind)
+
+
+def missing(skill: Skill, name: str, known: Mapping[str, str]) -> str:
+    """Return a sentence on a tool that a skill needs; `known` maps what tools may be called to their names."""
     near = dict.fromkeys(known[one] for one in get_close_matches(name, known))
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     place = f"{skill.file}, front matter, allowed-tools"

@@ -21,6 +21,7 @@ from toolfold.spi import KINDS, Kind, ancestors, descriptions, table
 from toolfold_adapters.mcp.existing.grouping import tags_of
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.skills import Skill, missing
 from toolfold_adapters.tokens import approximate_tokens
 
 from .config.settings import GatewayConfig, UpstreamConfig, quoted_key
@@ -42,6 +43,7 @@ class Placed:
     """Something that an upstream offers, with its place here.
 
     `original` is what the upstream calls it, and `name` what clients do; URIs are the same. `meta` goes over its own.
+    `shared` are skills that it is available with, too.
     """
 
     kind: Kind
@@ -51,6 +53,7 @@ class Placed:
     definition: Table
     group: str | None = None
     hidden: bool = False
+    shared: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
@@ -63,6 +66,7 @@ class PlacedGroup:
     instructions: str = ""
     title: str | None = None
     pinned: bool = False
+    skill: Skill | None = None
     place: str = field(default="groups", eq=False)
 
 
@@ -116,6 +120,7 @@ def layout_of(
     for server in late if not groups else ():
         names = description_of([tool.name for tool in tools if not tool.hidden])
         groups[server] = PlacedGroup(path=server, description=f"its tools are in no group, and can be called: {names}")
+    tools = _with_skills(config, tools, groups, warnings, complete=not unknown)
     components: dict[tuple[Kind, str], Placed] = {}
     for one in (*(_at_home(tool, home, groups) for tool in tools), *(one for one in placed if one.kind != "tool")):
         if (one.kind, one.name) in components:
@@ -318,6 +323,31 @@ def _of_one_server(
     inner = [one for other, own in members.items() if path in ancestors(other) for one in own]
     listed = description_of(names) if not inner else f"{len(inner)} tools"
     return PlacedGroup(path=path, description=f"{text} ({listed})" if text and listed else text or listed, title=title)
+
+
+def _with_skills(
+    config: GatewayConfig, tools: list[Placed], groups: dict[str, PlacedGroup], warnings: list[str], *, complete: bool
+) -> list[Placed]:
+    """Add the skills to the groups, and return the tools with those that they are shared with (SPEC SKL-2)."""
+    known = {alias: tool.name for tool in tools for alias in _aliases(config, tool)}
+    shared: defaultdict[str, list[str]] = defaultdict(list)
+    for skill in config.skills:
+        if skill.name in groups:
+            warnings.append(f"{skill.file}: the skill is left out, since a group is called {skill.name!r} already.")
+            continue
+        groups[skill.name] = PlacedGroup(
+            path=skill.name,
+            description=skill.description,
+            instructions=skill.instructions,
+            skill=skill,
+            place="skills",
+        )
+        for name in skill.allowed_tools:
+            if name in known:
+                shared[known[name]].append(skill.name)
+            elif complete:
+                warnings.append(missing(skill, name, known))
+    return [evolve(tool, shared=tuple(shared[tool.name])) for tool in tools] if shared else tools
 
 
 def _exclusions(

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 
 from toolfold import Catalog, ToolfoldError, ToolSet
 from toolfold.spi import Kind, ancestors
+from toolfold_adapters.skills import register_files
 
 from .config.approval import Approvals, Item, reviewed
 from .config.settings import GatewayConfig, quoted_key
@@ -280,6 +281,8 @@ class Registration:
                     hidden=one.hidden,
                     meta=one.meta,
                 )
+                for path in one.shared:
+                    self._tools.share_tool(one.name, path)
             except ToolfoldError as error:
                 problem = getattr(error, "problem", error)
                 warnings.append(f"The {one.kind.replace('_', ' ')} {one.name!r} is left out: {problem}.")
@@ -343,6 +346,8 @@ def _declare_group(tools: ToolSet, before: Catalog, group: PlacedGroup) -> None:
     texts: GroupTexts = {"instructions": group.instructions, "title": group.title, "pinned": group.pinned}
     if group.path not in before.index:
         tools.register_group(group.path, group.description, **texts)
+        if group.skill is not None:
+            register_files(tools, group.skill)
         return
     now = before.group(group.path)
     if any(getattr(now, what) != getattr(group, what) for what in ("description", *texts)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,7 @@ from toolfold_adapters.gateway.config.settings import OptionsConfig, ProfileConf
 from toolfold_adapters.gateway.definitions import Definitions
 from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.skills import read_skill
 
 
 @pytest.mark.spec("GWY-1")
@@ -519,3 +521,38 @@ def test_groups_without_tools_cost_the_same_each_however_many_there_are() -> Non
 
     steps(1)  # what is cached from the first time on
     assert steps(200) < 2.1 * steps(100)
+
+
+@pytest.mark.spec("SKL-2")
+async def test_a_skill_is_a_group_with_tools_of_several_servers(tmp_path: Path) -> None:
+    file = tmp_path / "SKILL.md"
+    file.write_text(
+        "---\nname: tidy\ndescription: Put things in order\nallowed-tools: s__get t__put gt\n---\nGet, then put.\n"
+    )
+    skill = read_skill(tmp_path)
+    servers = {"s": offering("get", "set"), "t": offering("put")}
+    registration, tools, report = registered(servers, skills=(skill,))
+    assert [text for text in report.warnings if "gt" in text] == [
+        f"{file}, front matter, allowed-tools: skill 'tidy' needs 'gt', and no tool has this name."
+    ]
+    assert tools.catalog.group("tidy").instructions == "Get, then put."
+    assert homes(tools) == {"s__get": "s", "s__set": "s", "t__put": "t"}
+    async with tools.open_session(active=["tidy"]) as session:
+        assert listed(session) == ["s__get", "t__put"]
+        assert (await session.call("t__put", {})).text == "t tool put"
+        assert (await session.read("skill://tidy/SKILL.md"))["contents"][0]["text"] == file.read_text()
+        await registration.replace("s", offering(tool("get", "changed"), "set"))
+        assert listed(session) == ["s__get", "t__put"]
+        await registration.configure(configured("s", "t"))
+        assert (session.active, listed(session)) == ((), [])
+        assert not tools.catalog.components["resource"].by_name
+
+
+@pytest.mark.spec("SKL-2")
+def test_a_skill_with_the_name_of_a_group_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: s\ndescription: A name that is taken\n---\n")
+    _, tools, report = registered({"s": offering("get")}, skills=(read_skill(tmp_path),))
+    assert tools.catalog.group("s").description == "1 tool: s__get"
+    assert [text for text in report.warnings if "SKILL.md" in text] == [
+        f"{tmp_path / 'SKILL.md'}: the skill is left out, since a group is called 's' already."
+    ]

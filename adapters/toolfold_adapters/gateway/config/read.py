@@ -19,8 +19,9 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
-from toolfold import ConfigError, ToolfoldError
-from toolfold.spi import extras_named, table
+from toolfold import ConfigError, ManifestError, ToolfoldError
+from toolfold.spi import array, extras_named, table
+from toolfold_adapters.skills import Skill, skills_in
 
 from ..naming import ONE_SERVER, server_name
 from ..registration import check_config
@@ -141,6 +142,8 @@ def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfi
     for key in _NOT_IN_FILES:
         if key in data:
             raise ConfigError(f"{file}, {key}: is not known here; remove it.")
+    if "skills" in data:
+        data["skills"] = _skills(file, data["skills"])
     single = "upstream" in data
     entries = {ONE_SERVER: data.pop("upstream")} if single else data.pop("upstreams", {})
     if (servers := table(entries)) is None:
@@ -152,6 +155,17 @@ def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfi
     reader = _Entries(file, variables, place, _own_settings)
     reader.read(servers, str if single else server_name)
     return reader.config(data)
+
+
+def _skills(file: Path, given: object) -> tuple[Skill, ...]:
+    """Return the skills in folders, which are relative to the file (SPEC SKL-2)."""
+    folders = array(given) or ()
+    if not folders or not all(isinstance(one, str) for one in folders):
+        raise ConfigError(f"{file}, skills: must be a list of folders.")
+    try:
+        return tuple(skill for one in folders for skill in skills_in(file.parent / Path(one).expanduser()))
+    except ManifestError as error:
+        raise ConfigError(f"{file}, skills: {error}") from error
 
 
 def _client_settings(variables: Variables, entry: Any, variable: str | None) -> dict[str, Any]:

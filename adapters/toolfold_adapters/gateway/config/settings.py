@@ -3,6 +3,7 @@
 exclusions = [["read", "write"]]        # sets of groups of which one is open at a time; before the first table
 pins = ["files__search"]                # tools that are in no group and always listed
 hidden = ["*__debug_*"]                 # tools that no list has; they can be called
+skills = ["skills"]                     # folders with a SKILL.md, or of such folders: each is a group
 on_change = "quarantine"                # withhold definitions that changed until `toolfold approve`; or "mark"
 
 [upstreams.files]                       # one for each server, whose tools are called files__…; or [upstream] alone, for
@@ -53,6 +54,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
 from toolfold_adapters.bert import packaged_model
 from toolfold_adapters.search import bm25, by_meaning
+from toolfold_adapters.skills import Skill
 from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
 from ..naming import ONE_SERVER
@@ -75,7 +77,7 @@ LEAST_CHARACTERS = 700
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class UpstreamConfig(_Table):
@@ -200,6 +202,7 @@ class GatewayConfig(_Table):
         groups: Path or segment to group; `None` to derive the groups from the servers.
         exclusions: Sets of groups of which at most one may be open.
         profiles: Name to profile.
+        skills: Skills, each of which is a group; in a file, the folders that have them (SPEC SKL-2).
         pins: Patterns of tools that are in no group and always listed (SPEC FND-4).
         hidden: Patterns of tools that no list has (SPEC VIS-6).
         rename: The name of a tool to another one.
@@ -216,6 +219,7 @@ class GatewayConfig(_Table):
     groups: Mapping[str, GroupConfig] | None = None
     exclusions: tuple[Texts, ...] = ()
     profiles: Mapping[str, ProfileConfig] = {}
+    skills: Annotated[tuple[Skill, ...], Field(exclude=True)] = ()
     pins: Texts = ()
     hidden: Texts = ()
     rename: Mapping[str, str] = {}

@@ -135,8 +135,8 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ),
         (
             "[group.a]",
-            "group: is not known here; remove it, or use one of upstreams, groups, exclusions, profiles, pins, "
-            "hidden, rename, budgets, on_change, options.",
+            "group: is not known here; remove it, or use one of upstreams, groups, exclusions, profiles, skills, "
+            "pins, hidden, rename, budgets, on_change, options.",
         ),
         ("source = 'x'", "source: is not known here; remove it."),
         ("[upstream]\nurl = 5", '[upstream], url: must be a text in quotes, such as "…".'),
@@ -191,3 +191,26 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes("# größe".encode("latin-1"))
     with pytest.raises(ConfigError, match=r"latin\.toml is not a text in UTF-8"):
         load_config(tmp_path / "latin.toml")
+
+
+@pytest.mark.spec("SKL-2")
+def test_skills_are_found_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "skills" / "tidy").mkdir(parents=True)
+    written = tmp_path / "skills" / "tidy" / "SKILL.md"
+    written.write_text("---\nname: tidy\ndescription: Put things in order\n---\n")
+    file = tmp_path / "gateway.toml"
+    server = '[upstream]\ncommand = ["x"]\n'
+    file.write_text(f'skills = ["skills"]\n{server}')
+    (skill,) = load_config(file).skills
+    assert (skill.name, skill.file) == ("tidy", written)
+    for given, problem in (
+        ('"skills"', f"{file}, skills: must be a list of folders."),
+        (
+            '["none"]',
+            f"{file}, skills: {tmp_path / 'none'}, folder: neither it nor a folder in it contains a SKILL.md.",
+        ),
+    ):
+        file.write_text(f"skills = {given}\n{server}")
+        with pytest.raises(ConfigError) as raised:
+            load_config(file)
+        assert str(raised.value) == problem
