@@ -96,7 +96,10 @@ def read_skill(folder: Path) -> Skill:
 
 def has_skills(folder: Path) -> bool:
     """Return whether a path is that of a folder with a skill, or with folders that are."""
-    return (folder / FILE).is_file() or any(folder.glob(f"*/{FILE}"))
+    try:
+        return (folder / FILE).is_file() or any(folder.glob(f"*/{FILE}"))
+    except OSError:  # it may be no path at all, such as a name that is too long for one
+        return False
 
 
 def _folders(folder: Path) -> list[Path]:

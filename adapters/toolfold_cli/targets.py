@@ -271,8 +271,10 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
     from toolfold_adapters.catalogs import is_catalog, load_catalog
     from toolfold_adapters.skills import has_skills
 
+    if target.kind != "file":
+        return None
     of_skills = has_skills(Path(target.text))
-    if target.kind != "file" or not (of_skills or is_catalog(target.text)):
+    if not of_skills and not is_catalog(target.text):
         return None
     if options.start_timeout is not None:
         raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")

@@ -10,7 +10,7 @@ from mcp_types import BlobResourceContents, TextResourceContents
 from tests.adapters.mcp.support import build_server, client_of
 from toolfold import DuplicateName, ManifestError, ToolfoldWarning, ToolNotFound, ToolSet
 from toolfold_adapters.inprocess import Conversation
-from toolfold_adapters.skills import include_skill
+from toolfold_adapters.skills import has_skills, include_skill
 
 pytestmark = pytest.mark.spec("SKL-2")
 HEAD = "name: returns\ndescription: Take books back\n"
@@ -122,6 +122,10 @@ def test_a_skill_that_is_wrong_is_refused_with_the_place(content: str, problem: 
     (tmp_path / "SKILL.md").write_text(content)
     with pytest.raises(ManifestError, match=rf"SKILL\.md, {problem}"):
         include_skill(library(), tmp_path)
+
+
+def test_a_text_that_is_no_path_has_no_skills() -> None:
+    assert not has_skills(Path("x" * 5_000))
 
 
 def test_a_folder_without_skills_and_a_tool_that_is_not_there_are_refused(tmp_path: Path) -> None:
