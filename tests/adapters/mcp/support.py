@@ -31,7 +31,8 @@ def build_server(tools: ToolSet, **options: Any) -> Server[TaskGroup]:
 
     Tests about state then have one name for each tool.
     """
-    return mcp.build_server(tools, **{"separator": ".", **options})
+    options.setdefault("separator", ".")
+    return mcp.build_server(tools, **options)
 
 
 class Listener:
