@@ -248,7 +248,15 @@ def test_a_server_finds_the_modules_that_the_command_finds(folder: Path) -> None
     assert isinstance(factory, DriverFactory)
     command = factory.address()
     assert isinstance(command, Command)
-    assert command.command[1:] == ("-m", "toolfold_cli", "serve", "--app-dir", str(folder), "shop:tools")
+    assert command.command[1:] == (
+        "-m",
+        "toolfold_cli",
+        "serve",
+        "--many-clients",
+        "--app-dir",
+        str(folder),
+        "shop:tools",
+    )
 
 
 def test_a_factory_of_drivers_is_the_one_that_was_named() -> None:

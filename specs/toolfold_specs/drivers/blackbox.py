@@ -154,7 +154,7 @@ class BlackBoxDriver(McpDriver):
             return False
         if self.main.successes and not self._modern:
             return True
-        return {tool["name"] for tool in self.main.list_all_tools()} != self._at_first
+        return frozenset(tool["name"] for tool in self.main.list_all_tools()) != self._at_first
 
     def _session(self, name: str) -> Session:
         new = name not in self._sessions

@@ -89,14 +89,16 @@ class _Pipe:
             raise TargetFailed(self._ended(verb)) from None
         line = self._line(verb, timeout)
         try:
-            response = json.loads(line)
+            response: object = json.loads(line)
         except ValueError:
             shown = line.decode(errors="replace").strip()[:SHORT]
             raise DriverFault(f"It answered {verb} with a line that is not JSON: {shown!r}.") from None
-        answered = response.pop("id", number) if isinstance(response, dict) else number
+        answered = number
+        if isinstance(response, dict):
+            answered = (response := cast("dict[str, object]", response)).pop("id", number)
         if answered != number:
             raise DriverFault(f"It answered {verb}, the request {number}, with a response to {answered!r}.")
-        return cast("object", response)
+        return response
 
     def _is_unread(self) -> bool:
         """Return whether there is output that belongs to no request."""
