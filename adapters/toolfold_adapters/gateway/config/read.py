@@ -159,8 +159,8 @@ def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfi
 
 def _skills(file: Path, given: object) -> tuple[Skill, ...]:
     """Return the skills in folders, which are relative to the file (SPEC SKL-2)."""
-    folders = array(given) or ()
-    if not folders or not all(isinstance(one, str) for one in folders):
+    folders = array(given)
+    if folders is None or not all(isinstance(one, str) for one in folders):
         raise ConfigError(f"{file}, skills: must be a list of folders.")
     try:
         return tuple(skill for one in folders for skill in skills_in(file.parent / Path(one).expanduser()))

@@ -203,6 +203,8 @@ def test_skills_are_found_beside_the_file(tmp_path: Path) -> None:
     file.write_text(f'skills = ["skills"]\n{server}')
     (skill,) = load_config(file).skills
     assert (skill.name, skill.file) == ("tidy", written)
+    file.write_text(f"skills = []\n{server}")
+    assert load_config(file).skills == ()
     for given, problem in (
         ('"skills"', f"{file}, skills: must be a list of folders."),
         (

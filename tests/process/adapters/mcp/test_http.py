@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+from collections.abc import Generator
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -212,7 +213,7 @@ async def test_a_server_whose_background_work_has_died_ends() -> None:
 
 
 @pytest.fixture
-def server_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def server_log(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
     """The warnings of uvicorn and asyncio, whatever other tests have made of their loggers."""
     messages = list[str]()
 
@@ -220,11 +221,15 @@ def server_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def emit(self, record: logging.LogRecord) -> None:
             messages.append(record.getMessage())
 
-    for name in ("uvicorn.error", "asyncio"):
-        logger = logging.getLogger(name)
-        monkeypatch.setattr(logger, "handlers", [Kept(logging.WARNING)])
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        monkeypatch.setattr(logger, "handlers", [Kept()])
         monkeypatch.setattr(logger, "disabled", False)
-    return messages
+        logger.setLevel(logging.WARNING)
+    yield messages
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.mark.spec("SAF-3")
