@@ -44,6 +44,8 @@ class Session:
     """How many notices of its connection belong to earlier answers."""
     active: tuple[str, ...] | None = ()
     """What was active when it was last read: nothing in a new session."""
+    facts: set[str] = field(factory=set[str])
+    """The facts that were set."""
     due: int = 0
     """How many notices its connection will have received once there is one for each change."""
     under_way: int = 0
@@ -278,8 +280,11 @@ class McpDriver(Driver):
         )
         hooks = self._hooks(session)
         changed = change.get("changed") if isinstance(change.get("changed"), bool) else None
-        moved = changed if changed is not None else active != session.active  # not every server says
-        due = moved and self._list_follows(session.active, active)
+        if operation.verb == "set_fact":
+            due = self._list_follows_fact(session, **operation.arguments)
+        else:
+            moved = changed if changed is not None else active != session.active  # not every server says
+            due = moved and self._list_follows(session.active, active)
         self._await_notices(session, due)
         session.active = active
         return Answer(error, changed, detail, active=active, hooks=hooks, notified=self._notified(session, due))
@@ -327,6 +332,12 @@ class McpDriver(Driver):
             return True
         switched = set(before).symmetric_difference(after)
         return any(tool.group in switched and tool.when == "group" and not tool.hidden for tool in self._setup.tools)
+
+    def _list_follows_fact(self, session: Session, fact: str, value: bool) -> bool:
+        """Note a fact; return whether the list differs before and after it."""
+        was = fact in session.facts
+        session.facts = session.facts | {fact} if value else session.facts - {fact}
+        return was != value and any(tool.when == f"fact {fact}" and not tool.hidden for tool in self._setup.tools)
 
     def _await_notices(self, session: Session, due: bool) -> None:
         """Wait for a notice that is due; or, where notices arrive late, for one that is not, which would too.
