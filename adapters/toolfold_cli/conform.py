@@ -213,8 +213,9 @@ def _conform(
         made = remote_driver(target, (era, transport, describe) == (None, None, None), response_timeout)
     else:
         made = driver_factories(target, eras, transports, describe, timeout=response_timeout, grace=notice_grace)
-    given = {"--app-dir": app_dir, "--describe": describe}
-    options = "".join(f"{name} {shlex.quote(str(value))} " for name, value in given.items() if value is not None)
+    options = _repeated(
+        app_dir=app_dir, describe=describe, response_timeout=response_timeout, notice_grace=notice_grace
+    )
     output = _Output(folder, as_json)
     try:
         with (
@@ -249,6 +250,13 @@ def _conform(
         reasons = dict.fromkeys(f"{result.setting}: {result.reason}" for result in report.results)
         raise NothingChecked("\n".join(("Nothing could be checked.", *(reasons or ("There are no checks.",)))))
     return report.exit_status
+
+
+def _repeated(**given: Path | float | None) -> str:
+    """Return the options with which a violation is also to be replayed: those that are not as usual."""
+    usual = {"response_timeout": RESPONSE_TIMEOUT, "notice_grace": NOTICE_GRACE}
+    said = {name.replace("_", "-"): value for name, value in given.items() if value != usual.get(name)}
+    return "".join(f"--{name} {shlex.quote(str(value))} " for name, value in said.items())
 
 
 @define(eq=False)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from contextlib import closing
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from io import StringIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 from xml.etree import ElementTree
 
+import anyio
+import anyio.to_thread
 import pytest
 from click.testing import Result
 
@@ -22,15 +27,19 @@ from toolfold_cli.drivers import IN_PROCESS, TRANSPORTS, driver_factories
 from toolfold_cli.starters import BUILT_BY
 from toolfold_cli.targets import parse_target
 from toolfold_specs.clauses import load_clauses
-from toolfold_specs.driver import Operation
+from toolfold_specs.driver import Operation, TargetFailed
+from toolfold_specs.drivers.connection import Connection
 from toolfold_specs.drivers.over_mcp import DriverFactory
 from toolfold_specs.drivers.process import Command
+from toolfold_specs.drivers.sessions import McpDriver
 from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import all_checks
 from toolfold_specs.layers.exhaustive import tour
 from toolfold_specs.oracle import as_setup
 from toolfold_specs.runs import TestRun
 from toolfold_specs.systems import distinct_systems
+from verification.mutants.engine import Engine
+from verification.mutants.server import Fixture
 
 pytestmark = pytest.mark.spec("CNF-2")
 
@@ -273,6 +282,64 @@ def test_an_invalid_description_is_refused(folder: Path) -> None:
     assert result.exit_code == 2
     assert "groups.toml" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Generator[Event]:
+    """What the command `slow` waits for, a server in this process, before it answers the tool of that name."""
+    told = Event()
+
+    class Slow(Fixture):
+        async def call(self, ctx: Any, name: str, arguments: Mapping[str, Any]) -> Any:
+            if name == "slow":
+                await anyio.to_thread.run_sync(told.wait, abandon_on_cancel=True)
+            return await super().call(ctx, name, arguments)
+
+        async def notify(self, ctx: Any, session: Any) -> None:
+            pass
+
+    monkeypatch.setattr("toolfold_cli.drivers._address", lambda *_: lambda: Slow(Engine).server())
+    yield told
+    told.set()
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_request_may_take_as_long_as_was_given(told: Event) -> None:
+    with ExitStack() as stack:
+        hasty, patient = (stack.enter_context(_slow(timeout)) for timeout in (0.5, 60))
+        waiting = patient.start_call("slow")
+        with pytest.raises(TargetFailed, match=r"It did not answer tools/call within 0\.5 seconds"):
+            hasty.reply("slow")
+        assert not waiting.done
+        told.set()
+        assert waiting.reply() is not None
+
+
+@contextmanager
+def _slow(timeout: float) -> Generator[Connection]:
+    target = parse_target(None, ["slow"])
+    with driver_factories(target, ["legacy"], ["stdio"], timeout=timeout) as factories:
+        driver = factories["stdio, legacy"]()
+    assert isinstance(driver, McpDriver)
+    with closing(driver):
+        yield driver.main
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.spec("CNF-11")
+def test_limits_of_time_are_obeyed_and_repeated_in_the_command_that_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(Connection, "wait_for_change", lambda _, seen, seconds: waited.append(seconds))
+    limits = ("--response-timeout", "20.5", "--notice-grace", "0.25")
+    result = vectors("--era", "legacy", "-o", "reports", *limits, "--", "slow")
+    assert result.exit_code == 0  # of the levels that are asked for
+    assert set(waited) == {0.25}
+    command = result.stderr.partition("to replay the first violation: toolfold ")[2]
+    assert command.startswith(f"conform --replay reports/failure.json {' '.join(limits)} -- slow")
+    waited.clear()
+    again = invoke(*shlex.split(command))
+    assert (again.exit_code, set(waited)) == (1, {0.25})
+    assert again.stdout.startswith("Reproduced: NTF-1 is violated")
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------
