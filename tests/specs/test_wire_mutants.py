@@ -7,13 +7,17 @@ from functools import partial
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
+from mcp.shared.exceptions import MCPError
 
-from toolfold_specs.drivers.protocol import Era
+from toolfold_specs.drivers.connection import Connection
+from toolfold_specs.drivers.protocol import TOOL, Era
 from toolfold_specs.kit import check
+from toolfold_specs.layers import all_checks
 from toolfold_specs.report import Report, Status, Verdict
 from verification.mutants import MUTANTS
-from verification.mutants.server import Fixture
+from verification.mutants.server import CALL_TOOL, Fixture
 from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
 from verification.mutants.wire import Silent, WireMutant
 from verification.verdicts import over_mcp
@@ -44,6 +48,59 @@ def test_nothing_is_found_wrong_with_the_server_that_mutants_are_made_of(era: Er
 def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: WireMutant) -> None:
     said = violated(check(partial(over_mcp, mutant.fixture, mutant.era), layers=("wire",), budget=FEW))
     assert mutant.clause in said <= {mutant.clause, *mutant.also}
+
+
+ANSWERS: Mapping[str, Mapping[str, Any]] = {"text": {"content": []}, "_meta": {"meta": None}}
+HINTS: Mapping[str, Any] = {"description": None, "annotations": None}
+MEMBERS = (*ANSWERS, "hints", "lists", "calls", "groups")
+"""What a server can leave out of what it shows."""
+
+STILL_HELD = {
+    "returns definitions without schemas": ["lists"],  # no list has the parameters that a text should name
+    "lists the state that the last call has left": ["lists"],  # equal lists, on which no tool of a group is ever seen
+}
+"""What is held without evidence, for which CNF-9 is open: by mutant, what was left out."""
+
+
+def leaving_out(member: str, fixture: type[Fixture]) -> type[Fixture]:
+    """Return a server that shows all that another does but one member, and that only to the kit's own tool."""
+
+    class Blindfolded(fixture):  # type: ignore[misc, valid-type]
+        async def call(self, ctx: Any, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+            try:
+                answer: types.CallToolResult = await super().call(ctx, name, arguments)
+            except MCPError as error:
+                raise MCPError(error.code, "" if member == "text" else error.message) from None
+            if member == "calls":
+                raise MCPError(types.INVALID_PARAMS, "")
+            return answer.model_copy(update=ANSWERS.get(member))
+
+        async def list_tools(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+            page: types.ListToolsResult = await super().list_tools(ctx, params)
+            shown = [tool for tool in page.tools if member != "lists" or tool.name in (CALL_TOOL, TOOL)]
+            tools = [tool.model_copy(update=HINTS if member == "hints" else None) for tool in shown]
+            return page.model_copy(update={"tools": tools})
+
+        async def list_groups(self, ctx: Any, params: types.PaginatedRequestParams) -> dict[str, Any]:
+            return {} if member == "groups" else await super().list_groups(ctx, params)
+
+    return Blindfolded
+
+
+@pytest.mark.spec("CNF-9")
+@pytest.mark.parametrize("mutant", WIRE_MUTANTS.values(), ids=list(WIRE_MUTANTS))
+def test_no_clause_of_a_mutant_is_held_whatever_member_is_left_out(
+    mutant: WireMutant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connection, "wait_for_change", lambda *_: None)  # in process a notice is never late
+    about = [one for one in all_checks(("wire",)) if mutant.clause in one.clauses]
+    held = []
+    for member in MEMBERS:
+        served = leaving_out(member, mutant.fixture)
+        report = check(partial(over_mcp, served, mutant.era), checks=about, budget=FEW)
+        assert [result.reason for result in report.results if result.status is Status.BROKEN] == []
+        held += [member for row in report.rows if row.clause.id == mutant.clause and row.verdict is Verdict.HELD]
+    assert held == STILL_HELD.get(mutant.name, [])
 
 
 @pytest.mark.spec("CNF-1")
