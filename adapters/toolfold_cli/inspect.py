@@ -191,6 +191,9 @@ def _cells(cost: GroupCost, info: GroupInfo | None) -> tuple[str, ...]:
 
 def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
     when = f"with {', '.join(view.snapshot.active)} open" if view.snapshot.active else "at first"
+    if not costs.before:
+        added = f" but what opens groups: {approximate(costs.after)} tokens {when}" if costs.after else ""
+        return f"\nThere are no tools to list{added}."
     if costs.after <= costs.before:
         return f"\n{costs.saved:g}% of the tokens are saved {when}."
     return (

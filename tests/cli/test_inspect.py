@@ -250,3 +250,14 @@ def test_tools_without_a_description_are_named(shop: Path) -> None:
     )
     output = invoke("inspect", "bare:tools").stdout
     assert output.endswith("Without a description: a, b. A model can't know what they do.\n")
+
+
+@pytest.mark.spec("GWY-5")
+def test_without_tools_there_is_nothing_to_compare(shop: Path) -> None:
+    (shop / "bare.py").write_text(
+        "from toolfold import ToolSet\n\ntools = ToolSet('bare')\ntools.register_group('orders', 'Take orders')\n",
+        encoding="utf-8",
+    )
+    said = invoke("inspect", "bare:tools").stdout
+    assert "There are no tools to list but what opens groups: " in said
+    assert "%" not in said
