@@ -133,3 +133,13 @@ def test_a_folder_without_skills_and_a_tool_that_is_not_there_are_refused(tmp_pa
         include_skill(library(), tmp_path)
     with pytest.raises(ToolNotFound):
         library().share_tool("loans.fnd", "loans")
+
+
+@pytest.mark.spec("SKL-2")
+async def test_a_tool_that_is_shared_while_sessions_are_open_can_be_called_in_either_group() -> None:
+    tools = library()
+    tools.register_group("returns", "Take books back")
+    async with tools.open_session(active=["returns"]) as session:
+        assert "loans.find" not in session.list_tools().names
+        tools.share_tool("loans.find", "returns")
+        assert "loans.find" in session.list_tools().names

@@ -229,7 +229,7 @@ class Builder:
         if not isinstance(tool.rule, Always):
             tool = evolve(tool, rule=tool.rule | Group(path))
             self._specs["tool"][name] = tool
-            self.newest = None
+            self.catalogs.newest = None
         return tool
 
     def is_control(self, name: str) -> bool:
