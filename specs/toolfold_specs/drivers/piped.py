@@ -93,7 +93,7 @@ class _Pipe:
         except ValueError:
             shown = line.decode(errors="replace").strip()[:SHORT]
             raise DriverFault(f"It answered {verb} with a line that is not JSON: {shown!r}.") from None
-        answered = number
+        answered: object = number
         if isinstance(response, dict):
             answered = (response := cast("dict[str, object]", response)).pop("id", number)
         if answered != number:
