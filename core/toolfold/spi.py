@@ -23,7 +23,7 @@ from ._toolset.prompts import openers
 from ._usercode import is_failure
 from ._view import describe as descriptions
 from ._view import directory, results
-from ._view.listing import group_infos, listed
+from ._view.listing import group_infos, listed, listed_in
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
 
@@ -60,6 +60,7 @@ __all__ = [
     "is_failure",
     "is_hidden",
     "listed",
+    "listed_in",
     "opened_by_search",
     "opened_for",
     "openers",

@@ -202,6 +202,19 @@ async def test_an_activator_reports_what_changed_and_what_can_be_called_now(
     assert others == lines
 
 
+@pytest.mark.spec("CTL-4", "SKL-2")
+async def test_a_group_that_is_open_already_names_the_tools_in_it_and_those_shared_with_it() -> None:
+    tools = desk(control="open_group")
+    tools.register("either", answer, visibility=Visibility.group("a.x") | Visibility.group("c"))
+    tools.register("without", answer, visibility=~Visibility.group("c") | Visibility.group("a"))
+    tools.share_tool("a.read", "c")
+    async with tools.open_session(active=["a", "c"]) as session:
+        again = await session.call("open_group", {"group": "c"})
+        assert again.structured["tools"] == ["a.read", "either"]
+        again = await session.call("open_group", {"group": "a"})
+        assert again.structured["tools"] == ["a.read", "without"]
+
+
 @pytest.mark.spec("CTL-4")
 async def test_tools_that_became_available_elsewhere_are_named_and_those_that_did_not_are_left_out() -> None:
     tools = desk(control_visibility="relevant")

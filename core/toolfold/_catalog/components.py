@@ -15,7 +15,7 @@ from ..machine import paths_of
 from ..machine.transaction import Hook, Hooks
 from .loader import Loader
 from .modes import Modes
-from .rules import Both, Not, Visibility, is_static
+from .rules import Both, Not, Visibility, enabling_groups, is_static
 
 Kind = Literal["tool", "prompt", "resource", "resource_template"]
 
@@ -137,6 +137,10 @@ class Component:
         That a composite tool needs a mode is not part of it.
         """
         return self.rule if isinstance(self.hidden, bool) else Both(self.rule, Not(self.hidden))
+
+    def belongs_to(self, path: str) -> bool:
+        """Return whether a group has it: it is in the group, or shared with it (SPEC SKL-2). No control tool is."""
+        return self.control is None and (self.group == path or path in enabling_groups(self.rule))
 
     @cached_property
     def is_settled(self) -> bool:

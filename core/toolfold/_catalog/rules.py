@@ -156,6 +156,19 @@ def groups_of(rule: Visibility) -> set[str]:
     return {leaf.path for leaf in leaves(rule) if isinstance(leaf, Group)}
 
 
+def enabling_groups(rule: Visibility, *, negated: bool = False) -> set[str]:
+    """Return the groups each of which may make `rule` hold when it opens: those that it does not mention negated."""
+    match rule:
+        case Group(path) if not negated:
+            return {path}
+        case Both(left, right) | Either(left, right):
+            return enabling_groups(left, negated=negated) | enabling_groups(right, negated=negated)
+        case Not(inner):
+            return enabling_groups(inner, negated=not negated)
+        case _:
+            return set()
+
+
 def is_static(rule: Visibility) -> bool:
     """Return whether `rule` depends on the active groups only."""
     return not any(isinstance(leaf, When) for leaf in leaves(rule))

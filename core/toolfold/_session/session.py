@@ -332,16 +332,20 @@ class Session(Displayed):
             observers.answered(self.id, result.is_error)
             if not result.is_error and result.needs is None and name in catalog.opened_by:
                 with observers.requested(self.id, "success", name):
-                    await self._open_on(name, context)
+                    opened = await self._open_on(name, context)
+                    return result.with_text(catalog.instructions(opened))
             return result
 
-    async def _open_on(self, tool: str, context: Context) -> None:
+    async def _open_on(self, tool: str, context: Context) -> list[str]:
+        """Open the groups that open on the success of a tool, and return them (SPEC SES-6)."""
+        opened: list[str] = []
         for path in context.snapshot.catalog.opened_by[tool]:
             try:
-                await context.activate(path)
+                opened += (await self.transition(activate=(path,), view=context.request_view)).activated
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
                 self._runtime.observers.notify(EventRefused(self.id, tool, error))
+        return opened
 
     async def read(self, uri: str, request: Any = None, view: RequestView | None = None) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).

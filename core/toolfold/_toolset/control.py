@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec, Role
 from .._catalog.loader import PRESETS, Loader, LoaderTexts, filled
-from .._catalog.rules import Always, Group, Not, Visibility, groups_of
+from .._catalog.rules import Always, Group, Not, Visibility
 from .._limits import quoted
 from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
@@ -23,7 +23,7 @@ from .._session.session import Context
 from .._snapshot import Change
 from .._view.describe import FINDABLE, SHORTENED, describe, line_of, shortened
 from .._view.directory import FIRST_LINE, directory, has_whole, introduced, names_within, one_line, openable
-from .._view.listing import listed
+from .._view.listing import listed, listed_in
 from .._view.opening import opener
 from .._view.results import AboutTools, ToolResult, arguments_refused
 from ..errors import (
@@ -205,11 +205,11 @@ async def open_group(context: Context, path: str, loader: Loader | None = None) 
         )
     except REFUSALS as error:
         return refusal(error, context)
-    after = listed(context.request_view.of(session.snapshot), "tool")
+    now = context.request_view.of(session.snapshot)
     if change:
-        new = [component for component in after if component.name not in before]
+        new = [component for component in listed(now, "tool") if component.name not in before]
     else:
-        new = [component for component in after if component.group == path and not component.control]
+        new = [*listed_in(now, "tool", path)]
     catalog = context.snapshot.catalog
     group, instructions = catalog.group(path), catalog.instructions(change.activated or (path,))
     text: Callable[[str], str] = partial(_opened, path, _omitted(catalog, group), instructions, change)
@@ -302,13 +302,10 @@ def _error(kind: str, text: str, **about: Any) -> ToolResult:
 
 def _is_empty(catalog: Catalog, path: str) -> bool:
     """Return whether opening a group can make nothing available: no group in it, and nothing that depends on it."""
-    if catalog.tool_counts.get(path) or any(group.parent == path for group in catalog.groups):
+    if any(group.parent == path for group in catalog.groups):
         return False
     everything = (component for held in catalog.components.values() for component in held.by_name.values())
-    return not any(
-        component.control is None and (component.group == path or path in groups_of(component.rule))
-        for component in everything
-    )
+    return not any(component.belongs_to(path) for component in everything)
 
 
 def _answer(

@@ -57,6 +57,11 @@ def listed(view: RequestView, kind: Kind) -> tuple[Component, ...]:
     return _listed(view, view.snapshot, kind, render)
 
 
+def listed_in(view: RequestView, kind: Kind, path: str) -> tuple[Component, ...]:
+    """Return what is listed of a group, with what is shared with it (SPEC SKL-2)."""
+    return tuple(component for component in listed(view, kind) if component.belongs_to(path))
+
+
 def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
     """Return the kinds whose lists are not the same in two views (SPEC NTF-1).
 

@@ -72,6 +72,10 @@ class ToolResult:
         """Return a result of one text block, escaped where UTF-8 can't carry it (SPEC SAF-2)."""
         return cls(({"type": "text", "text": escaped(text)},), structured, is_error)
 
+    def with_text(self, text: str) -> ToolResult:
+        """Return the result with one more text block after the others, unless the text is empty."""
+        return evolve(self, content=(*self.content, {"type": "text", "text": text})) if text else self
+
     @property
     def text(self) -> str:
         """The text blocks, joined by line breaks."""

@@ -146,6 +146,15 @@ async def test_hidden_and_control_tools_are_not_shown_and_names_are_those_of_the
         assert text_of(await client.call_tool("stock__count", {})).startswith("Invalid arguments for stock__count:")
 
 
+@pytest.mark.spec("SKL-2")
+async def test_a_tool_that_is_shared_is_the_same_in_each_of_its_groups() -> None:
+    tools = make_shop()
+    tools.share_tool("stock.count", "cash")
+    async with client_of(build_server(tools), MODERN, extensions=DECLARED) as (client, _):
+        own, shared = [(await contents_of(client, group))["tools"] for group in ("stock", "cash")]
+        assert [tool for tool in shared if tool in own] == [tool for tool in own if tool["name"] == "stock.count"] != []
+
+
 async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_no_other() -> None:
     async with (
         shop_over("memory", active=["stock"]) as target,

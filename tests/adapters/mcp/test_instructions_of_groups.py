@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import TextContent
 
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED, asked
@@ -88,6 +89,23 @@ async def test_a_call_that_opens_groups_has_theirs_within_the_budget_of_the_answ
             assert len(long) == 1_200 * CHARACTERS_PER_TOKEN
     finally:
         one_client.reset(token)
+
+
+@pytest.mark.spec("SES-6")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_on_whose_success_a_group_opens_answers_with_them_once(era: str) -> None:
+    tools = library()
+    tools.register("greet", lambda: "Welcome.")
+    tools.register_group("desk", instructions="Ring the bell.", opens_on="greet")
+    tools.register("ring", lambda: "rung", group="desk")
+    async with client_of(build_server(tools), era) as (client, _):
+        first = await client.call_tool("greet", {})
+        assert [block.text for block in first.content if isinstance(block, TextContent)][:2] == [
+            "Welcome.",
+            "Ring the bell.",
+        ]
+        again = await through(client, "greet", {}, (first.meta or {}).get("dev.toolfold/handle"))
+        assert text_of(again) == "Welcome."
 
 
 async def test_groups_get_returns_them() -> None:

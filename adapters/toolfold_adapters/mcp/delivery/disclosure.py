@@ -32,7 +32,7 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.spi import KINDS, Kind, ancestors, listed, quoted
+from toolfold.spi import KINDS, Kind, ancestors, listed_in, quoted
 
 from .render import LISTS, Renderer
 from .selection import SELECTION_FAILURES, DefaultSelection, refusal_text, selection_of
@@ -99,10 +99,7 @@ class Disclosure:
         inner = [_group_entry(group, names) for group in groups if group.parent == path]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
-            components = [
-                component for component in listed(view, kind) if component.group == path and component.control is None
-            ]
-            if definitions := self._renderer.definitions(components):
+            if definitions := self._renderer.definitions(listed_in(view, kind, path)):
                 contents[LISTS[kind][1]] = definitions
         described = start.catalog.instructions([path]) or start.catalog.group(path).description
         return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
