@@ -336,9 +336,9 @@ class Session(Displayed):
                     return result.with_text(catalog.instructions(opened))
             return result
 
-    async def _open_on(self, tool: str, context: Context) -> list[str]:
+    async def _open_on(self, tool: str, context: Context) -> tuple[str, ...]:
         """Open the groups that open on the success of a tool, and return them (SPEC SES-6)."""
-        opened: list[str] = []
+        opened: tuple[str, ...] = ()
         for path in context.snapshot.catalog.opened_by[tool]:
             try:
                 opened += (await self.transition(activate=(path,), view=context.request_view)).activated
