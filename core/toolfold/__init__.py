@@ -35,6 +35,7 @@ from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, Tool
 from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.toolset import ToolSet, success_of
 from ._view.listing import GroupInfo
+from ._view.reasons import Reason, explain
 from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
 from .errors import (
@@ -114,6 +115,7 @@ __all__ = [
     "QuotaExceeded",
     "Ranker",
     "Ranking",
+    "Reason",
     "Record",
     "ReentrantTransition",
     "RegionState",
@@ -137,6 +139,7 @@ __all__ = [
     "View",
     "Visibility",
     "WireNames",
+    "explain",
     "group",
     "plan",
     "prompt",

@@ -82,7 +82,7 @@ class GroupNotFound(ToolfoldError):
 
     def __init__(self, group: str, known: Sequence[str] = ()) -> None:
         self.group = group
-        self.suggestions = _similar(str(group), known)
+        self.suggestions = similar(str(group), known)
         if not isinstance(group, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all code is typed
             hint = " A group is named by a text; transition(activate=[…]) changes several in one step."
         elif self.suggestions:
@@ -292,7 +292,7 @@ class ProtocolError(ToolfoldError):
         super().__init__(self.message)
 
 
-def _similar(name: str, known: Sequence[str]) -> tuple[str, ...]:
+def similar(name: str, known: Sequence[str]) -> tuple[str, ...]:
     """Return up to three names that are like one.
 
     To compare two takes the product of their lengths, so only those are that have the most pairs of letters in common.

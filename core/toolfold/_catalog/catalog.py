@@ -111,7 +111,7 @@ class Catalog(Displayed):
     """The immutable definition that everything else is a function of (SPEC 1).
 
     `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` holds what others
-    compute once for a catalog; see `Memo`.
+    compute once for a catalog; see `Memo`. `whole` is the catalog of which a profile leaves out what this one lacks.
     """
 
     name: str
@@ -124,6 +124,7 @@ class Catalog(Displayed):
     evict_by_use: bool = False
     list_budget: ListBudget | None = None
     make_controls: Callable[[tuple[GroupSpec, ...]], tuple[Component, ...]] | None = None
+    whole: Catalog | None = field(default=None, repr=False)
 
     forest: Forest = field(init=False)
     components: Mapping[Kind, Components] = field(init=False)
@@ -287,6 +288,7 @@ class Catalog(Displayed):
             groups=tuple(group for group in self.groups if group.path in admitted),
             exclusions=tuple(remaining for one in self.exclusions if len(remaining := one & admitted) > 1),
             registered=registered,
+            whole=self,
         )
 
     @cached_property

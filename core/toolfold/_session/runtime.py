@@ -15,7 +15,6 @@ from .._names import ToWire
 from .._snapshot import Snapshot
 from .._usercode import on_loop
 from .._view.listing import Page, page_of
-from .._view.opening import needed, topmost_inactive
 from .._view.visibility import RequestView
 from .events import PredicateFailed
 from .observers import Observers, log
@@ -86,13 +85,6 @@ class Runtime:
         page = page_of(view, kind, cursor, self.page_size, extra)
         self.observers.listed(session, kind, page.items)
         return page
-
-    def hint(self, component: Component | None, view: RequestView) -> str | None:
-        """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""
-        if not self.hints or component is None:
-            return None
-        path = topmost_inactive(component, view)
-        return None if path is None else needed(path, view)
 
     @on_loop
     def _report(self, component: Component, error: BaseException, mode: str | None) -> None:

@@ -324,7 +324,7 @@ class Session(Displayed):
         with observers.requested(self.id, "tool", name):
             view = self._view_of_request(view)
             catalog = view.snapshot.catalog
-            component = calling.find("tool", name, view, self._runtime.hint)
+            component = calling.find("tool", name, view, hints=self._runtime.hints)
             if catalog.evict_by_use:
                 self._executor.use(required_groups(component.rule))
             context = Context(self, name, view, request, progress or no_progress)
@@ -356,7 +356,7 @@ class Session(Displayed):
         """
         with self._runtime.observers.requested(self.id, "resource", uri):
             view = self._view_of_request(view)
-            component, arguments = calling.find_resource(uri, view, self._runtime.hint)
+            component, arguments = calling.find_resource(uri, view, hints=self._runtime.hints)
             to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
             return await calling.fetch(component, arguments, Context(self, component.name, view, request), to_contents)
 
@@ -379,7 +379,7 @@ class Session(Displayed):
         """
         with self._runtime.observers.requested(self.id, "prompt", name):
             view = self._view_of_request(view)
-            component = calling.find("prompt", name, view, self._runtime.hint)
+            component = calling.find("prompt", name, view, hints=self._runtime.hints)
             return await calling.fetch(component, arguments, Context(self, name, view, request), results.to_prompt)
 
     # -- changing -----------------------------------------------------------------------------------------------------

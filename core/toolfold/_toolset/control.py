@@ -24,7 +24,7 @@ from .._snapshot import Change
 from .._view.describe import FINDABLE, SHORTENED, describe, line_of, shortened
 from .._view.directory import FIRST_LINE, directory, has_whole, introduced, names_within, one_line, openable
 from .._view.listing import listed, listed_in
-from .._view.opening import opener
+from .._view.reasons import opener
 from .._view.results import AboutTools, ToolResult, arguments_refused
 from ..errors import (
     ConfigError,

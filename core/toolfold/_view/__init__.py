@@ -4,6 +4,6 @@ visibility           the one place where availability is decided, and the view o
 listing              pages of what is available, and the groups with their states
 calling, results     a call: its handler, and what its answer becomes
 search               which tools a session may find, and their order for a query
-opening              how the caller of a request opens a group
+reasons              why something can or can't be called, and what opens its group
 describe, directory  tools and groups in texts, as full as a budget allows
 """

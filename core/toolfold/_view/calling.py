@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from .._catalog.components import Component, Kind
-from .._limits import enumerated
 from .._plain import encodable
 from .._usercode import is_failure
 from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError, ToolNotFound
+from .reasons import hint
 from .results import ToolResult, arguments_refused, internal_error, to_result
-from .visibility import RequestView, available, only_listed
+from .visibility import RequestView, available
 
 log = logging.getLogger("toolfold")
 
@@ -26,22 +26,18 @@ async def no_progress(progress: float, total: float | None, message: str | None)
     """Discard the report."""
 
 
-Hint = Callable[[Component | None, RequestView], str | None]
-"""Says which group to open first for what is not available, and how, where it may."""
-
-
-def find(kind: Kind, name: str, view: RequestView, hint: Hint) -> Component:
+def find(kind: Kind, name: str, view: RequestView, *, hints: bool) -> Component:
     """Return the component of a name if it is available in a view (SPEC CALL-1, CALL-4).
 
-    Raises `ToolNotFound` otherwise, with what `hint` says of the component, if anything.
+    Raises `ToolNotFound` otherwise, with the group to open first where `hints` are on; see `reasons.hint`.
     """
     component = view.snapshot.catalog.components[kind].by_name.get(name)
     if component is None or not available(component, view):
-        raise ToolNotFound(name, hint(component, view) or _in_group(kind, name, view), kind.replace("_", " "))
+        raise ToolNotFound(name, hint(component, kind, name, view, groups=hints), kind.replace("_", " "))
     return component
 
 
-def find_resource(uri: str, view: RequestView, hint: Hint) -> tuple[Component, Mapping[str, str]]:
+def find_resource(uri: str, view: RequestView, *, hints: bool) -> tuple[Component, Mapping[str, str]]:
     """Return the available resource at a URI, or a template with the values of its variables (SPEC REG-9).
 
     Raises `ToolNotFound` otherwise, as `find` does.
@@ -52,15 +48,7 @@ def find_resource(uri: str, view: RequestView, hint: Hint) -> tuple[Component, M
     for match in found:
         if available(match[0], view):
             return match
-    raise ToolNotFound(uri, hint(found[0][0] if found else None, view), "resource")
-
-
-def _in_group(kind: Kind, name: str, view: RequestView) -> str | None:
-    """Return the full names of what is listed in groups under this base name, as a hint (SPEC CALL-1)."""
-    known = view.snapshot.catalog.components[kind].by_name.values()
-    alike = (one for one in known if one.name.rpartition(".")[2] == name != one.name)
-    found = [view.to_wire(one.name) for one in only_listed(alike, view)]
-    return f"did you mean {enumerated(found)}?" if found else None
+    raise ToolNotFound(uri, hint(found[0][0] if found else None, "resource", uri, view, groups=hints), "resource")
 
 
 def as_object(name: str, arguments: Any) -> dict[str, Any]:

@@ -1,0 +1,230 @@
+"""Why something can or can't be seen and called, and what would change that (SPEC EXP-1).
+
+`explain` is the only place that says why; refusals, search and reports put what it returns into words of their own.
+What it tells an operator is more than a caller may know: `hint` says what is left for a caller (SPEC CALL-1, ERR-2). It
+uses the caller's own names and names only what the caller can do now: a model that reads of a tool that it does not
+have can only guess.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from attrs import evolve, frozen
+
+from .._catalog.components import Component, Kind
+from .._catalog.rules import Both, Either, Group, Not, Visibility, required_groups
+from .._limits import enumerated, quoted
+from .._names import SEPARATOR, canonical_key
+from .._snapshot import Snapshot
+from ..errors import QuotaExceeded, similar
+from ..machine import TransitionRequest, bits
+from .visibility import RequestView, available, holds, is_hidden, is_listed, only_listed
+
+Why = Literal[
+    "listed",
+    "hidden",
+    "group",
+    "ancestor",
+    "excluded",
+    "predicate",
+    "profile",
+    "quota",
+    "quarantined",
+    "starting",
+    "failed",
+    "unknown",
+]
+"""What a reason can be: two for what can be called, the others for what can't."""
+
+
+@frozen(kw_only=True)
+class Reason:
+    """The one reason why something can or can't be seen and called in a snapshot (SPEC EXP-1).
+
+    Attributes:
+        kind: What it is, or was asked for as.
+        name: Its name, as it was asked for.
+        why: `"listed"` or `"hidden"`: it can be called, and lists have it or leave it out. `"group"`: its group is
+            closed; `"ancestor"`: one that its group is in is; `"excluded"`: a group that is open excludes it;
+            `"predicate"`: its rule does not hold; `"profile"`: the profile leaves it out; `"quota"`: no more groups may
+            be open; `"quarantined"`: it changed and is not approved; `"starting"` and `"failed"`: its server is or has;
+            `"unknown"`: there is no such thing.
+        text: What that means, in a sentence for an operator.
+        group: The closed group that has to open first, if any.
+        excluding: The open groups that exclude it, or that would close for it.
+        remedy: What changes it, as a clause for whoever may know the reason; `None` if nothing that a caller can do.
+        near: Names that the name may stand for.
+    """
+
+    kind: Kind
+    name: str
+    why: Why
+    text: str
+    group: str | None = None
+    excluding: tuple[str, ...] = ()
+    remedy: str | None = None
+    near: tuple[str, ...] = ()
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether lists have it."""
+        return self.why == "listed"
+
+    @property
+    def is_callable(self) -> bool:
+        """Whether it can be called."""
+        return self.why in ("listed", "hidden")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def explain(where: Snapshot | RequestView, name: str, kind: Kind = "tool") -> Reason:
+    """Return the one reason why something can or can't be seen and called (SPEC EXP-1).
+
+    It is total: what does not exist has a reason too. Show it to operators only; callers may know less.
+
+    Args:
+        where: A snapshot; or a session's `view()`, where rules ask for the application state or names differ.
+        name: The full name, URI or URI template.
+        kind: What it is the name of.
+    """
+    view = where if isinstance(where, RequestView) else RequestView(where)
+    catalog = view.snapshot.catalog
+    found = catalog.components[kind].by_name.get(name)
+    components = [*([found] if found else []), *(one for one, _ in catalog.matching(name) if kind == "resource")]
+    reasons = [evolve(reason_of(component, view), kind=kind, name=name) for component in components]
+    return next((one for one in reasons if one.is_callable), reasons[0] if reasons else _absent(kind, name, view))
+
+
+def reason_of(component: Component, view: RequestView) -> Reason:
+    """Return the reason of something that the view's catalog has; see `explain`."""
+    reason = Reason(kind=component.kind, name=component.name, why="listed", text="It is listed and can be called.")
+    if available(component, view):
+        if not is_hidden(component, view):
+            return reason
+        return evolve(reason, why="hidden", text="It can be called, but it is hidden: no list has it.")
+    failing = [*_failing(component.rule, True, component, view)]
+    closed = [one.path for one in failing if isinstance(one, Group) and not view.snapshot.is_active(one.path)]
+    if closed:
+        needed = required_groups(component.rule).intersection(closed)
+        possible = [path for path in closed if path in view.snapshot.catalog.index]
+        return _closed(reason, sorted(needed or possible or closed, key=canonical_key), view)
+    if excluding := tuple(sorted({one.path for one in failing if isinstance(one, Group)}, key=canonical_key)):
+        text = f"It is not there while {_open(excluding)}."
+        return evolve(reason, why="excluded", text=text, excluding=excluding)
+    what = "The rule that decides whether it is there does not hold" if failing else "None of its modes is available"
+    return evolve(reason, why="predicate", text=f"{what} now.")
+
+
+def _failing(rule: Visibility, wanted: bool, component: Component, view: RequestView) -> Iterator[Visibility]:
+    """Yield the groups and predicates in a component's rule that keep the rule from being `wanted`."""
+    if view.ask(component, lambda: holds(rule, view), otherwise=None) is wanted:
+        return
+    match rule:
+        case Not(inner):
+            yield from _failing(inner, not wanted, component, view)
+        case Both(left, right) | Either(left, right):
+            yield from _failing(left, wanted, component, view)
+            yield from _failing(right, wanted, component, view)
+        case _:
+            yield rule
+
+
+def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
+    """Return why something is not there whose rule needs groups that are closed, of which the first opens first."""
+    catalog, active = view.snapshot.catalog, view.snapshot.configuration.active
+    for path in paths:
+        if path not in catalog.index:
+            return evolve(reason, why="profile", text=f"It needs the group {path}, which the profile leaves out.")
+    forest, number = catalog.forest, catalog.index[paths[0]]
+    missing = forest.ancestors[number] & ~active | 1 << number
+    first, displaced = forest.paths[bits(missing)[0]], 0
+    for one in bits(missing):
+        displaced |= forest.displaces[one] & active
+    excluding, how = forest.named(displaced), opener(first, view)
+    if how and excluding:
+        how += f", which closes {', '.join(excluding)}"
+    reason = evolve(
+        reason,
+        group=first,
+        excluding=excluding,
+        remedy=f"it needs the group {first}" + (f": {how}" if how else ", which is not open"),
+    )
+    about = f"It needs the group {paths[0]}, which is closed"
+    if excluding:
+        text = f"It needs the group {paths[0]}, which can't be open while {_open(excluding)}{_then(how)}."
+        return evolve(reason, why="excluded", text=text)
+    try:
+        view.snapshot.after(TransitionRequest(activate=forest.named(missing)))
+    except QuotaExceeded as error:
+        return evolve(reason, why="quota", text=f"{about}. {error}")
+    if first != paths[0]:
+        return evolve(reason, why="ancestor", text=f"{about} as long as {first} is{_then(how)}.")
+    return evolve(reason, why="group", text=f"{about}{_then(how)}.")
+
+
+def _absent(kind: Kind, name: str, view: RequestView) -> Reason:
+    """Return why a catalog does not have something of a name."""
+    catalog = view.snapshot.catalog
+    reason = Reason(kind=kind, name=name, why="unknown", text="")
+    if catalog.whole is not None and name in catalog.whole.components[kind].by_name:
+        return evolve(reason, why="profile", text="The profile leaves it out.")
+    known = catalog.components[kind].by_name
+    near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *similar(name, tuple(known))]))
+    there_is = f"There is no {kind.replace('_', ' ')} {quoted(repr(name))}"
+    return evolve(reason, text=f"{there_is}{f'; did you mean {enumerated(near)}?' if near else '.'}", near=near)
+
+
+def hint(component: Component | None, kind: Kind, name: str, view: RequestView, *, groups: bool) -> str | None:
+    """Return what a caller may know of why it can't call something: what to do instead, if anything (SPEC CALL-1).
+
+    Args:
+        component: What the name stands for, if anything.
+        kind: What was called.
+        name: The name that was called.
+        view: The view of the call.
+        groups: Whether the caller may know which group to open first, and by which tool.
+    """
+    if groups and component is not None and (remedy := reason_of(component, view).remedy) is not None:
+        return remedy
+    near = _of_base_name(kind, name, view)
+    return f"did you mean {enumerated(near)}?" if near else None
+
+
+def _of_base_name(kind: Kind, name: str, view: RequestView) -> list[str]:
+    """Return the full names of what is listed in groups under a base name, as the caller knows them (SPEC CALL-1)."""
+    known = view.snapshot.catalog.components[kind].by_name.values()
+    alike = (one for one in known if one.name.rpartition(SEPARATOR)[2] == name != one.name)
+    return [view.to_wire(one.name) for one in only_listed(alike, view)]
+
+
+def opener(path: str, view: RequestView) -> str | None:
+    """Return a clause that says what opens a group now, with the caller's names of tools; `None` if nothing does."""
+    catalog = view.snapshot.catalog
+    group, loader = catalog.group(path), catalog.loader
+    if activator := _offered(f"{path}{SEPARATOR}activate", view):
+        return f"call {view.to_wire(activator.name)} first"
+    if group.controls and loader is not None:
+        argument = next(iter(loader.input_schema["properties"]))
+        return f"call {view.to_wire(loader.name)} {json.dumps({argument: path})} first"
+    if group.opens_on is not None and (event := _offered(group.opens_on, view)):
+        return f"it opens when {view.to_wire(event.name)} succeeds"
+    return None
+
+
+def _open(paths: Sequence[str]) -> str:
+    return f"{paths[0]} is open" if len(paths) == 1 else f"{', '.join(paths[:-1])} and {paths[-1]} are open"
+
+
+def _then(how: str | None) -> str:
+    return f": {how}" if how else ", and no tool opens it now"
+
+
+def _offered(name: str, view: RequestView) -> Component | None:
+    """Return a tool that the caller can call and is shown; a hint must not give away a hidden one (SPEC VIS-6)."""
+    component = view.snapshot.catalog.tools.get(name)
+    return component if component is not None and is_listed(component, view) else None

@@ -1,0 +1,187 @@
+"""SPEC EXP-1: everything has one reason, which agrees with list and call in every state of every small system."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tests.core.support import FAMILIES, answer, snapshot_of, tool_set, with_groups
+from toolfold import (
+    Mode,
+    Modes,
+    Profile,
+    Reason,
+    Session,
+    Snapshot,
+    ToolNotFound,
+    ToolSet,
+    TransitionRequest,
+    Visibility,
+    explain,
+)
+from toolfold_specs.reference import State, System, step
+from toolfold_specs.systems import reachable
+
+CALLABLE = {"listed", "hidden"}
+
+
+def with_rules(system: System) -> ToolSet:
+    """Return a system with tools under rules of every form."""
+    tools, paths = tool_set(system), system.paths()
+    first, last = map(Visibility.group, (paths[0], paths[-1]))
+    no, fails = Visibility.when(lambda view: False), Visibility.when(lambda view: 1 / 0 > 0)
+    for name, rule in {
+        "root": Visibility.always(),
+        "never": ~Visibility.always(),
+        "no": no,
+        "fails": ~fails | first,
+        "without": ~first,
+        "both": first & last,
+        "either": first | last,
+        "neither": ~(first | last),
+        "not_both": ~(first & last),
+        "predicate": first & no,
+        "fact": last | Visibility.when(lambda view: "unlocked" in view.facts),
+    }.items():
+        tools.register(name, answer, visibility=rule)
+        tools.register(f"hidden_{name}", answer, visibility=rule, hidden=True)
+    return tools
+
+
+async def can_call(session: Session, name: str) -> bool:
+    """Return whether a session calls a tool if it is asked to."""
+    try:
+        return not (await session.call(name)).is_error
+    except ToolNotFound:
+        return False
+
+
+@pytest.mark.spec("EXP-1", "VIS-7")
+@pytest.mark.parametrize("family", ["pairs-1", "pairs-2", "pairs-3"])
+async def test_a_reason_agrees_with_the_list_and_the_call_in_every_state_of_every_small_system(family: str) -> None:
+    for system in FAMILIES[family]:
+        tools = with_rules(system)
+        for state in reachable(system):
+            active = [system.paths()[group] for group in system.canonical(state)]
+            async with tools.open_session(active=active) as session:
+                reasons = {name: explain(session.snapshot, name) for name in [*tools.catalog.tools, "unknown"]}
+                assert {name for name, why in reasons.items() if why.is_listed} == {*session.list_tools().names}
+                for name, why in reasons.items():
+                    assert why.is_callable == await can_call(session, name), (system, active, why)
+                    assert (why.why in CALLABLE) is why.is_callable
+                    assert why.text.endswith((".", "?"))
+
+
+def expected(system: System, state: State, group: int) -> str:
+    """Return why a tool in a group can be called in a state or not, as the reference has it."""
+    if group in state:
+        return "listed"
+    missing = [one for one in (*system.ancestors(group), group) if one not in state]
+    after = step(system, state, activate=sorted(missing))
+    if state - after.state:
+        return "excluded"
+    return "group" if len(missing) == 1 else "ancestor"
+
+
+@pytest.mark.spec("EXP-1")
+@pytest.mark.parametrize("family", ["pairs-1", "pairs-2", "pairs-3", "wide-3"])
+def test_what_would_change_it_does(family: str) -> None:
+    for system in FAMILIES[family]:
+        tools, paths = tool_set(system), system.paths()
+        for state in reachable(system):
+            snapshot = snapshot_of(tools.catalog, [paths[group] for group in system.canonical(state)])
+            for group, path in enumerate(paths):
+                why = explain(snapshot, f"{path}.t")
+                assert why.why == expected(system, state, group), (system, state, why)
+                assert not [one for one in why.excluding if not snapshot.is_active(one)]
+                assert opened_by_and_by(snapshot, f"{path}.t").why == "listed"
+
+
+def opened_by_and_by(snapshot: Snapshot, name: str) -> Reason:
+    """Return the reason of a tool after opening what each reason says has to open first."""
+    why = explain(snapshot, name)
+    for _ in range(len(snapshot.catalog.groups)):
+        if why.group is None:
+            break
+        snapshot = snapshot.after(TransitionRequest(activate=[why.group]))
+        why = explain(snapshot, name)
+    return why
+
+
+@pytest.mark.spec("EXP-1")
+@pytest.mark.parametrize(
+    ("active", "name", "why", "text"),
+    [
+        (("a",), "a.t", "listed", "It is listed and can be called."),
+        ((), "secret", "hidden", "It can be called, but it is hidden: no list has it."),
+        (("a",), "a.b.t", "group", "It needs the group a.b, which is closed: call a.b.activate first."),
+        ((), "a.b.t", "ancestor", "It needs the group a.b, which is closed as long as a is: call a.activate first."),
+        (
+            ("c",),
+            "a.t",
+            "excluded",
+            "It needs the group a, which can't be open while c is open: call a.activate first, which closes c.",
+        ),
+        (("a",), "calm", "excluded", "It is not there while a is open."),
+        (("a", "a.b"), "calm", "excluded", "It is not there while a and a.b are open."),
+        ((), "unlocked", "predicate", "The rule that decides whether it is there does not hold now."),
+        ((), "moded", "predicate", "None of its modes is available now."),
+        (
+            ("a", "a.b"),
+            "d.t",
+            "quota",
+            "It needs the group d, which is closed. The limit of 2 active groups is reached: deactivate a group before "
+            "you activate 'd'.",
+        ),
+        ((), "coded.t", "group", "It needs the group coded, which is closed, and no tool opens it now."),
+        ((), "t", "unknown", "There is no tool 't'."),
+        (("a",), "t", "unknown", "There is no tool 't'; did you mean 'a.t'?"),
+        (("a",), "secrets", "unknown", "There is no tool 'secrets'; did you mean 'secret'?"),
+    ],
+)
+def test_each_reason_has_its_sentence(active: tuple[str, ...], name: str, why: str, text: str) -> None:
+    tools = with_groups("a", "a.b", "c", "d", max_active=2)
+    tools.register_group("coded", controls=False)
+    tools.register_exclusion("a", "c")
+    for group in ("a", "a.b", "d", "coded"):
+        tools.register("t", answer, group=group)
+    tools.register("secret", answer, hidden=True)
+    a, b = map(Visibility.group, ("a", "a.b"))
+    tools.register("calm", answer, visibility=~a & ~b)
+    tools.register("unlocked", answer, visibility=Visibility.when(lambda view: view.state == "unlocked"))
+    tools.register("moded", lambda what: what, modes=Modes("what", {"all": Mode(available=lambda view: False)}))
+    reason = explain(snapshot_of(tools.catalog, active), name)
+    assert (reason.why, str(reason)) == (why, text)
+
+
+@pytest.mark.spec("EXP-1", "PRO-1", "ERR-2")
+async def test_what_a_profile_leaves_out_is_explained_to_operators_and_not_to_callers() -> None:
+    tools = with_groups("a", "b", on_hidden="hint")
+    tools.register("t", answer, group="a")
+    a, b = map(Visibility.group, ("a", "b"))
+    tools.register("either", answer, visibility=a | b)
+    tools.register("both", answer, visibility=b & a)
+    tools.register_profile(Profile(name="narrow", available=("b",)))
+    async with tools.open_session("narrow") as session:
+        assert explain(session.snapshot, "a.t") == Reason(
+            kind="tool", name="a.t", why="profile", text="The profile leaves it out."
+        )
+        about = {name: explain(session.snapshot, name) for name in ("either", "both")}
+        assert (about["both"].why, about["both"].text) == (
+            "profile",
+            "It needs the group a, which the profile leaves out.",
+        )
+        assert (about["either"].why, about["either"].group) == ("group", "b")
+        with pytest.raises(ToolNotFound) as caught:
+            await session.call("a.t")
+        assert caught.value.hint is None
+
+
+@pytest.mark.spec("EXP-1")
+def test_a_reason_of_a_resource_is_that_of_the_template_it_is_an_instance_of() -> None:
+    tools = with_groups("a")
+    tools.register_resource_template("memo://{name}", lambda name: name, group="a")
+    at = partial(snapshot_of, tools.catalog)
+    assert [explain(at(active), "memo://x", "resource").why for active in ((), ("a",))] == ["group", "listed"]
+    assert explain(at(()), "other://x", "resource").text == "There is no resource 'other://x'."
