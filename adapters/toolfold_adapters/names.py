@@ -1,7 +1,88 @@
-"""Names that all known clients and model providers accept: 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-6, AGT-3)."""
+"""Names that all known clients and model providers accept: 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-1, NAM-6, AGT-3).
+
+Whatever servers and tools are called, a gateway has such a name for them (SPEC GWY-6).
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+from toolfold import ConfigError
 
 WIRE_SEPARATOR = "__"
 """Replaces the dot, which some of them refuse."""
 WIRE_LENGTH = 64
+ONE_SERVER = "upstream"
+"""Stands for the name of a server that has none; one that is called so has another name here."""
+NAME_LENGTH = 48
+"""Hosts put the name of the gateway before that of a tool, and accept 64 characters in all."""
+SERVER_LENGTH = 24
+_ALLOWED = re.compile(rf"[A-Za-z0-9_-]{{1,{WIRE_LENGTH}}}")
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
+_DIGITS = 6
+
+
+def server_name(name: str) -> str:
+    """Return what a server is called here: the name of its group, and the beginning of those of its tools.
+
+    It has no `__` and does not end in `_`, so that a tool's name says which server it is of, and depends on no other.
+    What is too long ends in a hash of the whole.
+
+    Raises:
+        ConfigError: There is no letter or digit in it.
+    """
+    allowed = re.sub("__+", "_", _NOT_ALLOWED.sub("_", name)).strip("_-")
+    if not allowed:
+        raise ConfigError(f"a server named {name!r} can't be served; its name needs a letter or digit of ASCII")
+    if allowed == ONE_SERVER:
+        return f"{ONE_SERVER}-server"
+    return allowed if len(allowed) <= SERVER_LENGTH else re.sub("__+", "_", _hashed(allowed, name, SERVER_LENGTH))
+
+
+def allowed_names(names: Sequence[str], taken: Iterable[str] = (), server: str | None = None) -> dict[str, str]:
+    """Return what each of the different `names` is called here, in at most 48 characters (SPEC GWY-6).
+
+    An allowed name stays unchanged. Other characters become `_`; what is too long, or taken, ends in a hash of the
+    whole. An allowed name comes before one that has to be changed, and no name depends on another server's.
+
+    Args:
+        names: The upstream's names, in its order.
+        taken: Names that are used already, such as that of a control tool.
+        server: The server's name, to begin with: `server__name`; none where the server has no name.
+    """
+    prefix = "" if server is None else f"{server}{WIRE_SEPARATOR}"
+    used = set(taken)
+    full = {name: f"{prefix}{name}" for name in names}
+    given = {
+        name: whole
+        for name, whole in full.items()
+        if is_allowed(whole) and len(whole) <= NAME_LENGTH and whole not in used
+    }
+    used.update(given.values())
+    for name, whole in full.items():
+        if name not in given:
+            given[name] = _free(whole, used)
+            used.add(given[name])
+    return {name: given[name] for name in names}
+
+
+def is_allowed(name: str) -> bool:
+    """Return whether every client accepts a name."""
+    return _ALLOWED.fullmatch(name) is not None
+
+
+def _free(name: str, used: set[str]) -> str:
+    """Return an allowed name that is not used: the name itself with `_` for what is not allowed, or with its hash."""
+    allowed = whole = _NOT_ALLOWED.sub("_", name)
+    hashed = name
+    while len(allowed) > NAME_LENGTH or allowed in used:
+        allowed, hashed = _hashed(whole, hashed, NAME_LENGTH), f"{hashed} "
+    return allowed
+
+
+def _hashed(allowed: str, name: str, length: int) -> str:
+    """Return the beginning of an allowed name and a hash of the one that it stands for, in so many characters."""
+    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{allowed[: length - _DIGITS - 1]}_{digest}"

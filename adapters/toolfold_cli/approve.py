@@ -39,14 +39,14 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
 
 
 async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> None:
-    from toolfold_adapters.gateway.config.approval import Approvals, approvals_folder, words_for
+    from toolfold_adapters.gateway.stored import Approvals, stored_folder, words_for
 
     from .costs import known_definitions
 
     config = configuration(target, options)
     with stdout_reserved():
         definitions = await known_definitions(config, start=True)
-    approvals = Approvals(approvals_folder(), serving=False)
+    approvals = Approvals(stored_folder("approved"), serving=False)
     for server, offered in definitions.items():
         changed = approvals.difference(config.upstreams[server], offered)
         if not dry_run:

@@ -17,7 +17,7 @@ from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
-    from toolfold_adapters.gateway.definitions import Definitions
+    from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 CALL_TOOL = "call_tool"
 
@@ -105,9 +105,9 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
             out. Otherwise it is what they offered when they were last asked.
     """
     from toolfold_adapters.gateway import open_gateway
-    from toolfold_adapters.gateway.upstream.listing import DefinitionCache, default_folder
+    from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
 
-    cache = DefinitionCache(default_folder())
+    cache = DefinitionCache(stored_folder("definitions"))
     if not start:
         read = {name: cache.read(upstream) for name, upstream in config.upstreams.items()}
         return {name: known.definitions for name, known in read.items() if known is not None}

@@ -20,7 +20,7 @@ from .printing import show, table
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
-    from toolfold_adapters.gateway.definitions import Definitions
+    from toolfold_adapters.gateway.upstream.definitions import Definitions
 
     from .client_files import Change, ClientFile
 
@@ -109,7 +109,7 @@ def _one(
 
 def _show_savings(change: Change, measure: bool) -> None:
     """Print the servers of a client, with what they cost as far as that is known (SPEC GWY-5)."""
-    from toolfold_adapters.gateway.naming import server_name
+    from toolfold_adapters.names import server_name
 
     config = _configuration(change)
     definitions: Mapping[str, Definitions] = (

@@ -221,16 +221,15 @@ async def open_target(
         yield OpenTarget(tools=catalog)
         return
     from toolfold_adapters.gateway import Runtime, open_gateway
-    from toolfold_adapters.gateway.config.approval import Approvals, approvals_folder
     from toolfold_adapters.gateway.config.read import changes_of
-    from toolfold_adapters.gateway.upstream.listing import DefinitionCache, default_folder
-    from toolfold_adapters.gateway.upstream.oauth import Authorized, tokens_folder
+    from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, stored_folder
+    from toolfold_adapters.gateway.upstream.oauth import Authorized
 
     runtime = Runtime(
         clock=time.monotonic,
-        transport=Authorized(tokens_folder()),
-        cache=DefinitionCache(default_folder() if serving else None),
-        approvals=Approvals(approvals_folder(), serving=serving),
+        transport=Authorized(stored_folder("tokens")),
+        cache=DefinitionCache(stored_folder("definitions") if serving else None),
+        approvals=Approvals(stored_folder("approved"), serving=serving),
     )
     read = partial(configuration, target, options or GatewayOptions())
     config = read()
@@ -255,11 +254,11 @@ async def open_target(
 
 def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
     """Return what a gateway is served anew after a change of: its configuration, and the approved definitions."""
-    from toolfold_adapters.gateway.config.approval import approvals_folder
+    from toolfold_adapters.gateway.stored import stored_folder
 
     file = target.text if target.kind == "file" else options.groups if options else None
     paths = [] if file is None else [Path(file).resolve()]
-    folder = approvals_folder()
+    folder = stored_folder("approved")
     with suppress(OSError):  # then nothing can be approved either
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         paths.append(folder.resolve())

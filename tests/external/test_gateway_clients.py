@@ -24,7 +24,7 @@ from tests.external.test_inspector import call as inspected_call
 from tests.external.test_inspector import inspector
 from tests.external.tried import FILE, facts, facts_in
 from toolfold_adapters.gateway import Runtime, load_config, open_gateway
-from toolfold_adapters.gateway.upstream.listing import DefinitionCache, default_folder
+from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
 from toolfold_adapters.mcp.meta import CHANGE_META
 
 pytestmark = [
@@ -74,7 +74,7 @@ def at_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtOnce]:
 
 async def _learned(config: str) -> tuple[dict[str, str], Counter[str]]:
     """Return the group of each tool, and how many tools each server has, from what is cached."""
-    runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(default_folder()))
+    runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(stored_folder("definitions")))
     gateway = open_gateway(load_config(config), runtime=runtime)
     async with gateway as tools:
         groups = {name: tool.group for name, tool in tools.catalog.tools.items() if tool.group and not tool.control}

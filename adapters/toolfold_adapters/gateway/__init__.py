@@ -1,10 +1,9 @@
 """Groups in front of MCP servers (SPEC 20): their tools in groups that open and close, their answers unchanged.
 
-gateway.py       `open_gateway`: opening and closing it      config/        what it is told, and what was approved
-registration.py  a layout in a tool set                      upstream/      its servers: what they offer, connections
-layout.py        the name and the group of everything        serving/       its clients: what they ask, and the answers
-grouping.py      groups from names, or by patterns           naming.py      names that clients accept
-definitions.py   what an upstream offers                     files.py       files by key, for their owner only
+gateway.py       `open_gateway`: opening and closing it      config/    what it is told
+registration.py  a layout in a tool set                      upstream/  its servers: what they offer, connections
+layout.py        the name and the group of everything        serving/   its clients: what they ask, and the answers
+grouping.py      groups from names, or by patterns           stored.py  what was offered and approved, in files
 bridge.py        `toolfold connect`
 """
 

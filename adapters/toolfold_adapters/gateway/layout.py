@@ -20,14 +20,13 @@ from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, descriptions, table
 from toolfold_adapters.mcp.existing.grouping import tags_of
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
-from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.names import WIRE_SEPARATOR, allowed_names, is_allowed
 from toolfold_adapters.skills import Skill, missing
 from toolfold_adapters.tokens import approximate_tokens
 
 from .config.settings import GatewayConfig, UpstreamConfig, quoted_key
-from .definitions import Table, Usable
 from .grouping import Sized, by_pattern, description_of, divide, matches
-from .naming import allowed_names, is_allowed
+from .upstream.definitions import Table, Usable
 
 SUMMARY_LENGTH = 160
 _PREAMBLE = re.compile(

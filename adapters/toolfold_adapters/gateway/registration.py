@@ -9,15 +9,15 @@ from typing import Any, TypedDict
 import anyio
 from attrs import evolve, field, frozen
 
-from toolfold import Catalog, ToolfoldError, ToolSet
-from toolfold.spi import Kind, ancestors
+from toolfold import Catalog, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
+from toolfold.spi import Kind, ancestors, table
+from toolfold_adapters.names import allowed_names
 from toolfold_adapters.skills import register_files
 
-from .config.approval import Approvals, Item, reviewed
 from .config.settings import GatewayConfig, quoted_key
-from .definitions import Definitions, Usable, register, usable
 from .layout import Layout, Placed, PlacedGroup, is_served, layout_of
-from .naming import allowed_names
+from .stored import Approvals, Item, reviewed
+from .upstream.definitions import Definitions, Usable, usable
 
 
 class GroupTexts(TypedDict):
@@ -269,20 +269,8 @@ class Registration:
         """Register what can be, and return a warning for each of the others."""
         warnings: list[str] = []
         for one in placed:
-            handler = self._forwarder(one.server, one.kind, one.original)
             try:
-                register(
-                    self._tools,
-                    one.kind,
-                    one.name,
-                    handler,
-                    one.definition,
-                    group=one.group,
-                    hidden=one.hidden,
-                    meta=one.meta,
-                )
-                for path in one.shared:
-                    self._tools.share_tool(one.name, path)
+                _add(self._tools, one, self._forwarder(one.server, one.kind, one.original))
             except ToolfoldError as error:
                 problem = getattr(error, "problem", error)
                 warnings.append(f"The {one.kind.replace('_', ' ')} {one.name!r} is left out: {problem}.")
@@ -302,6 +290,42 @@ class Registration:
             version=said.version,
             servers={name: one.server for name, one in tools.items()},
         )
+
+
+def _add(tools: ToolSet, one: Placed, handler: Any) -> None:
+    """Register a definition of an upstream, with the handler that calls it there."""
+    definition = one.definition
+    shared: dict[str, Any] = {
+        "group": one.group,
+        "hidden": one.hidden,
+        "title": definition.get("title"),
+        "description": definition.get("description") or "",
+        "icons": definition.get("icons"),
+        "meta": {**(table(definition.get("_meta")) or {}), **one.meta} or None,
+        "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
+    }
+    if one.kind == "tool":
+        own: ToolOptions = {
+            "flat": True,
+            "input_schema": definition["inputSchema"],
+            "output_schema": definition.get("outputSchema"),
+            "check_output": False,  # results pass unchanged (SPEC GWY-1)
+            "annotations": definition.get("annotations"),
+        }
+        tools.register(one.name, handler, **shared, **own)
+    elif one.kind == "prompt":
+        tools.register_prompt(one.name, handler, **shared, flat=True, arguments=definition.get("arguments") or ())
+    else:
+        add = tools.register_resource if one.kind == "resource" else tools.register_resource_template
+        of_resource: ResourceOptions = {
+            "name": definition.get("name"),
+            "mime_type": definition.get("mimeType"),
+            "annotations": definition.get("annotations"),
+            "size": definition.get("size"),
+        }
+        add(one.name, handler, **shared, **of_resource)
+    for path in one.shared:
+        tools.share_tool(one.name, path)
 
 
 def check_config(config: GatewayConfig) -> None:

@@ -16,7 +16,7 @@ from mcp_types import METHOD_NOT_FOUND
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
-from toolfold_adapters.gateway.upstream.listing import DefinitionCache
+from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.gateway.upstream.wire import Mode, Wire, connect
 from toolfold_adapters.mcp import build_server
 

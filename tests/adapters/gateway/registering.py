@@ -7,8 +7,8 @@ from typing import Any
 
 from toolfold import Session, ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
-from toolfold_adapters.gateway.definitions import Definitions
 from toolfold_adapters.gateway.registration import Registration, Report
+from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 OBJECT = {"type": "object"}
 SERVER = UpstreamConfig(command=("server",))

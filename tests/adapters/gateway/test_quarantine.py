@@ -20,12 +20,11 @@ from tests.adapters.mcp.asgi import endpoint_of
 from toolfold import ProtocolError, Session, ToolError, ToolSet
 from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
-from toolfold_adapters.gateway.config.approval import Approvals, words_for
-from toolfold_adapters.gateway.definitions import Definitions
-from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.gateway.registration import Registration, Report
-from toolfold_adapters.gateway.upstream.listing import DefinitionCache
+from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, words_for
+from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.names import ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-11")
 

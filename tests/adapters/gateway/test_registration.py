@@ -16,9 +16,9 @@ from tests.adapters.gateway.upstreams.raw import BROKEN, FULL, ODD
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, GroupConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OptionsConfig, ProfileConfig
-from toolfold_adapters.gateway.definitions import Definitions
-from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.upstream.definitions import Definitions
+from toolfold_adapters.names import ONE_SERVER
 from toolfold_adapters.skills import read_skill
 
 

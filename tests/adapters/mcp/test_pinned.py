@@ -11,8 +11,8 @@ from tests.adapters.mcp.support import build_server, change_of, client_of, names
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
 from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig
-from toolfold_adapters.gateway.definitions import Definitions
 from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.search import bm25

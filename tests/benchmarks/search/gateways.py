@@ -8,8 +8,8 @@ from typing import Any
 from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OptionsConfig
-from toolfold_adapters.gateway.definitions import Definitions
 from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 from .task_sets import Group
 

@@ -23,8 +23,8 @@ from attrs import define, field
 from mcp import Client
 
 from toolfold import ToolSet
-from toolfold_adapters.gateway.naming import allowed_names
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.names import allowed_names
 from toolfold_adapters.tokens import approximate_tokens
 
 from .gateways import gateway_to

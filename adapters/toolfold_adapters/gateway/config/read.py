@@ -21,9 +21,9 @@ from pydantic import ValidationError
 
 from toolfold import ConfigError, ManifestError, ToolfoldError
 from toolfold.spi import array, extras_named, table
+from toolfold_adapters.names import ONE_SERVER, server_name
 from toolfold_adapters.skills import Skill, skills_in
 
-from ..naming import ONE_SERVER, server_name
 from ..registration import check_config
 from .clients import is_disabled, servers_in, settings_of
 from .data import Variables, read_file

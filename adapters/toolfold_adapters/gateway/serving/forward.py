@@ -22,7 +22,7 @@ from toolfold.spi import MAX_URI, Kind, array, quoted, results, table
 from ...mcp.callers import principal_of
 from ...mcp.delivery.passing import end_to_end, for_caller, passed
 from ...mcp.delivery.render import RESOURCE_NOT_FOUND
-from ..config.approval import Item, words_for
+from ..stored import Item, words_for
 from ..upstream.life import ConnectionLost, UpstreamError
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream

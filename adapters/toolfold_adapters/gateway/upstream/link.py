@@ -19,9 +19,9 @@ from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ToolfoldError
 
-from ..config.approval import Item
-from ..definitions import Definitions
 from ..serving.downstream import Client
+from ..stored import Item
+from .definitions import CHANGES, Definitions
 from .life import (
     ConnectionLost,
     Effect,
@@ -35,7 +35,6 @@ from .life import (
     too_slow,
     without_secrets,
 )
-from .listing import CHANGES
 from .notifications import Delivery, OnUpdate, Outbox, Watched
 from .transports import ServerStderr, server_stderr
 from .wire import Wire, connect, start_limit

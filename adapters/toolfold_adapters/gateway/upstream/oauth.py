@@ -25,7 +25,7 @@ from pydantic import AnyUrl, TypeAdapter
 from typing_extensions import TypedDict
 
 from ..config.settings import UpstreamConfig
-from ..files import Files
+from ..stored import Files
 from .life import LoginFailed
 from .transports import transport_of
 from .wire import Transport, start_limit
@@ -237,10 +237,3 @@ async def _in_browser(url: str) -> None:
 
     log.warning("a server asks you to log in: %s", url)
     await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
-
-
-def tokens_folder() -> Path:
-    """Return where tokens are stored on this machine, by its conventions."""
-    from platformdirs import user_data_path
-
-    return user_data_path("toolfold") / "tokens"

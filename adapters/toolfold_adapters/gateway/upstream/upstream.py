@@ -16,14 +16,13 @@ from toolfold import Limit
 from toolfold.spi import Full, Tally
 
 from ...mcp.limits import record_refusal
-from ..config.approval import Approvals, Item
+from ...names import ONE_SERVER
 from ..config.settings import UpstreamConfig
-from ..definitions import Definitions
-from ..naming import ONE_SERVER
 from ..serving.downstream import Client
+from ..stored import Approvals, DefinitionCache, Item
+from .definitions import Definitions, Known, known_of, learn, merged
 from .life import Backoff, State, UpstreamError, without_secrets
 from .link import Link
-from .listing import DefinitionCache, Known, known_of, learn, merged
 from .transports import transport_of
 from .wire import Mode, Transport, Wire
 

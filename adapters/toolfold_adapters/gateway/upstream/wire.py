@@ -36,7 +36,6 @@ from mcp_types import (
     CLIENT_INFO_META_KEY,
     CONNECTION_CLOSED,
     INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -381,8 +380,3 @@ def _facts(version: str, info: Mapping[str, Any] | None, answer: Mapping[str, An
         capabilities=table(answer.get("capabilities")) or {},
         instructions=instructions if isinstance(instructions, str) else None,
     )
-
-
-def is_missing(error: ProtocolError) -> bool:
-    """Return whether an error says that the server does not have what was asked for at all."""
-    return error.code == METHOD_NOT_FOUND

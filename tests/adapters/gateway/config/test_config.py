@@ -9,9 +9,9 @@ import pytest
 
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config, open_gateway
-from toolfold_adapters.gateway.definitions import Definitions
-from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.upstream.definitions import Definitions
+from toolfold_adapters.names import ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-2")
 

@@ -17,12 +17,12 @@ from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import ConfigError, ToolNotFound
 from toolfold_adapters.gateway import GatewayConfig, GroupConfig, Runtime, UpstreamConfig, open_gateway
-from toolfold_adapters.gateway.config.approval import Approvals
 from toolfold_adapters.gateway.config.read import changes_of
 from toolfold_adapters.gateway.config.settings import OptionsConfig, ProfileConfig
-from toolfold_adapters.gateway.definitions import Definitions
-from toolfold_adapters.gateway.naming import ONE_SERVER
+from toolfold_adapters.gateway.stored import Approvals
+from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.names import ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-9")
 

@@ -17,9 +17,8 @@ from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamError, open_gateway
-from toolfold_adapters.gateway.config.approval import Approvals
-from toolfold_adapters.gateway.upstream import listing, notifications
-from toolfold_adapters.gateway.upstream.listing import DefinitionCache
+from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
+from toolfold_adapters.gateway.upstream import definitions, notifications
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -268,7 +267,7 @@ async def test_a_server_that_can_not_list_its_resources_loses_no_tools(
             await anyio.sleep_forever()
             raise AssertionError
 
-    monkeypatch.setattr(listing, "LIST_SECONDS", 0.01 if fails == "no answer" else 60)
+    monkeypatch.setattr(definitions, "LIST_SECONDS", 0.01 if fails == "no answer" else 60)
     async with opened(House(lambda name: Away()), config_of("a")) as (gateway, session):
         assert (await session.call("cart")).text == "[]"
         assert gateway.registration.find("prompt", "greet") is not None

@@ -18,8 +18,8 @@ import pytest
 from tests.adapters.gateway.support import SECONDS, command, is_running, opened, proper, raw
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, load_config, open_gateway
-from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.gateway.upstream.transports import transport_of
+from toolfold_adapters.names import ONE_SERVER
 
 
 async def refused(config: GatewayConfig) -> str:

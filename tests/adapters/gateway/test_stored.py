@@ -11,10 +11,10 @@ import pytest
 from tests.adapters.gateway.registering import answering, homes, offering, tool
 from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
-from toolfold_adapters.gateway.config.approval import Approvals
-from toolfold_adapters.gateway.definitions import Definitions
-from toolfold_adapters.gateway.naming import ONE_SERVER
 from toolfold_adapters.gateway.registration import Registration, Report
+from toolfold_adapters.gateway.stored import Approvals
+from toolfold_adapters.gateway.upstream.definitions import Definitions
+from toolfold_adapters.names import ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-11")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolfold import ConfigError
-from toolfold_adapters.gateway.naming import allowed_names, server_name
+from toolfold_adapters.names import allowed_names, server_name
 
 HASHED = re.compile(r"(.*)_[0-9a-f]{6}")
 NAMES = st.lists(st.text("ab_-.ü", min_size=1, max_size=60) | st.text(min_size=1), unique=True, max_size=9)

@@ -1,29 +1,41 @@
-"""What an upstream offers, and which of it can be registered (SPEC REG-6)."""
+"""What an upstream offers: asked for over a connection, and which of it can be registered (SPEC GWY-1, REG-6)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+import anyio
+from attrs import evolve, frozen
+from mcp_types import METHOD_NOT_FOUND
 from pydantic_core import to_json
 
-from toolfold import PromptOptions, ResourceOptions, ToolOptions, ToolSet
-from toolfold.spi import Kind, array, table
+from toolfold import ProtocolError
+from toolfold.spi import KINDS, Kind, array, table
+
+from .life import NotMcp, stray_warning
+from .wire import Wire
 
 Table = Mapping[str, Any]
-LISTS: dict[Kind, str] = {
-    "tool": "tools",
-    "prompt": "prompts",
-    "resource": "resources",
-    "resource_template": "resource_templates",
+LISTS: Mapping[Kind, tuple[str, str, str]] = {
+    "tool": ("tools/list", "tools", "name"),
+    "prompt": ("prompts/list", "prompts", "name"),
+    "resource": ("resources/list", "resources", "uri"),
+    "resource_template": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
 }
-_KEYS: dict[Kind, str] = {
-    "tool": "name",
-    "prompt": "name",
-    "resource": "uri",
-    "resource_template": "uriTemplate",
-}
+"""By which method something is listed, where in its result the list is, and what a definition in it is called by."""
+CHANGES = frozenset(
+    {
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/subscriptions/acknowledged",
+    }
+)
+LIST_SECONDS = 10.0
+"""How long a server may take to list what it has beside tools."""
+MOST_PAGES = 1000
+"""How many pages of a list are asked for; a server that has more has none that end."""
 _OBJECT: Table = {"type": "object"}
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
@@ -46,10 +58,15 @@ class Definitions:
     resource_templates: Sequence[Any] = ()
     warnings: tuple[str, ...] = ()
 
+    def of(self, kind: Kind) -> Sequence[Any]:
+        """Return the definitions of a kind."""
+        found: Sequence[Any] = getattr(self, f"{kind}s")
+        return found
+
     def by_name(self, kind: Kind) -> dict[str, Table]:
         """Return the definitions of a kind by what the upstream calls them: of two of one name, the first counts."""
         found: dict[str, Table] = {}
-        for given in getattr(self, LISTS[kind]):
+        for given in self.of(kind):
             if (name := name_of(kind, given)) is not None:
                 found.setdefault(name, given)
         return found
@@ -57,8 +74,135 @@ class Definitions:
 
 def name_of(kind: Kind, definition: Any) -> str | None:
     """Return what an upstream calls something by its definition, or `None` if that has no name."""
-    name: Any = (table(definition) or {}).get(_KEYS[kind])
+    name: Any = (table(definition) or {}).get(LISTS[kind][2])
     return name if isinstance(name, str) and name else None
+
+
+@frozen(kw_only=True)
+class Known:
+    """What is known of an upstream.
+
+    Attributes:
+        definitions: What it offers.
+        modern: Whether its era is that without sessions.
+        able: What the client could do that this was offered to; a server may offer less to one that can do less.
+        capabilities: What the upstream says that it can do.
+    """
+
+    definitions: Definitions
+    modern: bool
+    able: tuple[str, ...]
+    capabilities: Mapping[str, Any]
+
+
+# -- asked for --------------------------------------------------------------------------------------------------------
+
+
+async def known_of(wire: Wire) -> Known:
+    """Return what a server offers over a connection.
+
+    A list of anything but tools that it does not give is left out, with a warning.
+
+    Raises:
+        NotMcp: The list of tools is none.
+        ProtocolError, ConnectionLost: It refused to list its tools, or is gone.
+    """
+    facts = wire.facts
+    tools, warnings = _callable(wire, await _list(wire, "tool"))
+    beside: dict[str, Any] = {f"{kind}s": await _list_beside(wire, kind, warnings) for kind in KINDS if kind != "tool"}
+    if wire.stray:
+        warnings.append(f"The server {facts.info.get('name', '')!r} is untidy. {stray_warning(wire.stray)}")
+    definitions = Definitions(
+        name=_text(facts.info.get("name")) or "",
+        title=_text(facts.info.get("title")) or None,
+        version=_text(facts.info.get("version")) or "",
+        instructions=facts.instructions,
+        tools=tools,
+        warnings=tuple(warnings),
+        **beside,
+    )
+    return Known(
+        definitions=definitions,
+        modern=facts.modern,
+        able=tuple(sorted(wire.capabilities)),
+        capabilities=dict(facts.capabilities),
+    )
+
+
+async def _list_beside(wire: Wire, kind: Kind, warnings: list[str]) -> list[Any]:
+    """Return the definitions on all pages of a list that is not needed, or note in `warnings` why there is none."""
+    method = LISTS[kind][0]
+    reason = f"did not answer {method} within {LIST_SECONDS:g} seconds"
+    with anyio.move_on_after(LIST_SECONDS):
+        try:
+            return await _list(wire, kind)
+        except ProtocolError as error:
+            reason = f"answered {method} with the error {error.code} ({error.message})"
+        except NotMcp as error:
+            reason = f"gives no such list: {error}"
+    warnings.append(f"The server {wire.facts.info.get('name', '')!r} {reason}, so it is served without that.")
+    return []
+
+
+async def _list(wire: Wire, kind: Kind) -> list[Any]:
+    """Return the definitions on all pages of a list; there is none of what the server does not claim to have."""
+    method, key, _ = LISTS[kind]
+    if kind != "tool" and method.partition("/")[0] not in wire.facts.capabilities:
+        return []
+    definitions: list[Any] = []
+    params: dict[str, Any] = {}
+    seen: set[str] = set()
+    for _ in range(MOST_PAGES):
+        try:
+            page = await wire.request(method, params)
+        except ProtocolError as error:
+            if error.code == METHOD_NOT_FOUND and not seen:
+                return []
+            raise
+        if not isinstance(page.get(key), list):
+            raise NotMcp(f'its answer to {method} has no list "{key}"')
+        definitions += page[key]
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or cursor in seen:
+            break
+        seen.add(cursor)
+        params = {"cursor": cursor}
+    return definitions
+
+
+def learn(wire: Wire, definitions: Definitions) -> None:
+    """Prepare a connection for calls of tools whose definitions came over another one."""
+    _callable(wire, definitions.tools)
+
+
+def _callable(wire: Wire, tools: Any) -> tuple[list[Any], list[str]]:
+    """Return the tools that may be called, and a warning for each that the specification says to leave out."""
+    usable: list[Any] = []
+    warnings: list[str] = []
+    learned: set[str] = set()
+    for given in tools:
+        name, schema = name_of("tool", given), (table(given) or {}).get("inputSchema")
+        known = name is not None and name not in learned and isinstance(schema, dict)
+        if known and (problem := wire.learn_headers(str(name), schema)):
+            warnings.append(f"The tool {name!r} is left out: {problem}.")
+        else:
+            usable.append(given)
+            learned |= {name} if name is not None else set()
+    return usable, warnings
+
+
+def merged(known: Definitions, before: Definitions | None, now: Definitions) -> Definitions:
+    """Return what is known of a server after one connection had first `before` and then `now`."""
+    changed: dict[str, Any] = {}
+    for kind in KINDS:
+        newest = now.by_name(kind)
+        gone = (before or Definitions()).by_name(kind).keys() - newest.keys()
+        retained = {name: one for name, one in known.by_name(kind).items() if name not in gone}
+        changed[f"{kind}s"] = [*(retained | newest).values()]
+    return evolve(known, **changed)
+
+
+# -- what can be registered -------------------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
@@ -76,7 +220,7 @@ class Usable:
 def usable(said: Definitions) -> Usable:
     """Return the definitions that have a name and are JSON; each that has not, or is not, harms none of the others."""
     warnings = list(said.warnings)
-    by_kind: dict[Kind, Mapping[str, Table]] = {kind: _checked(kind, said, warnings) for kind in LISTS}
+    by_kind: dict[Kind, Mapping[str, Table]] = {kind: _checked(kind, said, warnings) for kind in KINDS}
     return Usable(said=said, by_kind=by_kind, warnings=tuple(warnings))
 
 
@@ -84,7 +228,7 @@ def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Ta
     checked: dict[str, Table] = {}
     counted = said.by_name(kind)
     words = kind.replace("_", " ")
-    for position, given in enumerate(getattr(said, LISTS[kind]), 1):
+    for position, given in enumerate(said.of(kind), 1):
         name = name_of(kind, given)
         if name is None:
             warnings.append(f"The {words} number {position} of the server's list has no name, so it is left out.")
@@ -109,53 +253,6 @@ def _problem(definition: Table) -> str | None:
     except (ValueError, RecursionError) as error:
         return f"it is not JSON: {error}"
     return None
-
-
-def register(tools: ToolSet, kind: Kind, name: str, handler: Any, definition: Table, **options: Any) -> None:
-    """Register a definition of an upstream.
-
-    Args:
-        tools: Where.
-        kind: What it is.
-        name: What it is called here; its URI, if it is a resource or a template.
-        handler: What calls the upstream.
-        definition: As the upstream has it.
-        options: `group`, `hidden`, and `meta` to go over its own.
-    """
-    meta = {**(table(definition.get("_meta")) or {}), **options.pop("meta", {})}
-    shared: dict[str, Any] = {
-        **options,
-        "title": definition.get("title"),
-        "description": definition.get("description") or "",
-        "icons": definition.get("icons"),
-        "meta": meta or None,
-    }
-    if kind == "tool":
-        tools.register(name, handler, **shared, **_of_tool(definition))
-    elif kind == "prompt":
-        own: PromptOptions = {"flat": True, "check_arguments": False, "arguments": definition.get("arguments") or ()}
-        tools.register_prompt(name, handler, **shared, **own)
-    else:
-        of_resource: ResourceOptions = {
-            "name": definition.get("name"),
-            "mime_type": definition.get("mimeType"),
-            "annotations": definition.get("annotations"),
-            "size": definition.get("size"),
-            "check_arguments": False,
-        }
-        add = tools.register_resource if kind == "resource" else tools.register_resource_template
-        add(name, handler, **shared, **of_resource)
-
-
-def _of_tool(definition: Table) -> ToolOptions:
-    return {
-        "flat": True,
-        "input_schema": definition["inputSchema"],
-        "output_schema": definition.get("outputSchema"),
-        "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
-        "check_output": False,  # results pass unchanged (SPEC GWY-1)
-        "annotations": definition.get("annotations"),
-    }
 
 
 # -- what makes clients refuse a whole list (SPEC GWY-7) ---------------------------------------------------------------
