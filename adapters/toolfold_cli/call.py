@@ -12,13 +12,12 @@ import click
 
 from toolfold import Component, ConfigError, ToolResult, ToolSet
 from toolfold.spi import ancestors
-from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import stdout_reserved
 
 from .failures import Failed, run
 from .options import COMMAND, TargetCommand, active_option, chosen_target, examples, gateway_options, target_options
 from .printing import show, show_json
-from .targets import GatewayOptions, Target, open_target
+from .targets import GatewayOptions, Target, full_name, open_target
 
 
 class CallCommand(TargetCommand):
@@ -107,14 +106,10 @@ async def _called(
 def _tool(tools: ToolSet, name: str) -> Component:
     """Return the tool of a name, as it is registered or as clients see it; without its groups if that is enough."""
     known = tools.catalog.tools
-    for written in (name, name.replace(WIRE_SEPARATOR, ".")):
-        if written in known:
-            return known[written]
-    own = [one for one in known if one.rpartition(".")[2] == name]
-    if len(own) == 1:
-        return known[own[0]]
+    if (found := full_name(known, name)) is not None:
+        return known[found]
     bases = get_close_matches(name.rpartition(".")[2], [one.rpartition(".")[2] for one in known], 1)
-    near = own or [one for one in known if one.rpartition(".")[2] in bases]
+    near = [one for one in known if one.rpartition(".")[2] in {name, *bases}]
     hint = f" Did you mean {' or '.join(near)}?" if near else " toolfold inspect TARGET --tools lists them."
     raise ConfigError(f"There is no tool {name!r}.{hint}")
 

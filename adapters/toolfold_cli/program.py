@@ -20,12 +20,14 @@ from .targets import is_target
 COMMANDS = MappingProxyType(
     {
         "approve": "Approve the definitions of servers as they are now.",
+        "check": "Check that the tools an agent needs can be had.",
         "connect": "Connect a client that starts commands to a server at a URL.",
         "call": "Call a tool.",
         "conform": "Check an implementation against the specification.",
         "demo": "Watch an example.",
         "diagram": "Draw groups, states and traces.",
         "evaluate": "Play tasks, and count which get done.",
+        "explain": "Say why a tool can or can't be seen and called.",
         "init": "Have MCP clients start Toolfold instead of their servers.",
         "inspect": "Show groups, their tools and their token counts.",
         "profiles": "Show the profiles that a target can be served with.",

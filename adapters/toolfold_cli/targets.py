@@ -21,6 +21,7 @@ from warnings import catch_warnings, simplefilter
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
+from toolfold_adapters.names import WIRE_SEPARATOR
 
 from .references import Reference, load, not_a_module, parse_reference
 from .servers import Server, tools_of
@@ -188,6 +189,16 @@ class OpenTarget:
         tools = [self.tools.catalog.tools.get(tool) for tool, server in self.servers.items() if server == name]
         groups = [tool.group.split(".") for tool in tools if tool is not None and tool.group is not None]
         return tuple(dict.fromkeys(".".join(group[:end]) for group in groups for end in range(1, len(group) + 1)))
+
+
+def full_name(known: Iterable[str], name: str) -> str | None:
+    """Return the tool that a user names: in full, as clients see it, or without its groups if it is the only one."""
+    names = set(known)
+    for written in (name, name.replace(WIRE_SEPARATOR, ".")):
+        if written in names:
+            return written
+    own = [one for one in names if one.rpartition(".")[2] == name]
+    return own[0] if len(own) == 1 else None
 
 
 @asynccontextmanager

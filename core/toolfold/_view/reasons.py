@@ -55,7 +55,7 @@ class Reason:
         text: What that means, in a sentence for an operator.
         group: The closed group that has to open first, if any.
         excluding: The open groups that exclude it, or that would close for it.
-        remedy: What changes it, as a clause for whoever may know the reason; `None` if nothing that a caller can do.
+        how: What opens that group now, as a clause with the caller's names of tools; `None` if nothing does.
         near: Names that the name may stand for.
     """
 
@@ -65,7 +65,7 @@ class Reason:
     text: str
     group: str | None = None
     excluding: tuple[str, ...] = ()
-    remedy: str | None = None
+    how: str | None = None
     near: tuple[str, ...] = ()
 
     @property
@@ -148,12 +148,7 @@ def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
     excluding, how = forest.named(displaced), opener(first, view)
     if how and excluding:
         how += f", which closes {', '.join(excluding)}"
-    reason = evolve(
-        reason,
-        group=first,
-        excluding=excluding,
-        remedy=f"it needs the group {first}" + (f": {how}" if how else ", which is not open"),
-    )
+    reason = evolve(reason, group=first, excluding=excluding, how=how)
     about = f"It needs the group {paths[0]}, which is closed"
     if excluding:
         text = f"It needs the group {paths[0]}, which can't be open while {_open(excluding)}{_then(how)}."
@@ -189,8 +184,8 @@ def hint(component: Component | None, kind: Kind, name: str, view: RequestView, 
         view: The view of the call.
         groups: Whether the caller may know which group to open first, and by which tool.
     """
-    if groups and component is not None and (remedy := reason_of(component, view).remedy) is not None:
-        return remedy
+    if groups and component is not None and (first := (reason := reason_of(component, view)).group) is not None:
+        return f"it needs the group {first}" + (f": {reason.how}" if reason.how else ", which is not open")
     near = _of_base_name(kind, name, view)
     return f"did you mean {enumerated(near)}?" if near else None
 

@@ -1,0 +1,111 @@
+"""`toolfold explain`: why a tool can or can't be seen and called."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from toolfold import Reason, explain
+from toolfold.spi import RequestView
+
+from .costs import initial_view_of
+from .failures import run
+from .options import (
+    COMMAND,
+    OneOf,
+    TargetCommand,
+    active_option,
+    chosen_target,
+    examples,
+    gateway_options,
+    target_options,
+)
+from .printing import show, show_json, table
+from .targets import full_name
+
+KINDS = ("tool", "prompt", "resource")
+
+
+class NamesCommand(TargetCommand):
+    """A command with a TARGET and names of tools; or the names, and after `--` the command of a server."""
+
+    positional = "TARGET NAME..."
+    before_command = "NAME..."
+
+
+def target_and_names(
+    ctx: click.Context, words: tuple[str, ...], others: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the TARGET, if it is given, and the names after it with `others`; raises `click.UsageError`."""
+    first = 0 if COMMAND in ctx.meta else 1
+    names = tuple(dict.fromkeys((*words[first:], *others)))
+    if not names:
+        raise click.UsageError("Say which tools it is about: one NAME or more after the TARGET.", ctx)
+    return words[:first], names
+
+
+def reason_for(view: RequestView, name: str, kind: Any = "tool") -> Reason:
+    """Return the reason of what a user names."""
+    return explain(view, full_name(view.snapshot.catalog.components[kind].by_name, name) or name, kind)
+
+
+@click.command(
+    "explain",
+    cls=NamesCommand,
+    epilog=examples(
+        "toolfold explain shop:tools orders.refund",
+        "toolfold explain shop:tools orders.refund --active orders --profile clerk",
+        "toolfold explain gateway.toml github_create_issue --json",
+        "toolfold explain create_issue -- npx -y some-mcp-server",
+    ),
+)
+@target_options
+@gateway_options
+@click.option("--profile", metavar="NAME", help="Explain it with this profile.")
+@active_option(help="Groups to open first, separated by commas; hooks do not run.")
+@click.option("--kind", type=OneOf(KINDS), default="tool", help="What the names are names of.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def explain_command(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    profile: str | None,
+    active: tuple[str, ...],
+    kind: str,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Say why a NAME can or can't be seen and called in a TARGET, and what changes that.
+
+    The status is 1 if there is nothing of a name.
+    """
+    targets, names = target_and_names(ctx, targets)
+    view: RequestView = run(partial(initial_view_of, *chosen_target(ctx, targets, **given), profile, active))
+    reasons = [reason_for(view, name, kind) for name in names]
+    if as_json:
+        show_json([data_of(reason) for reason in reasons])
+    else:
+        rows = table("NAME", "WHY", "")
+        for reason in reasons:
+            rows.add_row(reason.name, reason.why, reason.text)
+        show(rows)
+    if any(reason.why == "unknown" for reason in reasons):
+        ctx.exit(1)
+
+
+def data_of(reason: Reason) -> dict[str, Any]:
+    """Return a reason as JSON."""
+    return {
+        "name": reason.name,
+        "kind": reason.kind,
+        "why": reason.why,
+        "listed": reason.is_listed,
+        "callable": reason.is_callable,
+        "text": reason.text,
+        "group": reason.group,
+        "excluding": list(reason.excluding),
+        "near": list(reason.near),
+    }
