@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
@@ -39,8 +38,6 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
-    JSONRPCError,
-    JSONRPCResponse,
 )
 from mcp_types.version import (
     HANDSHAKE_PROTOCOL_VERSIONS,
@@ -187,7 +184,7 @@ class Wire:
 
     async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
         try:
-            return await self._dispatcher.send_raw_request(method, params, options)
+            return _allowed(await self._dispatcher.send_raw_request(method, params, options))
         except MCPError as error:
             if error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 raise ConnectionLost("the session has ended", refused=True) from error
@@ -196,7 +193,7 @@ class Wire:
                 if self.failure is not None:
                     raise MessageTooLarge(self.failure.limit) from error
                 raise ConnectionLost(error.message.rstrip(".")) from error
-            raise ProtocolError(error.code, error.message, error.data) from error
+            raise ProtocolError(error.code, error.message, _allowed(error.data)) from error
 
     async def shake_hands(self, mode: Mode) -> None:
         """Agree on a version: with `"auto"` ask for the newest era first.
@@ -266,10 +263,10 @@ async def connect(
     """
 
     async def answer(_: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {} if method == "ping" else dict(await on_request(method, params or {}))
+        return {} if method == "ping" else dict(await on_request(method, _allowed(params or {})))
 
     def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
-        on_notification(method, params or {})
+        on_notification(method, _allowed(params or {}))
         return True
 
     async def observe(error: Exception) -> None:
@@ -293,8 +290,7 @@ async def connect(
 class _Noting:
     """One side of a transport, which notes its end before the dispatcher learns of it.
 
-    What comes has no reserved keys. A server may answer with the very code that the dispatcher has for the end of a
-    connection.
+    A server may answer with the very code that the dispatcher has for the end of a connection.
     """
 
     def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event) -> None:
@@ -321,10 +317,7 @@ class _Noting:
         except BaseException:
             self._ended.set()
             raise
-        return _without_reserved(item)
-
-    async def receive(self) -> SessionMessage | Exception:
-        return _without_reserved(await self._stream.receive())
+        return item
 
     async def send(self, item: SessionMessage, /) -> None:
         try:
@@ -334,26 +327,15 @@ class _Noting:
             raise
 
 
-def _without_reserved(item: SessionMessage | Exception) -> SessionMessage | Exception:
-    """Return what came without the keys that an upstream may not set (SPEC GWY-12)."""
-    if isinstance(item, Exception):
-        return item
-    message = item.message
-    if isinstance(message, JSONRPCError):
-        error = message.error.model_copy(update={"data": _allowed(message.error.data, reserved=True)})
-        return replace(item, message=message.model_copy(update={"error": error}))
-    part = "result" if isinstance(message, JSONRPCResponse) else "params"
-    allowed = _allowed(getattr(message, part), reserved=True)
-    return replace(item, message=message.model_copy(update={part: allowed}))
-
-
-def _allowed(value: Any, *, reserved: bool = False) -> Any:
-    """Return a JSON value without reserved keys in any `_meta`, and in itself if `reserved`."""
+def _allowed(value: Any, *, reserved: bool = True) -> Any:
+    """Return JSON of an upstream without keys that it may not set, in itself and in any `_meta` (SPEC GWY-12)."""
     if isinstance(value, dict):
         given = cast("dict[str, Any]", value)
         retained = {key: one for key, one in given.items() if not (reserved and _is_reserved(key))}
         return {key: _allowed(one, reserved=key == "_meta") for key, one in retained.items()}
-    return list(map(_allowed, value)) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, list):
+        return [_allowed(one, reserved=False) for one in cast("list[Any]", value)]
+    return value
 
 
 def _is_reserved(key: str) -> bool:
