@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -106,8 +106,8 @@ def layout_of(
     for server in config.upstreams:
         if server in servers:
             warnings += (_of_server(config, server, problem) for problem in servers[server].warnings)
-            placed += _placed(config, server, servers[server], warnings)
-    tools = _renamed(config, _named(config, placed, set(reserved), warnings), warnings)
+            placed += _placed(config, server, servers[server], frozenset(reserved), warnings)
+    tools = _renamed(config, [one for one in placed if one.kind == "tool"], warnings)
     if config.pins or config.hidden:
         tools = [_pinned(config, tool) for tool in tools]
     members = _members(config, tools, warnings if not unknown else [])
@@ -148,22 +148,30 @@ def _of_server(config: GatewayConfig, server: str, sentence: str) -> str:
 # -- what is offered, and under which name ----------------------------------------------------------------------------
 
 
-def _placed(config: GatewayConfig, server: str, usable: Usable, warnings: list[str]) -> list[Placed]:
-    """Return what a server offers and the configuration serves, by the server's own names."""
-    upstream = config.upstreams[server]
-    placed: list[Placed] = []
+def _placed(
+    config: GatewayConfig, server: str, usable: Usable, reserved: Set[str], warnings: list[str]
+) -> Iterator[Placed]:
+    """Yield what a server offers and the configuration serves, by names that clients accept."""
+    upstream, prefix = config.upstreams[server], f"{server}{WIRE_SEPARATOR}" if config.prefixed else ""
     for kind in KINDS:
-        for original, definition in usable.by_kind[kind].items():
-            if kind == "tool":
-                if not is_served(upstream, original):
-                    continue
-                if _needs_task(definition):
-                    text = (
-                        f"The tool {original!r} can only be called as a task, which is not passed on: calls will fail."
-                    )
-                    warnings.append(_of_server(config, server, text))
-            placed.append(Placed(kind=kind, server=server, original=original, name=original, definition=definition))
-    return placed
+        own = {name: one for name, one in usable.by_kind[kind].items() if kind != "tool" or is_served(upstream, name)}
+        names = {name: name for name in own}
+        if kind in ("tool", "prompt"):
+            names = allowed_names([*own], reserved if kind == "tool" else (), server if prefix else None)
+            warnings += (
+                _of_server(
+                    config,
+                    server,
+                    f"The {kind} {original!r} is called {name!r} here: its own name is not allowed or taken.",
+                )
+                for original, name in names.items()
+                if name != prefix + original
+            )
+        for original, definition in own.items():
+            if kind == "tool" and _needs_task(definition):
+                text = f"The tool {original!r} can only be called as a task, which is not passed on: calls will fail."
+                warnings.append(_of_server(config, server, text))
+            yield Placed(kind=kind, server=server, original=original, name=names[original], definition=definition)
 
 
 def is_served(upstream: UpstreamConfig, tool: str) -> bool:
@@ -173,27 +181,6 @@ def is_served(upstream: UpstreamConfig, tool: str) -> bool:
 
 def _needs_task(definition: Table) -> bool:
     return (table(definition.get("execution")) or {}).get("taskSupport") == "required"
-
-
-def _named(config: GatewayConfig, placed: list[Placed], reserved: set[str], warnings: list[str]) -> list[Placed]:
-    """Return the tools by names that clients accept; prompts are renamed in place."""
-    tools: list[Placed] = []
-    for server in config.upstreams:
-        prefix = server if config.prefixed else None
-        for kind, taken in (("tool", reserved), ("prompt", set[str]())):
-            own = [one for one in placed if one.server == server and one.kind == kind]
-            names = allowed_names([one.original for one in own], taken, prefix)
-            for one in own:
-                name = names[one.original]
-                if name != (f"{prefix}{WIRE_SEPARATOR}{one.original}" if prefix else one.original):
-                    text = f"The {kind} {one.original!r} is called {name!r} here: its own name is not allowed or taken."
-                    warnings.append(_of_server(config, server, text))
-                renamed = evolve(one, name=name)
-                if kind == "tool":
-                    tools.append(renamed)
-                else:
-                    placed[placed.index(one)] = renamed
-    return tools
 
 
 def _renamed(config: GatewayConfig, tools: list[Placed], warnings: list[str]) -> list[Placed]:
