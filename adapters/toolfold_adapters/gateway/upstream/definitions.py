@@ -13,17 +13,17 @@ from pydantic_core import to_json
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
+from ...mcp.delivery.render import LISTS
 from .life import NotMcp, stray_warning
 from .wire import Wire
 
 Table = Mapping[str, Any]
-LISTS: Mapping[Kind, tuple[str, str, str]] = {
-    "tool": ("tools/list", "tools", "name"),
-    "prompt": ("prompts/list", "prompts", "name"),
-    "resource": ("resources/list", "resources", "uri"),
-    "resource_template": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+_KEYS: Mapping[Kind, str] = {
+    "tool": "name",
+    "prompt": "name",
+    "resource": "uri",
+    "resource_template": "uriTemplate",
 }
-"""By which method something is listed, where in its result the list is, and what a definition in it is called by."""
 CHANGES = frozenset(
     {
         "notifications/tools/list_changed",
@@ -74,7 +74,7 @@ class Definitions:
 
 def name_of(kind: Kind, definition: Any) -> str | None:
     """Return what an upstream calls something by its definition, or `None` if that has no name."""
-    name: Any = (table(definition) or {}).get(LISTS[kind][2])
+    name: Any = (table(definition) or {}).get(_KEYS[kind])
     return name if isinstance(name, str) and name else None
 
 
@@ -146,7 +146,7 @@ async def _list_beside(wire: Wire, kind: Kind, warnings: list[str]) -> list[Any]
 
 async def _list(wire: Wire, kind: Kind) -> list[Any]:
     """Return the definitions on all pages of a list; there is none of what the server does not claim to have."""
-    method, key, _ = LISTS[kind]
+    method, key = LISTS[kind]
     if kind != "tool" and method.partition("/")[0] not in wire.facts.capabilities:
         return []
     definitions: list[Any] = []
