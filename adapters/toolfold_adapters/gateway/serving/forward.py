@@ -23,7 +23,7 @@ from ...mcp.callers import principal_of
 from ...mcp.delivery.passing import end_to_end, for_caller, passed
 from ...mcp.delivery.render import RESOURCE_NOT_FOUND
 from ..stored import Item, words_for
-from ..upstream.life import ConnectionLost, UpstreamError
+from ..upstream.life import ConnectionLost
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
@@ -114,10 +114,7 @@ class Forwarding:
         if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         client, call = self._clients.of(context), Call(ctx)
-        try:
-            answer = await self.request(Request(upstream, method, params, client, item, context.report_progress), call)
-        except UpstreamError as error:
-            raise ToolError(str(error)) from error
+        answer = await self.request(Request(upstream, method, params, client, item, context.report_progress), call)
         return _passing(answer, call)
 
     async def request(self, asked: Request, call: Call) -> dict[str, Any] | InputRequired:

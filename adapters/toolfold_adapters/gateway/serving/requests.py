@@ -11,8 +11,8 @@ any server: it waits for all that are starting, but not for long, and goes witho
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +23,7 @@ from mcp.server.context import CallNext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolfold import Session, ToolError, ToolfoldError
+from toolfold import Component, Session, ToolfoldError
 from toolfold.spi import Kind, available, table
 
 from ...mcp.delivery.passing import own_fields
@@ -31,7 +31,6 @@ from ...mcp.delivery.render import CACHE_HINTS
 from ...mcp.handlers import RequestHandlers
 from ...names import WIRE_SEPARATOR
 from ..layout import Placed
-from ..upstream.life import UpstreamError
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
@@ -131,15 +130,14 @@ class Requests:
             upstream = self._gateway.upstream_of(uri, client)
             if upstream is None:
                 raise unknown_resource(uri, modern=False)
-            with _for_clients():
-                link = upstream.link(client)
-                if ctx.method == "resources/unsubscribe":
-                    return await link.unwatch(asked, client)
+            link = upstream.link(client)
+            if ctx.method == "resources/unsubscribe":
+                return await link.unwatch(asked, client)
 
-                def passed_on(update: dict[str, Any]) -> None:
-                    link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
+            def passed_on(update: dict[str, Any]) -> None:
+                link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
 
-                return await link.watch(asked, client, passed_on)
+            return await link.watch(asked, client, passed_on)
 
     async def watch(self, ctx: ServerContext, uris: Sequence[str], updated: Callable[[str], None]) -> None:
         """Call `updated` for a subscription of the modern era when one of its resources is updated, until cancelled."""
@@ -195,9 +193,8 @@ class Requests:
     ) -> dict[str, Any]:
         client, item = self._client(session, ctx), (placed.kind, placed.original)
         upstream = self._gateway.upstreams[placed.server]
-        with _for_clients():
-            asked = Request(upstream, ctx.method, params, client, item)
-            answer = await self._gateway.forwarding.request(asked, Call(ctx))
+        asked = Request(upstream, ctx.method, params, client, item)
+        answer = await self._gateway.forwarding.request(asked, Call(ctx))
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return {"resultType": "complete", **answer} if modern else answer
@@ -206,9 +203,14 @@ class Requests:
 
     async def call(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool."""
-        if (withheld := self._withheld(params.name, params.arguments or {})) is not None:
-            return _refusal(withheld)
-        needed, named = self._needed(params.name, params.arguments or {})
+        name, arguments = self._called(params)
+        component = self._gateway.tools.catalog.tools.get(name)
+        if component is not None and component.control is None:
+            return await self._handlers.call(ctx, params)
+        if component is None and self._gateway.registration.withholds(name):
+            text = "has changed and is withheld until its operator has approved it: `toolfold approve`."
+            return _refusal(f"The tool {name!r} {text}")
+        needed, named = self._needed(name, arguments, component)
         if not needed:
             return self._inside(params) or await self._handlers.call(ctx, params)
         with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
@@ -241,22 +243,19 @@ class Requests:
         text = "\n".join([f"{server} is no group now: its tools are in these. Open the one that you need.", *lines])
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)]) if lines else None
 
-    def _withheld(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """Return why a tool is not there that changed since it was approved, if one is called (SPEC GWY-11)."""
-        if name in self._gateway.reserved:
-            name = str(arguments.get("name"))
-        if name in self._gateway.tools.catalog.tools or not self._gateway.registration.withholds(name):
-            return None
-        return f"The tool {name!r} has changed and is withheld until its operator has approved it: `toolfold approve`."
+    def _called(self, params: types.CallToolRequestParams) -> tuple[str, Mapping[str, Any]]:
+        """Return the tool that a call is of, and its arguments; a call-tool proxy calls another one."""
+        arguments = params.arguments or {}
+        if params.name in self._gateway.reserved:
+            return str(arguments.get("name")), {"arguments": arguments.get("arguments")}
+        return params.name, arguments
 
-    def _needed(self, name: str, arguments: Mapping[str, Any]) -> tuple[list[Upstream], bool]:
+    def _needed(
+        self, name: str, arguments: Mapping[str, Any], component: Component | None
+    ) -> tuple[list[Upstream], bool]:
         """Return the servers of which nothing is known that a call needs, and whether it names them."""
         unknown = list(self._gateway.unknown)
-        if unknown and name in self._gateway.reserved:
-            name, arguments = str(arguments.get("name")), {"arguments": arguments.get("arguments")}
-        catalog = self._gateway.tools.catalog
-        component = catalog.tools.get(name)
-        if not unknown or (component is not None and component.control is None):
+        if not unknown:
             return [], False
         if component is not None and component.control is not None and component.control[0] == "find":
             return unknown, False
@@ -265,7 +264,7 @@ class Requests:
         named = [one for one in unknown if not config.prefixed or any(_is_of(one.key, text) for text in texts)]
         if named:
             return named, True
-        known = catalog.index.keys() - set(config.paths().values())
+        known = self._gateway.tools.catalog.index.keys() - set(config.paths().values())
         return ([], False) if component is not None and texts & known else (unknown, False)
 
 
@@ -274,15 +273,6 @@ async def _unwatch(links: Mapping[str, Link], watcher: object) -> None:
         for uri, link in links.items():
             with suppress(ToolfoldError):
                 await link.unwatch({"uri": uri}, watcher)
-
-
-@contextmanager
-def _for_clients() -> Generator[None]:
-    """Make the errors of an upstream that can't be used those that clients read."""
-    try:
-        yield
-    except UpstreamError as error:
-        raise ToolError(str(error)) from error
 
 
 def _refusal(text: str) -> types.CallToolResult:

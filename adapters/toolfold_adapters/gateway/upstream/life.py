@@ -21,7 +21,7 @@ from typing import cast
 from attrs import evolve, frozen
 from pydantic import ValidationError
 
-from toolfold import ProtocolError, ToolfoldError
+from toolfold import ProtocolError, ToolError, ToolfoldError
 
 from ..config.settings import UpstreamConfig
 
@@ -180,8 +180,8 @@ def _row(life: Life, event: Event, now: float, backoff: Backoff) -> Row:
 # -- why it failed ----------------------------------------------------------------------------------------------------
 
 
-class UpstreamError(ToolfoldError):
-    """A server behind a gateway can't be used now, or its answer was lost (SPEC GWY-3)."""
+class UpstreamError(ToolError):
+    """A server behind a gateway can't be used now, or its answer was lost; a model may read why (SPEC GWY-3)."""
 
 
 class ConnectionLost(ToolfoldError):
