@@ -8,24 +8,26 @@ allowed-tools: loans.find, loans.close        # or a list; separated by commas o
 Find the loan first. ...
 
 The text after the front matter is the instructions of the group. The tools are those that the tool set has already:
-a skill brings none.
+a skill brings none. Its files are resources, which are listed while the group is open and can be read at any time, as
+the extension `io.modelcontextprotocol/skills` has them; `mcp.delivery.skills` answers clients of that.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from mimetypes import guess_type
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
-from warnings import warn
 
 from attrs import frozen
 
-from toolfold import ConfigError, GroupSpec, ManifestError, ToolfoldWarning, ToolSet
+from toolfold import ConfigError, GroupSpec, ManifestError, ToolSet, Visibility
+from toolfold.spi import table, warn
 
 from .manifests import read_text
 from .names import WIRE_SEPARATOR
@@ -33,38 +35,41 @@ from .yaml_data import yaml_in
 
 FILE = "SKILL.md"
 """What makes a folder a skill."""
+FRONT_MATTER_META = "io.modelcontextprotocol.skills/frontmatter"
+"""In the definition of the resource of a `SKILL.md`: its front matter, if clients of the extension can be given it."""
+TOOLS_METADATA = "io.modelcontextprotocol/tools"
+"""In the `metadata` of a front matter: the tools that the skill needs, by the working group's draft on skills."""
+MOST_FILES = 512
+MOST_BYTES = 16 * 1024 * 1024
+"""How many files a skill has at most, and of which size together, for all clients to accept it."""
 
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?P<data>.*?\n)---[ \t]*(\n(?P<text>.*))?", re.DOTALL)
+_SKILL_NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+_MAX_LENGTHS = {"description": 1024, "compatibility": 500}
+
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?P<data>.*?\n)---[ \t]*\r?(\n(?P<text>.*))?", re.DOTALL)
 _NAME = re.compile(r"(?P<name>[^\s,()]+)(\([^)]*\))?")
 """A tool, and what the skill may do with it, which is the host's to enforce: `Bash(git:*)`."""
 
 
 @frozen(kw_only=True)
 class Skill:
-    """What the `SKILL.md` in a folder says."""
+    """What the `SKILL.md` in a folder says, and the files beside it.
+
+    `problem` says why clients of the extension can't be given it, which would refuse it or the whole list.
+    """
 
     file: Path
     name: str
     description: str
     allowed_tools: tuple[str, ...]
     instructions: str
+    front_matter: Mapping[str, Any]
+    files: tuple[Path, ...]
+    problem: str | None
 
 
 def include_skill(tools: ToolSet, folder: str | PathLike[str]) -> tuple[GroupSpec, ...]:
-    """Register a skill as a group, or each of those in a folder, and return the groups (SPEC SKL-2, REG-1).
-
-    The tools that a skill allows can be called while it is open, as well as while their own groups are; so they have to
-    be registered before. One that is missing is reported by a `ToolfoldWarning`. The files of the folder are resources
-    of the group, `skill://NAME/PATH`, but for those whose names begin with a dot.
-
-    Args:
-        tools: The tool set to register them in.
-        folder: A folder with a `SKILL.md`, or one of such folders.
-
-    Raises:
-        ManifestError: There is no skill, or what it says is wrong; nothing was registered.
-        InvalidName, DuplicateName: A skill can't be called so, or a group is; nothing was registered.
-    """
+    """Register what skills there are in a folder in a tool set: see `ToolSet.include_skill`."""
     skills = skills_in(Path(folder))
     with tools.all_or_nothing():
         return tuple(_register(tools, skill) for skill in skills)
@@ -78,20 +83,30 @@ def skills_in(folder: Path) -> list[Skill]:
 def read_skill(folder: Path) -> Skill:
     """Return the skill in a folder, or raise `ManifestError`."""
     file = folder / FILE
-    found = _FRONT_MATTER.match(read_text(file))
-    if found is None:
-        raise ManifestError(str(file), "line 1", "it has no front matter: begin with a name and a description in ---")
-    try:
-        data = yaml_in(file, found["data"])
-    except ConfigError as error:
-        raise ManifestError(str(file), "front matter", str(error).removesuffix(".")) from error
+    data, text = parts_of(str(file), read_text(file))
+    files = _files(folder)
     return Skill(
         file=file,
-        name=_text(file, data, "name"),
+        name=_name(file, data),
         description=_text(file, data, "description"),
-        allowed_tools=_allowed(file, data.get("allowed-tools")),
-        instructions=(found["text"] or "").strip(),
+        allowed_tools=_allowed(file, data),
+        instructions=text,
+        front_matter=data,
+        files=files,
+        problem=_problem(data, files),
     )
+
+
+def parts_of(file: str, content: str) -> tuple[dict[str, Any], str]:
+    """Return the front matter in the content of a `SKILL.md`, and the text after it, or raise `ManifestError`."""
+    found = _FRONT_MATTER.match(content)
+    if found is None:
+        raise ManifestError(file, "line 1", "it has no front matter: begin with a name and a description in ---")
+    try:
+        data = yaml_in(Path(file), found["data"])
+    except ConfigError as error:
+        raise ManifestError(file, "front matter", str(error).removesuffix(".")) from error
+    return data, (found["text"] or "").strip()
 
 
 def has_skills(folder: Path) -> bool:
@@ -111,6 +126,14 @@ def _folders(folder: Path) -> list[Path]:
     return found
 
 
+def _name(file: Path, data: dict[str, Any]) -> str:
+    name = _text(file, data, "name")
+    if not _SKILL_NAME.fullmatch(name):
+        problem = f"{name!r} must be 1 to 64 lower-case letters, digits and single hyphens between them"
+        raise ManifestError(str(file), "front matter, name", problem)
+    return name
+
+
 def _text(file: Path, data: dict[str, Any], key: str) -> str:
     value = data.get(key)
     if not isinstance(value, str) or not value.strip():
@@ -119,12 +142,38 @@ def _text(file: Path, data: dict[str, Any], key: str) -> str:
     return value.strip()
 
 
-def _allowed(file: Path, given: object) -> tuple[str, ...]:
+def _allowed(file: Path, data: dict[str, Any]) -> tuple[str, ...]:
+    given = data.get("allowed-tools")
     entries = cast("list[object]", given) if isinstance(given, list) else [given or ""]
+    entries.append((table(data.get("metadata")) or {}).get(TOOLS_METADATA, ""))
     texts = [entry for entry in entries if isinstance(entry, str)]
     if len(texts) != len(entries):
         raise ManifestError(str(file), "front matter, allowed-tools", "it must be a text, or a list of texts")
     return tuple(dict.fromkeys(found["name"] for text in texts for found in _NAME.finditer(text)))
+
+
+def _problem(data: dict[str, Any], files: tuple[Path, ...]) -> str | None:
+    """Return what of a skill is not as the Agent Skills format or the extension has it, or `None`."""
+    for key in ("description", "license", "compatibility", "allowed-tools"):
+        if key in data and not isinstance(data[key], str):
+            return f"front matter, {key}: it must be a text"
+        if len(data.get(key, "")) > (most := _MAX_LENGTHS.get(key, MOST_BYTES)):
+            return f"front matter, {key}: it has more than {most:,} characters"
+    metadata = data.get("metadata", {})
+    if table(metadata) is None or not all(isinstance(one, str) for pair in metadata.items() for one in pair):
+        return "front matter, metadata: it must map texts to texts (write numbers in quotes)"
+    if not _is_json(data):
+        return "front matter: it has a value that JSON has not, such as a date (write it in quotes)"
+    if len(files) > MOST_FILES or sum(one.stat().st_size for one in files) > MOST_BYTES:
+        return f"folder: it has more than {MOST_FILES} files or {MOST_BYTES:,} bytes"
+    return None
+
+
+def _is_json(data: dict[str, Any]) -> bool:
+    try:
+        return bool(json.loads(json.dumps(data, allow_nan=False)) == data)
+    except (TypeError, ValueError):
+        return False
 
 
 def _register(tools: ToolSet, skill: Skill) -> GroupSpec:
@@ -135,17 +184,30 @@ def _register(tools: ToolSet, skill: Skill) -> GroupSpec:
         if name in known:
             tools.share_tool(known[name], group.path)
         else:
-            warn(missing(skill, name, known), ToolfoldWarning, stacklevel=4)
+            warn(missing(skill, name, known))
+    if skill.problem is not None:
+        warn(not_served(skill))
     register_files(tools, skill)
     return group
 
 
 def register_files(tools: ToolSet, skill: Skill) -> None:
     """Register the files of a skill as resources of its group."""
-    for path in _files(skill.file.parent):
+    for path in skill.files:
         relative = path.relative_to(skill.file.parent).as_posix()
-        uri, kind = f"skill://{skill.name}/{quote(relative)}", guess_type(path.name)[0]
-        tools.register_resource(uri, _contents_of(path), name=relative, group=skill.name, mime_type=kind)
+        own = relative == FILE
+        meta = {FRONT_MATTER_META: skill.front_matter} if own and skill.problem is None else None
+        tools.register_resource(
+            f"skill://{skill.name}/{quote(relative)}",
+            _contents_of(path),
+            name=skill.name if own else relative,
+            description=skill.description if own else None,
+            group=skill.name,
+            always=True,
+            visible=Visibility.group(skill.name),
+            mime_type="text/markdown" if own else guess_type(path.name)[0],
+            meta=meta,
+        )
 
 
 def missing(skill: Skill, name: str, known: Mapping[str, str]) -> str:
@@ -156,13 +218,16 @@ def missing(skill: Skill, name: str, known: Mapping[str, str]) -> str:
     return f"{place}: skill {skill.name!r} needs {name!r}, and no tool has this name.{hint}"
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder; what a link leads to outside is none of them."""
+def not_served(skill: Skill) -> str:
+    """Return a sentence on a skill that is a group, and that clients of the extension can't be given."""
+    return f"{skill.file}, {skill.problem}; so {skill.name!r} is a group, and not in skills/list."
+
+
+def _files(folder: Path) -> tuple[Path, ...]:
+    """Return the files of a folder in order; what a link leads to outside is none of them."""
     root = folder.resolve()
-    for path in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if not hidden and path.is_file() and path.resolve().is_relative_to(root):
-            yield path
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.resolve().is_relative_to(root)]
+    return tuple(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
 def _contents_of(path: Path) -> Callable[[], str | bytes]:

@@ -303,13 +303,11 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
 
 def _of_skills(folder: Path, options: Mapping[str, Any]) -> ToolSet:
     """Return the skills in a folder as groups; tools that they need are missing, and logged (SPEC SKL-2)."""
-    from toolfold_adapters.skills import include_skill
-
     settings: dict[str, Any] = {"control": "open_group", **options}
     tools = ToolSet(folder.resolve().name, **settings)
     with catch_warnings(record=True) as missing:
         simplefilter("always")
-        include_skill(tools, folder)
+        tools.include_skill(folder)
     for one in missing:
         log.warning("%s", one.message)
     return tools

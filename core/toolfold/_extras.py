@@ -50,17 +50,17 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
 """The extra that installs a package, by the package's import name."""
 
 
-def runner(extra: str = "mcp") -> Callable[..., Any]:
-    """Return what runs a tool set: the entry point of the group `toolfold.run` that is named after its extra.
+def entry_point(group: str, extra: str) -> Callable[..., Any]:
+    """Return what a method of a tool set calls: the entry point of a group that is named after its extra.
 
     Raises:
         MissingExtra: There is none, or a package that it needs is not installed.
     """
-    for found in entry_points(group="toolfold.run", name=extra):
+    for found in entry_points(group=group, name=extra):
         with extras_named():
-            run: Callable[..., Any] = found.load()
-            return run
-    raise MissingExtra("toolfold.run", extra)
+            called: Callable[..., Any] = found.load()
+            return called
+    raise MissingExtra(group, extra)
 
 
 @contextmanager

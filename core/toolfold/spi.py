@@ -26,6 +26,7 @@ from ._view import directory, results
 from ._view.listing import group_infos, listed, listed_in
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
+from .errors import warn
 
 __all__ = [
     "AWAY",
@@ -70,4 +71,5 @@ __all__ = [
     "saved_state",
     "schemas",
     "table",
+    "warn",
 ]

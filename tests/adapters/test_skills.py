@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import Any
 
+import mcp_types as types
 import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, TextResourceContents
 
 from tests.adapters.mcp.support import build_server, client_of
-from toolfold import DuplicateName, ManifestError, ToolfoldWarning, ToolNotFound, ToolSet
+from toolfold import DuplicateName, ManifestError, Profile, ToolfoldWarning, ToolNotFound, ToolSet
 from toolfold_adapters.inprocess import Conversation
-from toolfold_adapters.skills import has_skills, include_skill
+from toolfold_adapters.skills import has_skills
 
 pytestmark = pytest.mark.spec("SKL-2")
 HEAD = "name: returns\ndescription: Take books back\n"
@@ -39,7 +44,7 @@ def listed(conversation: Conversation) -> set[str]:
 async def test_a_skill_is_a_group_that_shares_the_tools_it_allows(tmp_path: Path) -> None:
     tools = library()
     folder = skill(tmp_path / "returns", f"{HEAD}allowed-tools: loans.find(*), loans__close hours\n")
-    (group,) = include_skill(tools, folder)
+    (group,) = tools.include_skill(folder)
     assert (group.path, group.description, group.instructions) == ("returns", "Take books back", "Find the loan first.")
     async with Conversation(tools) as conversation:
         before = listed(conversation)
@@ -55,19 +60,20 @@ async def test_a_skill_is_a_group_that_shares_the_tools_it_allows(tmp_path: Path
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 async def test_clients_open_it_and_read_its_files(era: str, tmp_path: Path) -> None:
     tools = library()
-    folder = skill(tmp_path / "returns", f"{HEAD}allowed-tools: [loans.find]\n")
+    folder = skill(tmp_path / "returns", f"{HEAD}allowed-tools: loans.find\n")
     (folder / "more pages").mkdir()
     (folder / "more pages" / "damage.md").write_text("Look at the back.")
     (folder / "form.bin").write_bytes(b"\xff")
     (folder / ".secret").write_text("hidden")
     (tmp_path / "outside").write_text("outside")
     (folder / "link").symlink_to(tmp_path / "outside")
-    include_skill(tools, folder)
+    tools.include_skill(folder)
     assert {*tools.catalog.components["resource"].by_name} == {
         *("skill://returns/SKILL.md", "skill://returns/more%20pages/damage.md", "skill://returns/form.bin")
     }
     async with client_of(build_server(tools, active=["returns"]), era) as (client, _):
         assert "loans.find" in {tool.name for tool in (await client.list_tools()).tools}
+        assert len((await client.list_resources()).resources) == 3
         (page,) = (await client.read_resource("skill://returns/more%20pages/damage.md")).contents
         assert isinstance(page, TextResourceContents)
         assert (page.text, page.mime_type) == ("Look at the back.", "text/markdown")
@@ -80,21 +86,21 @@ def test_a_folder_of_skills_is_included_whole_or_not_at_all(tmp_path: Path) -> N
     tools = library()
     skill(tmp_path / "a", "name: a\ndescription: One\n")
     skill(tmp_path / "b", "name: b\ndescription: Two\n", "")
-    assert [(one.path, one.instructions) for one in include_skill(tools, tmp_path)] == [
+    assert [(one.path, one.instructions) for one in tools.include_skill(tmp_path)] == [
         ("a", "Find the loan first."),
         ("b", ""),
     ]
     other = library()
     skill(tmp_path / "c", "name: a\ndescription: Again\n")
     with pytest.raises(DuplicateName):
-        include_skill(other, tmp_path)
+        other.include_skill(tmp_path)
     assert [group.path for group in other.catalog.groups] == ["loans"]
 
 
 def test_a_tool_that_is_missing_is_reported_with_the_names_that_are_near(tmp_path: Path) -> None:
     folder = skill(tmp_path, f"{HEAD}allowed-tools: loans.fnd Bash(git:*)\n")
     with pytest.warns(ToolfoldWarning) as warnings:
-        include_skill(library(), folder)
+        library().include_skill(folder)
     place = f"{folder / 'SKILL.md'}, front matter, allowed-tools: skill 'returns' needs"
     assert [str(one.message) for one in warnings] == [
         f"{place} 'loans.fnd', and no tool has this name. Did you mean 'loans.find' or 'loans.lend'?",
@@ -113,6 +119,10 @@ def test_a_tool_that_is_missing_is_reported_with_the_names_that_are_near(tmp_pat
         ("---\nname: a\n---\n", "front matter, description: it is missing"),
         ("---\nname: 5\ndescription: d\n---\n", "front matter, name: it must be a text that is not empty"),
         (
+            "---\nname: A_b\ndescription: d\n---\n",
+            "front matter, name: 'A_b' must be 1 to 64 lower-case letters, digits",
+        ),
+        (
             "---\nname: a\ndescription: d\nallowed-tools: {b: c}\n---\n",
             "front matter, allowed-tools: it must be a text, or a list",
         ),
@@ -121,7 +131,7 @@ def test_a_tool_that_is_missing_is_reported_with_the_names_that_are_near(tmp_pat
 def test_a_skill_that_is_wrong_is_refused_with_the_place(content: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_text(content)
     with pytest.raises(ManifestError, match=rf"SKILL\.md, {problem}"):
-        include_skill(library(), tmp_path)
+        library().include_skill(tmp_path)
 
 
 def test_a_text_that_is_no_path_has_no_skills() -> None:
@@ -130,7 +140,7 @@ def test_a_text_that_is_no_path_has_no_skills() -> None:
 
 def test_a_folder_without_skills_and_a_tool_that_is_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"neither it nor a folder in it contains a SKILL\.md"):
-        include_skill(library(), tmp_path)
+        library().include_skill(tmp_path)
     with pytest.raises(ToolNotFound):
         library().share_tool("loans.fnd", "loans")
 
@@ -143,3 +153,149 @@ async def test_a_tool_that_is_shared_while_sessions_are_open_can_be_called_in_ei
         assert "loans.find" not in session.list_tools().names
         tools.share_tool("loans.find", "returns")
         assert "loans.find" in session.list_tools().names
+
+
+# -- clients of the extension for skills ------------------------------------------------------------------------------
+
+
+class _Params(types.RequestParams):
+    uri: str | None = None
+    cursor: str | None = None
+
+
+class _Request(types.Request[_Params, str]):
+    method: str
+    params: _Params
+
+
+class _Answer(types.Result):
+    skills: list[dict[str, Any]] | None = None
+    skill: dict[str, Any] | None = None
+    ttl_ms: int
+    cache_scope: str
+
+
+async def asked(client: Client, method: str, **params: Any) -> _Answer:
+    request: Any = _Request(method=method, params=_Params(**params))
+    return await client.session.send_request(request, _Answer)
+
+
+def described(uri: str, content: bytes) -> dict[str, Any]:
+    return {"uri": uri, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
+
+
+async def test_clients_of_the_extension_are_given_entries_and_read_files_of_closed_groups(tmp_path: Path) -> None:
+    tools = library()
+    front = f"{HEAD}license: MIT\nmetadata: {{version: '1', io.modelcontextprotocol/tools: loans.find}}\n"
+    folder = skill(tmp_path / "returns", front)
+    (folder / "form.bin").write_bytes(b"\xff")
+    skill(folder / "inner", "name: inner\ndescription: A part of the skill\n")
+    tools.include_skill(folder)
+    tools.register_resource("skill://returns.txt", lambda: "of no skill", group="returns")
+    async with client_of(build_server(tools), "auto") as (client, _):
+        assert client.server_capabilities.resources is not None
+        assert (client.server_capabilities.extensions or {})["io.modelcontextprotocol/skills"] == {}
+        answer = await asked(client, "skills/list")
+        assert (answer.ttl_ms, answer.cache_scope) == (0, "private")
+        root = "skill://returns"
+        entry = {
+            "uri": f"{root}/SKILL.md",
+            "frontmatter": {
+                "name": "returns",
+                "description": "Take books back",
+                "license": "MIT",
+                "metadata": {"version": "1", "io.modelcontextprotocol/tools": "loans.find"},
+            },
+            "resources": [
+                described(f"{root}/SKILL.md", (folder / "SKILL.md").read_bytes()),
+                described(f"{root}/form.bin", b"\xff"),
+                described(f"{root}/inner/SKILL.md", (folder / "inner" / "SKILL.md").read_bytes()),
+            ],
+        }
+        assert answer.skills == [entry]
+        assert (await asked(client, "skills/get", uri=f"{root}/SKILL.md")).skill == entry
+        assert not (await client.list_resources()).resources
+        (text,) = (await client.read_resource(f"{root}/SKILL.md")).contents
+        assert isinstance(text, TextResourceContents)
+        assert text.text == (folder / "SKILL.md").read_text()
+        for wrong in ("skill://other/SKILL.md", f"{root}/form.bin", f"{root}/inner/SKILL.md"):
+            with pytest.raises(MCPError, match="Unknown skill: skill://") as refused:
+                await asked(client, "skills/get", uri=wrong)
+            assert refused.value.error.code == types.INVALID_PARAMS
+        with pytest.raises(MCPError):
+            await asked(client, "skills/list", cursor="x")
+        (resource,) = [one for one in tools.catalog.components["resource"].by_name.values() if one.name == entry["uri"]]
+        assert {**resource.definition}["name"] == "returns"
+        assert resource.description == "Take books back"
+
+
+async def test_an_entry_is_of_the_files_as_they_are_now(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tools = library()
+    skill(tmp_path / "returns", HEAD)
+    skill(tmp_path / "reminders", "name: reminders\ndescription: Ask for books\n")
+    tools.include_skill(tmp_path)
+    skill(tmp_path / "returns", "name: returns\ndescription: Changed\n")
+    (tmp_path / "reminders" / "SKILL.md").unlink()
+    async with client_of(build_server(tools), "2026-07-28") as (client, _):
+        (entry,) = (await asked(client, "skills/list")).skills or []
+        assert entry["frontmatter"]["description"] == "Changed"
+        assert "skill://reminders/SKILL.md is left out of skills/list" in caplog.text
+        with pytest.raises(MCPError, match="failed with an internal error"):
+            await asked(client, "skills/get", uri="skill://reminders/SKILL.md")
+
+
+async def test_there_are_no_skills_for_the_legacy_era_nor_under_a_profile_without_them(tmp_path: Path) -> None:
+    tools = library()
+    tools.include_skill(skill(tmp_path, HEAD))
+    tools.register_profile(Profile("front", available=["loans"]))
+    async with client_of(build_server(tools), "legacy") as (client, _):
+        assert client.server_capabilities.extensions is None
+        with pytest.raises(MCPError, match="Method not found"):
+            await asked(client, "skills/list")
+    async with client_of(build_server(tools, profile="front"), "2026-07-28") as (client, _):
+        assert (await asked(client, "skills/list")).skills == []
+        with pytest.raises(MCPError, match="Unknown resource"):
+            await client.read_resource("skill://returns/SKILL.md")
+
+
+async def test_a_server_without_skills_does_not_say_that_it_has_some_until_it_does(tmp_path: Path) -> None:
+    tools = library()
+    server = build_server(tools)
+    async with client_of(server, "auto") as (client, _):
+        assert "io.modelcontextprotocol/skills" not in (client.server_capabilities.extensions or {})
+        tools.include_skill(skill(tmp_path, HEAD))
+        tools.notify_list_changed("resource")
+    async with client_of(server, "auto") as (client, _):
+        assert "io.modelcontextprotocol/skills" in (client.server_capabilities.extensions or {})
+
+
+@pytest.mark.parametrize(
+    ("front", "problem"),
+    [
+        ("allowed-tools: [loans.find]\n", "allowed-tools: it must be a text"),
+        ("license: 5\n", "license: it must be a text"),
+        (f"compatibility: {'x' * 501}\n", "compatibility: it has more than 500 characters"),
+        ("metadata: {version: 1.0}\n", r"metadata: it must map texts to texts \(write numbers in quotes\)"),
+        ("metadata: [a]\n", "metadata: it must map texts to texts"),
+        ("since: 2026-01-01\n", "it has a value that JSON has not, such as a date"),
+        ("limits: {1: x}\n", "it has a value that JSON has not"),
+    ],
+)
+async def test_a_skill_that_the_extension_does_not_allow_is_a_group_and_reported(
+    front: str, problem: str, tmp_path: Path
+) -> None:
+    tools = library()
+    with pytest.warns(ToolfoldWarning, match=f"{problem}.*; so 'returns' is a group, and not in skills/list") as found:
+        tools.include_skill(skill(tmp_path, f"{HEAD}{front}"))
+    assert {one.filename for one in found} == {__file__}
+    async with client_of(build_server(tools, active=["returns"]), "2026-07-28") as (client, _):
+        assert (await asked(client, "skills/list")).skills == []
+        assert len((await client.list_resources()).resources) == 1
+
+
+def test_a_skill_has_no_more_files_than_all_clients_accept(tmp_path: Path) -> None:
+    skill(tmp_path, HEAD)
+    for number in range(512):
+        (tmp_path / f"{number}.txt").touch()
+    with pytest.warns(ToolfoldWarning, match="folder: it has more than 512 files or 16,777,216 bytes"):
+        library().include_skill(tmp_path)

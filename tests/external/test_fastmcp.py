@@ -21,7 +21,7 @@ from anyio.streams.text import TextReceiveStream
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from tests.external.support import ROOT, outcomes, preloaded
+from tests.external.support import ROOT, outcomes, over_http, preloaded, run
 from tests.process.docs.blocks import blocks_of
 from toolfold_adapters.mcp.meta import HANDLE_META
 
@@ -298,3 +298,22 @@ def test_a_grouped_server_mounts_in_fastapi(fastmcp_python: str) -> None:
         [fastmcp_python, "-c", program], env=environment(), capture_output=True, text=True, timeout=MINUTES
     )
     assert (done.returncode, done.stdout) == (0, "ping open_group\nping open_group\n"), done.stderr
+
+
+@pytest.mark.spec("SKL-2")
+async def test_the_client_of_fastmcp_lists_and_reads_the_skills_of_a_folder(
+    fastmcp_python: str, tmp_path: Path
+) -> None:
+    content = "---\nname: returns\ndescription: Take books back\nlicense: MIT\n---\nFind the loan first.\n"
+    (tmp_path / "returns" / "pages").mkdir(parents=True)
+    (tmp_path / "returns" / "SKILL.md").write_text(content)
+    (tmp_path / "returns" / "pages" / "damage.md").write_text("Look at the back.")
+    async with over_http(str(tmp_path)) as url:
+        status, printed = await run(fastmcp_python, str(HERE / "skills.py"), url)
+    assert status == 0
+    told = json.loads(printed)
+    assert (told["same"], told["verified"]) == (True, [True, True])
+    (skill,) = told["skills"]
+    assert skill["uri"] == "skill://returns/SKILL.md"
+    assert skill["frontmatter"] == {"name": "returns", "description": "Take books back", "license": "MIT"}
+    assert [one["size"] for one in skill["resources"]] == [len(content), 17]

@@ -32,10 +32,14 @@ sys.meta_path.insert(0, Hidden())
 """
 
 
-def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
+def on_the_base_install(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program where nothing is installed that an extra brings."""
     return subprocess.run(
-        [sys.executable, "-c", BASE_INSTALL + code], capture_output=True, encoding="utf-8", timeout=SECONDS, check=False
+        [sys.executable, "-c", BASE_INSTALL + code, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
     )
 
 
@@ -46,6 +50,7 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
         ("import toolfold_adapters.mcp.handles", "mcp", "mcp"),
         ("import toolfold_adapters.gateway", "mcp", "mcp"),
         ("from toolfold import ToolSet; ToolSet('desk').run()", "mcp", "mcp"),
+        ("from toolfold import ToolSet; ToolSet('desk').include_skill(__import__('sys').argv[1])", "ruamel", "cli"),
         ("import toolfold_adapters.integrations.fastmcp", "fastmcp", "fastmcp"),
         ("import toolfold_adapters.integrations.otel", "opentelemetry", "otel"),
         ("import toolfold_adapters.integrations.langchain", "langchain", "langchain"),
@@ -59,9 +64,10 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_module_that_needs_an_extra_names_it_and_the_command_that_installs_it(
-    code: str, package: str, extra: str
+    code: str, package: str, extra: str, tmp_path: Path
 ) -> None:
-    done = on_the_base_install(code)
+    (tmp_path / "SKILL.md").write_text("---\nname: a\n---\n")
+    done = on_the_base_install(code, str(tmp_path))
     assert done.stderr.splitlines()[-1] == (
         f"toolfold.errors.MissingExtra: '{package}' is not installed. "
         f'Install it with: pip install "toolfold[{extra}]"'

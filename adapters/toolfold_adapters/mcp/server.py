@@ -15,6 +15,8 @@ from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
 
 from .delivery.disclosure import EXTENSION, SETTINGS, GroupParams, GroupsListParams
 from .delivery.service import Service
+from .delivery.skills import EXTENSION as SKILLS
+from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
 from .http_sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 
@@ -42,14 +44,18 @@ class ToolSetServer(Server[TaskGroup]):
             on_read_resource=handlers.read_resource,
             on_subscriptions_listen=handlers.listen,
         )
+        self._tools = tools
         self._service = service
         self._settings = settings
         handlers.server = self
         if service.connections is not None:
             service.connections.server = self
             self.middleware.append(service.connections.remember)
-        self._instruct()
-        service.on_announced = self._instruct
+        self._introduce()
+        service.on_announced = self._introduce
+        skills = SkillHandlers(handlers)
+        self.add_request_handler("skills/list", SkillsListParams, skills.list)
+        self.add_request_handler("skills/get", SkillParams, skills.get)
         if settings.disclosure:
             self.extensions[EXTENSION] = dict(SETTINGS)
             self.add_request_handler("groups/list", GroupsListParams, handlers.list_groups)
@@ -57,11 +63,14 @@ class ToolSetServer(Server[TaskGroup]):
         if settings.extend is not None:
             settings.extend(self, handlers)
 
-    def _instruct(self) -> None:
-        """Set the instructions, which name the groups that there are now."""
+    def _introduce(self) -> None:
+        """Set what clients are told of the server: instructions, which name its groups, and whether it has skills."""
         given = self._settings.instructions
         self.instructions = self._service.instructions(given, modern=True) or None
         self._legacy_instructions = self._service.instructions(given, modern=False) or None
+        self.extensions.pop(SKILLS, None)
+        if skills_of(self._tools.catalog):
+            self.extensions[SKILLS] = {}
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from os import PathLike
 from typing import Any, Literal, Never, Unpack
 
 from .._catalog.catalog import ListBudget
-from .._catalog.components import Component, Kind, Profile, kinds_of
+from .._catalog.components import Component, GroupSpec, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._display import Displayed
-from .._extras import runner
+from .._extras import entry_point
 from .._names import ToWire
 from .._quota import Limit
 from .._session.events import ListsAnnounced
@@ -166,6 +167,27 @@ class ToolSet(Registration, Displayed):
         """
         with self._builder.all_or_nothing():
             toolkits.include(self, declared, {"name": name, **options})
+
+    def include_skill(self, folder: str | PathLike[str]) -> tuple[GroupSpec, ...]:
+        """Register a skill as a group, or each of those in a folder, and return the groups (SPEC SKL-2, REG-1).
+
+        A skill is a folder with a `SKILL.md`. Its front matter names and describes the group, and the text after it is
+        the group's instructions. The tools that it allows can be called while the group is open, as well as while their
+        own groups are; so register them before. One that is missing is reported by a `ToolfoldWarning`. The files of
+        the folder are resources, `skill://NAME/PATH`, but for those whose names begin with a dot: they are listed while
+        the group is open, and can be read at any time. Over MCP they are skills of the extension
+        `io.modelcontextprotocol/skills`, too. It needs the extra `cli`.
+
+        Args:
+            folder: A folder with a `SKILL.md`, or one of such folders.
+
+        Raises:
+            ManifestError: There is no skill, or what it says is wrong; nothing was registered.
+            DuplicateName: A group or a resource is called so; nothing was registered.
+            MissingExtra: The extra is not installed.
+        """
+        groups: tuple[GroupSpec, ...] = entry_point("toolfold.include_skill", "cli")(self, folder)
+        return groups
 
     # -- views --------------------------------------------------------------------------------------------------------
 
@@ -360,7 +382,7 @@ class ToolSet(Registration, Displayed):
             MissingExtra: The extra is not installed.
         """
         bound = {"host": host, "port": port, "path": path}
-        runner()(self, transport, bound, profile=profile, active=paths_of(active))
+        entry_point("toolfold.run", "mcp")(self, transport, bound, profile=profile, active=paths_of(active))
 
     # -- the default session ------------------------------------------------------------------------------------------
 

@@ -5,4 +5,5 @@ session.py   delivery from sessions                   handle.py       delivery u
 disclosure.py  delivery to clients that fetch groups  proxy.py        `call_tool`, which calls other tools
 answers.py   answers of the library's own tools       render.py       definitions, results and errors on the wire
 passing.py   answers of other servers, as they came   instructions.py  the groups, in a server's instructions
+skills.py    entries for clients of the extension for skills
 """
