@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from os import PathLike
-from typing import Any, Literal, Never, Unpack
+from typing import Any, Literal, Never, Protocol, Unpack
 
 from .._catalog.catalog import ListBudget
 from .._catalog.components import Component, GroupSpec, Kind, Profile, kinds_of
@@ -46,6 +45,14 @@ LIMIT = Limit(10_000, 1_000)
 """How many sessions a store may have, by default."""
 LIFETIME = 24 * 3600.0
 """Seconds for which a session is stored without use, by default: its user may come back tomorrow."""
+
+
+class PathLike(Protocol):
+    """A path of any library; the core imports none."""
+
+    def __fspath__(self) -> str:
+        """Return the path as a text."""
+        ...
 
 
 class ToolSet(Registration, Displayed):
@@ -168,7 +175,7 @@ class ToolSet(Registration, Displayed):
         with self._builder.all_or_nothing():
             toolkits.include(self, declared, {"name": name, **options})
 
-    def include_skill(self, folder: str | PathLike[str]) -> tuple[GroupSpec, ...]:
+    def include_skill(self, folder: str | PathLike) -> tuple[GroupSpec, ...]:
         """Register a skill as a group, or each of those in a folder, and return the groups (SPEC SKL-2, REG-1).
 
         A skill is a folder with a `SKILL.md`. Its front matter names and describes the group, and the text after it is

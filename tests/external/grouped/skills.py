@@ -1,5 +1,7 @@
 """Prints what FastMCP's client is told of the skills of a server, `skills.py URL`, and whether their files are so."""
 
+# pyright: reportMissingImports=false
+
 import json
 import sys
 from hashlib import sha256
