@@ -2,7 +2,7 @@
 
 from ._background import background
 from ._catalog import rules
-from ._catalog.components import KINDS, Kind
+from ._catalog.components import KINDS, Kind, WithheldBy
 from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
 from ._memo import Memo
@@ -46,6 +46,7 @@ __all__ = [
     "StoredSession",
     "Tally",
     "ToWire",
+    "WithheldBy",
     "ancestors",
     "array",
     "available",

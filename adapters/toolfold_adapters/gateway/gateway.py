@@ -210,7 +210,7 @@ class Gateway:
         except ToolfoldError as error:
             log.error("what the MCP server %s offers can't be served: %s", upstream.name, error)
             text = "failed: what it offers does not fit the gateway's configuration."
-            self._take(await self.registration.describe_unknown(upstream.key, text))
+            self._take(await self.registration.describe_unknown(upstream.key, ("failed", text)))
         for take_note in self.on_learned:
             take_note()
 

@@ -11,13 +11,14 @@ from attrs import evolve, field, frozen
 
 from toolfold import Catalog, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import Kind, ancestors, table
-from toolfold_adapters.names import allowed_names
+from toolfold_adapters.names import WIRE_SEPARATOR, allowed_names
 from toolfold_adapters.skills import register_files
 
 from .config.settings import GatewayConfig, quoted_key
 from .layout import Layout, Placed, PlacedGroup, is_served, layout_of
 from .stored import Approvals, Item, reviewed
 from .upstream.definitions import Definitions, Usable, usable
+from .upstream.upstream import Condition
 
 
 class GroupTexts(TypedDict):
@@ -74,12 +75,14 @@ class Registration:
         self._reserved = frozenset(reserved)
         self._approvals = approvals
         self._servers: dict[str, Usable] = {}
-        self._unknown: dict[str, str] = {}
+        self._unknown: dict[str, Condition] = {}
         self._changed: dict[str, frozenset[Item]] = {}
         self._layout = Layout()
         self._lock = anyio.Lock()  # closing a group waits for sessions
 
-    def register_tools(self, servers: Mapping[str, Definitions], unknown: Mapping[str, str] | None = None) -> Report:
+    def register_tools(
+        self, servers: Mapping[str, Definitions], unknown: Mapping[str, Condition] | None = None
+    ) -> Report:
         """Register what the upstreams offer, in groups, and return the report; for the start.
 
         A definition that can't be registered is left out and reported; it does not harm the others.
@@ -115,10 +118,10 @@ class Registration:
                     self._servers[server] = before
                 raise
 
-    async def describe_unknown(self, server: str, text: str) -> Report:
+    async def describe_unknown(self, server: str, condition: Condition) -> Report:
         """Say another thing of an upstream of which nothing is known, and return the new report (SPEC GWY-4)."""
         async with self._lock:
-            self._unknown[server] = text
+            self._unknown[server] = condition
             return await self._apply(self._wanted(self._config))
 
     def check(self, config: GatewayConfig) -> None:
@@ -126,7 +129,7 @@ class Registration:
         _declare(config.new_tool_set("scratch"), config, self._wanted(config))
 
     async def configure(
-        self, config: GatewayConfig, renewed: Iterable[str] = (), unknown: Mapping[str, str] | None = None
+        self, config: GatewayConfig, renewed: Iterable[str] = (), unknown: Mapping[str, Condition] | None = None
     ) -> Report:
         """Register what the upstreams offer under another configuration, and return the new report (SPEC GWY-9).
 
@@ -146,7 +149,7 @@ class Registration:
             self._config = config
             self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
             said = {**self._unknown, **(unknown or {})}
-            self._unknown = {name: text for name, text in said.items() if name in config.upstreams}
+            self._unknown = {name: one for name, one in said.items() if name in config.upstreams}
             for server in self._servers:
                 self._compare(server)
             return await self._apply(self._wanted(config), frozenset(renewed), settings)
@@ -165,16 +168,22 @@ class Registration:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))
 
-    def withholds(self, name: str) -> bool:
-        """Return whether a tool that would have a name is withheld until it is approved (SPEC GWY-11)."""
-        if self._config.on_change != "quarantine":
-            return False
-        return any(
-            name in allowed_names([original], (), server if self._config.prefixed else None).values()
-            for server, items in self._changed.items()
-            for kind, original in items
-            if kind == "tool" and server in self._servers and original in self._servers[server].by_kind["tool"]
-        )
+    def _withheld(self) -> dict[str, Condition]:
+        """Return why tools are missing: they are not approved (SPEC GWY-11), or nothing is known of their server."""
+        prefixed = self._config.prefixed
+        withheld: dict[str, Condition] = {
+            f"{server}{WIRE_SEPARATOR}*" if prefixed else "*": (why, f"The server {server} {text}")
+            for server, (why, text) in self._unknown.items()
+            if server not in self._servers
+        }
+        changed = self._changed.items() if self._config.on_change == "quarantine" else ()
+        for server, items in changed:
+            offered = self._servers[server].by_kind["tool"] if server in self._servers else ()
+            for original, name in allowed_names([*offered], (), server if prefixed else None).items():
+                if ("tool", original) in items:
+                    until = "is withheld until its operator has approved it: `toolfold approve`."
+                    withheld[name] = "quarantined", f"The tool {name!r} has changed and {until}"
+        return withheld
 
     def nearest(self, uri: str) -> str | None:
         """Return the upstream that lists the resource or template which begins most like a URI, with its scheme."""
@@ -216,7 +225,7 @@ class Registration:
         taken: list[str] = []
         config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
         known, late = self._reviewed(config), self._unknown.keys() & config.upstreams.keys()
-        unknown = {server: self._unknown[server] for server in config.upstreams if server in late - known.keys()}
+        unknown = {server: self._unknown[server][1] for server in config.upstreams if server in late - known.keys()}
         for server in known.keys() & config.upstreams.keys():  # no list is empty (SPEC GWY-4)
             if self._servers[server].by_kind["tool"] and not known[server].by_kind["tool"]:
                 unknown[server] = "its tools have changed, and are withheld until its operator approves them."
@@ -260,6 +269,7 @@ class Registration:
                     tools.unregister(name, kind)
             if settings is not None:
                 tools.adopt_settings(settings)
+            tools.withhold(self._withheld())
             _declare(tools, self._config, after)
             left_out = self._register(after.components[key] for key in _differing(after, before, renewed))
         self._layout = after

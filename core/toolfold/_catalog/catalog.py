@@ -24,7 +24,7 @@ from .._names import SEPARATOR, canonical_key, is_text
 from .._usercode import on_loop
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
-from .components import KINDS, Component, GroupSpec, Kind, Profile, Role
+from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, WithheldBy
 from .rules import required_groups
 from .uri_templates import UriTemplate
 
@@ -111,7 +111,8 @@ class Catalog(Displayed):
     """The immutable definition that everything else is a function of (SPEC 1).
 
     `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` holds what others
-    compute once for a catalog; see `Memo`. `whole` is the catalog of which a profile leaves out what this one lacks.
+    compute once for a catalog; see `Memo`. `withheld` says why tools that are known of are missing (SPEC EXP-1); a name
+    that ends with `*` stands for all that begin like it. `whole` is the catalog of which a profile makes this one.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Catalog(Displayed):
     evict_by_use: bool = False
     list_budget: ListBudget | None = None
     make_controls: Callable[[tuple[GroupSpec, ...]], tuple[Component, ...]] | None = None
+    withheld: Mapping[str, tuple[WithheldBy, str]] = field(factory=dict[str, tuple[WithheldBy, str]], repr=False)
     whole: Catalog | None = field(default=None, repr=False)
 
     forest: Forest = field(init=False)
@@ -180,6 +182,11 @@ class Catalog(Displayed):
 
     def _control(self, role: Role) -> Component | None:
         return next((one for one in self.tools.values() if one.control and one.control[0] == role), None)
+
+    def why_withheld(self, name: str) -> tuple[WithheldBy, str] | None:
+        """Return why a tool that is known of is missing, and a sentence on it; `None` for others."""
+        of_all = (said for known, said in self.withheld.items() if known[-1:] == "*" and name.startswith(known[:-1]))
+        return self.withheld.get(name) or next(of_all, None)
 
     def matching(self, uri: str) -> Iterator[tuple[Component, dict[str, str]]]:
         """Yield the templates that `uri` is an instance of, in order of name, and what their variables are.

@@ -26,6 +26,10 @@ KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "resource_template")
 Role = Literal["activate", "deactivate", "load", "find"]
 
 
+WithheldBy = Literal["quarantined", "starting", "failed"]
+"""Why a tool that is known of is not in a catalog: it is not approved, or its server has not said what it offers."""
+
+
 Handler = Callable[[dict[str, Any], Any], Awaitable[Any]]
 """Takes the arguments and the context of a call."""
 

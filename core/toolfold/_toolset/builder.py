@@ -14,7 +14,7 @@ from typing import Any
 from attrs import evolve
 
 from .._catalog.catalog import Catalog, Catalogs, canonical
-from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
+from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile, WithheldBy
 from .._catalog.rules import Always, Group
 from .._names import ancestors, check_segment, is_text
 from .._schema.arguments import check_text
@@ -38,6 +38,7 @@ class Builder:
         self._exclusions: dict[frozenset[str], None] = {}
         self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
         self._profiles: dict[str, Profile] = {}
+        self._withheld: Mapping[str, tuple[WithheldBy, str]] = {}
         self._guards: list[tuple[NameGuard, NameGuard]] = []
         self.catalogs = Catalogs(name, self._make)
 
@@ -55,6 +56,7 @@ class Builder:
             evict_by_use=settings.evict == "idlest",
             list_budget=settings.list_budget,
             make_controls=settings.control_tools if settings.reserved else None,
+            withheld=self._withheld,
         )
 
     @on_loop
@@ -80,13 +82,13 @@ class Builder:
         """Undo what was registered within if it raises (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
         components: dict[Kind, dict[str, Component]] = {kind: dict(held) for kind, held in self._specs.items()}
-        settings, newest = self.settings, self.catalogs.newest
+        settings, withheld, newest = self.settings, self._withheld, self.catalogs.newest
         try:
             yield
         except BaseException:
             added = (*self._specs["tool"], *self.settings.reserved)
             self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, components
-            self.settings, self.catalogs.newest = settings, newest
+            self.settings, self._withheld, self.catalogs.newest = settings, withheld, newest
             self._release(added)
             raise
 
@@ -276,6 +278,12 @@ class Builder:
                 )
         self._profiles[profile.name] = profile
         self.catalogs.newest = None
+
+    @on_loop
+    def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
+        """Say why tools are missing, instead of what was said before."""
+        if tools != self._withheld:
+            self._withheld, self.catalogs.newest = dict(tools), None
 
     @on_loop
     def remove_profile(self, name: str) -> Profile | None:

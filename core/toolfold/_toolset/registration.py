@@ -5,12 +5,12 @@ Each of these methods either does all that it says or raises and leaves the cata
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar, Unpack, overload
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Component, GroupSpec, Kind, Profile
+from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldBy
 from .._names import qualified_name
 from .._schema.annotations import SchemaCache
 from .._session.pool import SessionPool
@@ -125,6 +125,15 @@ class Registration:
     def unregister_profile(self, name: str) -> Profile | None:
         """Remove a profile and return it, or `None` if there was none; sessions that it began go on under it."""
         return self._builder.remove_profile(name)
+
+    def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
+        """Say why tools that are known of are not registered, for `explain`, instead of what was said before (EXP-1).
+
+        Args:
+            tools: For each name the reason, and a sentence on it; a name that ends with `*` stands for all that begin
+                like it.
+        """
+        self._builder.withhold(tools)
 
     def register_profile(self, profile: Profile) -> Profile:
         """Register a profile for sessions to be opened under (SPEC PRO-1)."""

@@ -168,6 +168,8 @@ def _absent(kind: Kind, name: str, view: RequestView) -> Reason:
     reason = Reason(kind=kind, name=name, why="unknown", text="")
     if catalog.whole is not None and name in catalog.whole.components[kind].by_name:
         return evolve(reason, why="profile", text="The profile leaves it out.")
+    if kind == "tool" and (withheld := catalog.why_withheld(name)) is not None:
+        return evolve(reason, why=withheld[0], text=withheld[1])
     known = catalog.components[kind].by_name
     near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *similar(name, tuple(known))]))
     there_is = f"There is no {kind.replace('_', ' ')} {quoted(repr(name))}"

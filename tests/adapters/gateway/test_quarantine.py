@@ -17,12 +17,13 @@ from tests.adapters.gateway.registering import SERVER, answering, configured, ho
 from tests.adapters.gateway.serving.test_questions import text_of
 from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import endpoint_of
-from toolfold import ProtocolError, Session, ToolError, ToolSet
+from toolfold import ProtocolError, Session, Snapshot, ToolError, ToolSet, explain
 from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
 from toolfold_adapters.gateway.registration import Registration, Report
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, words_for
 from toolfold_adapters.gateway.upstream.definitions import Definitions
+from toolfold_adapters.gateway.upstream.upstream import Condition
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import ONE_SERVER
 
@@ -65,6 +66,33 @@ def test_a_server_whose_tools_are_all_withheld_is_a_group_that_says_so(tmp_path:
     tools, _ = served(tmp_path, offering(tool("pay", EVIL)), "shop")
     assert homes(tools) == {}
     assert "withheld until its operator approves them" in tools.catalog.group("shop").description
+
+
+@pytest.mark.spec("EXP-1")
+async def test_it_is_explained_why_a_tool_of_a_server_is_missing(tmp_path: Path) -> None:
+    said = offering("pay", "look")
+    served(tmp_path, said, "shop")
+    config = configured("shop", "slow", "broken", on_change="quarantine")
+    tools = config.new_tool_set("t")
+    registration = Registration(tools, config, answering, approvals=Approvals(tmp_path))
+    unknown: dict[str, Condition] = {"slow": ("starting", "is starting."), "broken": ("failed", "failed: no such file")}
+    registration.register_tools({"shop": offering(tool("pay", EVIL), "look")}, unknown)
+
+    def why(name: str) -> tuple[str, str]:
+        reason = explain(Snapshot.of(tools.catalog), name)
+        return reason.why, reason.text
+
+    assert why("shop__pay") == (
+        "quarantined",
+        "The tool 'shop__pay' has changed and is withheld until its operator has approved it: `toolfold approve`.",
+    )
+    assert why("slow__any") == ("starting", "The server slow is starting.")
+    assert why("broken__any") == ("failed", "The server broken failed: no such file")
+    assert why("shop__look")[0] == "group"
+    assert why("other__any")[0] == "unknown"
+    await registration.replace("slow", said)
+    await registration.replace("shop", said)
+    assert (why("slow__look")[0], why("slow__any")[0], why("shop__pay")[0]) == ("group", "unknown", "group")
 
 
 SAID: dict[str, Any] = {

@@ -207,15 +207,15 @@ class Requests:
         component = self._gateway.tools.catalog.tools.get(name)
         if component is not None and component.control is None:
             return await self._handlers.call(ctx, params)
-        if component is None and self._gateway.registration.withholds(name):
-            text = "has changed and is withheld until its operator has approved it: `toolfold approve`."
-            return _refusal(f"The tool {name!r} {text}")
+        reason, text = self._gateway.tools.catalog.why_withheld(name) or ("", "")
+        if component is None and reason == "quarantined":
+            return _refusal(text)
         needed, named = self._needed(name, arguments, component)
         if not needed:
             return self._inside(params) or await self._handlers.call(ctx, params)
         with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
             await _found_out(needed if named else [one for one in needed if not one.reason])
-        missing = " ".join(f"{one.name} {one.condition}" for one in needed if one.known is None)
+        missing = " ".join(f"{one.name} {one.condition[1]}" for one in needed if one.known is None)
         if not missing:
             return self._inside(params) or await self._handlers.call(ctx, params)
         text = f"{missing} Ask again later, or do without."

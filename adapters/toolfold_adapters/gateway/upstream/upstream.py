@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
 from toolfold import Limit
-from toolfold.spi import Full, Tally
+from toolfold.spi import Full, Tally, WithheldBy
 
 from ...mcp.limits import record_refusal
 from ...names import ONE_SERVER
@@ -32,6 +32,9 @@ ABLE: Mapping[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}
 """What a client could do at most: with that an upstream is asked what it offers, which may depend on it."""
 ASKING = "asking"
 """The name of the connection that asks what a server offers, beside those of clients."""
+
+Condition = tuple[WithheldBy, str]
+"""Why it is not known what a server offers, and what to say of it after its name."""
 
 OnChange = Callable[["Upstream"], Coroutine[Any, Any, None]]
 
@@ -240,9 +243,11 @@ class Upstream:
         return UpstreamError(f"The MCP server {self.target!r} did not start: {self.reason}")
 
     @property
-    def condition(self) -> str:
-        """What to say after its name while it is not known what it offers, to a model; nothing of how it is reached."""
-        return f"failed: {without_secrets(self.reason, self.config)}" if self.reason else "is starting."
+    def condition(self) -> Condition:
+        """Why it is not known what it offers, and what a model reads of it; nothing of how it is reached."""
+        if self.reason:
+            return "failed", f"failed: {without_secrets(self.reason, self.config)}"
+        return "starting", "is starting."
 
     def failed(self, reason: str) -> None:
         """Take note that a connection failed."""
