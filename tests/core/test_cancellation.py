@@ -179,7 +179,7 @@ async def test_a_session_whose_close_is_cancelled_still_closes_if_it_must_be_pla
         await block.arrived.wait()
         cancel()
         await settle()
-        session.tools._builder.remove_group("c")  # as if it had been closed in every session that is open
+        session.tools._registration.remove_group("c")  # as if it had been closed in every session that is open
         block.release.set()
 
     with anyio.fail_after(WAIT):

@@ -146,12 +146,19 @@ class SchemaCache:
         return make() if key is None else _PROPERTIES.of(self._memo, key, make)
 
 
-def of_texts(name: str, arguments: Arguments, schema: Mapping[str, Any]) -> Arguments:
-    """Return a typed function's arguments as they are where each is given as a text, as `schema` says.
+def of_texts(name: str, arguments: Arguments | None, schema: Mapping[str, Any]) -> Arguments:
+    """Return a function's arguments as they are where each is given as a text, as `schema` says.
+
+    Args:
+        name: What is registered, for messages.
+        arguments: Those of a typed function; `None` for one that takes the texts.
+        schema: Describes the texts.
 
     Raises:
         InvalidDefinition: A parameter is annotated with what can't be read from a text.
     """
+    if arguments is None:
+        return Arguments.from_schema(name, schema)
     definitions: Mapping[str, Any] = arguments.schema.get("$defs", {})
     for parameter, given in arguments.schema["properties"].items():
         if not _is_readable(given, definitions):

@@ -1,11 +1,10 @@
 """`ToolSet` and registration: what users say there is, checked and turned into a catalog.
 
 toolset                `ToolSet`: the face that most users see
-registration           its half that registers; `builder` is the catalog in the making
-builder, places        what is registered so far, and where things belong: names, groups, rules
+registration           what is registered so far: names, groups, rules, checked and collected
 decorators, toolkits   marks on functions and classes, and instances and modules that have them
 options, settings      the options of registrations, and the settings of a tool set
-definitions, handlers  definitions made into components, functions made into handlers
+definitions, handlers  definitions made into components, functions made into handlers and hooks
 control, finder        the tools that the library makes itself: activators, loaders, `find_tools`
 catalog_tool, prompts  the catalog as a tool, and the groups in a system prompt
 """

@@ -7,21 +7,17 @@ part of a toolkit (see `toolkits`). The decorators work bare and called (SPEC KI
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar, Unpack, get_args, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from attrs import frozen
 
 from .._catalog.components import Kind
 from .._schema.fields import input_of, output_of
-from .._session.session import HookContext
-from .._usercode import InThread, is_async
 from ..errors import InvalidDefinition
-from ..machine.transaction import Hook
-from .handlers import is_typed, taken_by
+from .handlers import is_typed, named, taken_by
 from .options import (
-    HOOKS,
     OF_GROUP_MARKS,
     OF_KIND,
     OF_TOOLKITS,
@@ -43,7 +39,6 @@ TOOLKIT_MARK = "__toolkit__"
 _MARK = "__toolfold_mark__"
 _LAMBDA = (lambda: None).__name__
 """What Python names functions that have no name."""
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @frozen
@@ -85,12 +80,12 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[T], T
 
     A toolkit's resource has the name of its function unless it is given one.
     """
-    return _resource("resource", uri, options)
+    return of_uri("resource", uri, options, partial(_mark, "resource", uri=uri))
 
 
 def resource_template(uri_template: str, /, **options: Unpack[ResourceOptions]) -> Callable[[T], T]:
     """Mark a function or method as a resource template; see `resource` and `ToolSet.register_resource_template`."""
-    return _resource("resource_template", uri_template, options)
+    return of_uri("resource_template", uri_template, options, partial(_mark, "resource_template", uri=uri_template))
 
 
 @overload
@@ -186,17 +181,12 @@ def name_of(function: Any, given: str | None = None) -> str:
     return name
 
 
-def named(thing: Any) -> str:
-    """Return what to call a function, class or anything else in a message."""
-    name = getattr(thing, "__name__", None)
-    return name if isinstance(name, str) else repr(thing)
-
-
-def check_marked_uri(kind: Kind, uri: Any) -> None:
-    """Raise `InvalidDefinition` if a decorator of resources is used without a URI."""
+def of_uri(kind: Kind, uri: Any, options: Any, apply: Callable[[Any, Options], Any]) -> Callable[[T], T]:
+    """Return a decorator of what is named by a URI, or raise `InvalidDefinition` if it is used without one."""
     if not isinstance(uri, str):
         example = "notes://today" if kind == "resource" else "notes://{day}"
         raise InvalidDefinition(named(uri), f'a {words(kind)} is marked with its URI, such as @{kind}("{example}")')
+    return lambda function: apply(function, options)
 
 
 def words(kind: Kind) -> str:
@@ -221,11 +211,6 @@ def _mark(kind: Kind, function: Any, options: Options, uri: str | None = None) -
     return function
 
 
-def _resource(kind: Kind, uri: Any, options: Any) -> Callable[[T], T]:
-    check_marked_uri(kind, uri)
-    return lambda function: _mark(kind, function, options, uri)
-
-
 def _check(kind: Kind, name: str, function: Callable[..., Any], options: Options) -> None:
     """Raise `InvalidDefinition` for what is wrong whatever the function will be registered with (SPEC KIT-2, KIT-3)."""
     if kind == "tool":
@@ -237,79 +222,3 @@ def _check(kind: Kind, name: str, function: Callable[..., Any], options: Options
     around = function.__qualname__.rpartition(".")[0]
     is_method = around and not around.endswith("<locals>")  # or static, and then checked when it is included
     taken_by(name, function, 1 if is_method else 0)
-
-
-# -- hooks ------------------------------------------------------------------------------------------------------------
-
-
-def hooks(group: str, options: Options, *, in_thread: bool) -> dict[str, Hook]:
-    """Return the hooks among a group's options, each as a function of a `HookContext` (SPEC HOOK-1).
-
-    The context goes to the parameter that is annotated as `HookContext`, else to the one that must be given. What has a
-    default keeps it.
-
-    Raises:
-        InvalidDefinition: One can't be called, or needs more than its context; it names the group and the hook.
-    """
-    opted_out = options.get("on_rollback") is False
-    given = [which for which in HOOKS if which in options and not (which == "on_rollback" and opted_out)]
-    return {which: _run(options[which], _hook(group, which, options[which]), in_thread) for which in given}
-
-
-def _run(function: Hook, hook: Hook, in_thread: bool) -> Hook:
-    # A hook never waits for a free thread: handlers that wait for its step may hold them all.
-    return InThread(hook, limited=False) if in_thread and not is_async(function) else hook
-
-
-def _hook(group: str, which: str, function: Hook) -> Hook:
-    if inspect.iscoroutine(function):
-        function.close()
-        problem = f"its {which} is what a call of {function.__name__}() returned: give the function itself"
-        raise InvalidDefinition(group, f"{problem}, {which}={function.__name__}")
-    if not callable(function):
-        raise InvalidDefinition(group, f"its {which} is {function!r}, which can't be called")
-    if (parameters := _parameters(function)) is None:
-        return function  # without a signature to read, it is given the context
-    needed = needed_of(parameters)
-    annotated = [p for p in parameters if p.kind not in _VARIADIC and _means_context(p.annotation)]
-    taking = annotated[:1] or [p for p in needed[:1] if p.kind is not p.KEYWORD_ONLY]
-    if any(p not in taking for p in needed):
-        names = ", ".join(p.name for p in needed)
-        raise InvalidDefinition(
-            group, f"its {which}, {named(function)}, needs ({names}), and a hook is given nothing, or its HookContext"
-        )
-    if taking:
-        return _given(function, taking[0], first=taking[0] is parameters[0])
-    return function if any(p.kind is p.VAR_POSITIONAL for p in parameters) else _given(function)
-
-
-def _given(function: Hook, taking: inspect.Parameter | None = None, *, first: bool = False) -> Hook:
-    """Return a hook as a function of its context, which it takes as that parameter, or not at all."""
-    if taking is not None and first and taking.kind is not taking.KEYWORD_ONLY:
-        return function
-
-    def adapted(context: HookContext) -> Any:
-        return function(**{taking.name: context}) if taking is not None else function()
-
-    return adapted
-
-
-def needed_of(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Return the parameters without which a function can't be called."""
-    return [p for p in parameters if p.default is p.empty and p.kind not in _VARIADIC]
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """Return the parameters of a function, with its annotations read if they can be, or `None` if it has none."""
-    for read in (True, False):
-        try:
-            return list(inspect.signature(function, eval_str=read).parameters.values())
-        except Exception:  # an annotation may be anything
-            continue
-    return None
-
-
-def _means_context(annotation: Any) -> bool:
-    if isinstance(annotation, str):
-        return "HookContext" in annotation
-    return annotation is HookContext or HookContext in get_args(annotation)

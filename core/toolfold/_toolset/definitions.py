@@ -12,17 +12,17 @@ from typing import Any, cast
 
 from .._catalog.components import Component, Kind
 from .._catalog.modes import with_modes
+from .._catalog.rules import Always, Group, Visibility, groups_of
 from .._catalog.uri_templates import template_variables
 from .._limits import MAX_URI
-from .._names import is_text
+from .._names import check_name, check_segment, is_text, qualified_name, split_name
 from .._plain import table
 from .._schema.annotations import SchemaCache, of_texts
 from .._schema.arguments import Arguments, check_text, plain_json
 from .._schema.fields import input_of, output_of
-from .._schema.signatures import docstring_of
 from ..errors import InvalidDefinition, InvalidName
-from .handlers import checked, is_typed, raw_handler, typed_handler
-from .places import Place
+from .control import RESERVED
+from .handlers import checked, handled, is_typed
 
 HINTS = {
     "read_only_hint": "readOnlyHint",
@@ -37,109 +37,149 @@ _UNPARSED = re.compile(r"\S+")
 """A URI template that is not taken apart may have its scheme in an expression."""
 
 
-def tool_component(
-    place: Place, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache
+def component_of(
+    kind: Kind,
+    name: str,
+    handler: Callable[..., Any],
+    options: Mapping[str, Any],
+    schemas: SchemaCache,
+    known: Callable[[str], object],
 ) -> Component:
-    """Return the component of a tool; `options` are `ToolOptions`, checked. Raises `InvalidDefinition`."""
-    name, group, rule = place
-    arguments, output, in_thread = input_of(name, options), output_of(name, options), options["run_in_thread"]
-    if options.get("structured_output") and (arguments is not None or output is not None):
+    """Return the component of what is registered under a name, base or full, or under a URI; `options` are checked.
+
+    `known` raises unless a group exists: its own, and those that its rules mention.
+
+    Raises:
+        InvalidName, GroupNotFound, InvalidDefinition: It can't be registered so.
+    """
+    full, group, rule = _place(kind, name, options, known)
+    if kind == "tool":
+        made = _tool(full, handler, options, schemas)
+    elif kind == "prompt":
+        made = _prompt(full, handler, options, schemas)
+    else:
+        made = _resource(kind, full, handler, options, schemas)
+    return Component(kind=kind, name=full, group=group, rule=rule, hidden=options.get("hidden", False), **made)
+
+
+def _tool(name: str, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache) -> dict[str, Any]:
+    """Return what is special about the component of a tool."""
+    given, output = input_of(name, options), output_of(name, options)
+    if options.get("structured_output") and (given is not None or output is not None):
         problem = "structured_output is for a handler that alone describes arguments and results: leave it out"
         raise InvalidDefinition(name, f"{problem}, or input and output")
-    if arguments is not None:
-        handle, description = raw_handler(name, handler, in_thread=in_thread), docstring_of(handler)
-    else:
-        typed = typed_handler(name, handler, schemas, in_thread=in_thread)
-        handle, arguments, description = typed.handler, typed.arguments, typed.description
-        if output is None and options.get("structured_output", options.get("check_output", True)):
-            output = schemas.output(name, typed.returned, needed="structured_output" in options)
-    wire = definition(name, {"description": description, **options})
+    made = handled(name, handler, schemas, typed=given is None, in_thread=options["run_in_thread"])
+    arguments = given or made.arguments
+    assert arguments is not None, "annotations describe them unless options do"
+    if given is None and output is None and options.get("structured_output", options.get("check_output", True)):
+        output = schemas.output(name, made.returned, needed="structured_output" in options)
+    wire, handle = definition(name, {"description": made.description, **options}), made.handler
     if output is not None:
         wire["outputSchema"] = output.schema
         is_checked = output.convert is not None or options.get("check_output", True)
         handle = checked(name, handle, output) if is_checked else handle
     if (modes := options.get("modes")) is not None:
         arguments = with_modes(name, modes, arguments)
-    return Component(
-        kind="tool",
-        name=name,
-        rule=rule,
-        definition={**wire, "inputSchema": arguments.schema},
-        handler=handle,
-        arguments=arguments if options.get("check_arguments", True) else None,
-        group=group,
-        hidden=options.get("hidden", False),
-        category=options.get("category"),
-        tags=_tags(name, options.get("tags", ())),
-        modes=modes,
-    )
+    return {
+        "definition": {**wire, "inputSchema": arguments.schema},
+        "handler": handle,
+        "arguments": arguments if options.get("check_arguments", True) else None,
+        "category": options.get("category"),
+        "tags": _tags(name, options.get("tags", ())),
+        "modes": modes,
+    }
 
 
-def prompt_component(
-    place: Place, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache
-) -> Component:
-    """Return the component of a prompt; `options` are `PromptOptions`, checked. Raises `InvalidDefinition`."""
-    name, group, rule = place
-    in_thread = options["run_in_thread"]
-    if "arguments" not in options and is_typed(handler):
-        typed = typed_handler(name, handler, schemas, in_thread=in_thread)
-        listed, schema = prompt_schema(name, _listed(typed.arguments))
-        handle, description, arguments = typed.handler, typed.description, of_texts(name, typed.arguments, schema)
-    else:
-        listed, schema = prompt_schema(name, options.get("arguments", ()))
-        handle, description = raw_handler(name, handler, in_thread=in_thread), docstring_of(handler)
-        arguments = Arguments.from_schema(name, schema)
-    wire = definition(name, {"description": description, **options})
-    return Component(
-        kind="prompt",
-        name=name,
-        rule=rule,
-        definition={**wire, "arguments": listed},
-        handler=handle,
-        arguments=arguments if options.get("check_arguments", True) else None,
-        group=group,
-        hidden=options.get("hidden", False),
-    )
+def _prompt(name: str, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache) -> dict[str, Any]:
+    """Return what is special about the component of a prompt."""
+    typed = "arguments" not in options and is_typed(handler)
+    made = handled(name, handler, schemas, typed=bool(typed), in_thread=options["run_in_thread"])
+    given = options.get("arguments", ()) if made.arguments is None else _listed(made.arguments)
+    listed, schema = prompt_schema(name, given)
+    arguments = of_texts(name, made.arguments, schema)
+    return {
+        "definition": {**definition(name, {"description": made.description, **options}), "arguments": listed},
+        "handler": made.handler,
+        "arguments": arguments if options.get("check_arguments", True) else None,
+    }
 
 
-def resource_component(
-    kind: Kind, place: Place, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache
-) -> Component:
-    """Return the component of a resource or a resource template; `options` are `ResourceOptions`, checked.
-
-    Raises `InvalidDefinition`, `InvalidName`.
-    """
-    uri, group, rule = place
+def _resource(
+    kind: Kind, uri: str, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache
+) -> dict[str, Any]:
+    """Return what is special about the component of a resource or a resource template."""
     unparsed = kind == "resource_template" and not options.get("check_arguments", True)
     check_uri(uri, _UNPARSED if unparsed else _URI)
     has_variables = kind == "resource_template" and not unparsed
     names = template_variables(uri) if has_variables else []
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
-    in_thread = options["run_in_thread"]
-    if not unparsed and is_typed(handler):
-        typed = typed_handler(uri, handler, schemas, in_thread=in_thread)
-        _check_variables(uri, names, typed.arguments)
-        handle, description, arguments = typed.handler, typed.description, of_texts(uri, typed.arguments, schema)
-    else:
-        handle, description = raw_handler(uri, handler, in_thread=in_thread), docstring_of(handler)
-        arguments = Arguments.from_schema(uri, schema)
-    wire = definition(uri, {"description": description, **options})
+    typed = not unparsed and is_typed(handler)
+    made = handled(uri, handler, schemas, typed=bool(typed), in_thread=options["run_in_thread"])
+    if made.arguments is not None:
+        _check_variables(uri, names, made.arguments)
+    arguments = of_texts(uri, made.arguments, schema)
+    wire = definition(uri, {"description": made.description, **options})
     key = "uri" if kind == "resource" else "uriTemplate"
     wire |= {key: uri, "name": check_text(uri, "name", options.get("name")) or uri}
     if (mime_type := check_text(uri, "mime_type", options.get("mime_type"))) is not None:
         wire["mimeType"] = mime_type
     if (size := options.get("size")) is not None:
         wire["size"] = _size(uri, kind, size)
-    return Component(
-        kind=kind,
-        name=uri,
-        rule=rule,
-        definition=wire,
-        handler=handle,
-        arguments=arguments if has_variables else None,
-        group=group,
-        hidden=options.get("hidden", False),
-    )
+    return {"definition": wire, "handler": made.handler, "arguments": arguments if has_variables else None}
+
+
+# -- names, groups and rules (SPEC NAM-2, NAM-4, NAM-5, VIS-1) -------------------------------------------------------
+
+
+def _place(
+    kind: Kind, name: str, given: Mapping[str, Any], known: Callable[[str], object]
+) -> tuple[str, str | None, Visibility]:
+    """Return the full name or the URI of something, its group, and its rule."""
+    group, rule, flat = given.get("group"), given.get("visibility"), given.get("flat", False)
+    base = name
+    if kind in ("tool", "prompt"):
+        group, base = _split(name, group, flat)
+    else:
+        flat = True
+    for rule_of in (rule, given.get("hidden")):
+        for mentioned in sorted(groups_of(rule_of)) if isinstance(rule_of, Visibility) else ():
+            known(mentioned)
+    if group is None and isinstance(rule, Group):
+        group, flat = rule.path, True
+    if group is None:
+        return base, None, Always() if rule is None else rule
+    known(group)
+    full = base if flat else qualified_name(group, base)
+    if kind == "tool" and base in RESERVED and not flat:
+        return full, group, _replacement_rule(full, rule)
+    return full, group, Group(group) if rule is None else rule
+
+
+def _split(name: str, group: str | None, flat: bool) -> tuple[str | None, str]:
+    """Return the group and the base name of what is registered under a name, base or full."""
+    if not is_text(name):
+        raise InvalidName(str(name), str(name), "a name is a text")
+    above, base = split_name(name)
+    if base != name:
+        check_name(name)
+        if flat or (group is not None and group != above):
+            raise InvalidName(name, name, "a dotted name is a full name, and its group must agree with it")
+        group = above
+    check_segment(base, name)
+    return group, base
+
+
+def _replacement_rule(name: str, rule: Visibility | None) -> Visibility:
+    if rule is None:
+        return Always()
+    if groups_of(rule):
+        raise InvalidDefinition(
+            name, "it takes the place of a control tool, so it must not depend on a group being active"
+        )
+    return rule
+
+
+# -- definitions on the wire ------------------------------------------------------------------------------------------
 
 
 def _listed(arguments: Arguments) -> list[dict[str, Any]]:

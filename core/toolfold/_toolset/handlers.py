@@ -1,9 +1,13 @@
-"""Handlers: the functions of users as functions of arguments and context (SPEC KIT-2)."""
+"""The functions of users: handlers as functions of arguments and context, hooks as functions of their context.
+
+What a function takes is read from its signature when it is registered (SPEC KIT-2, HOOK-1).
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -16,52 +20,74 @@ from .._schema.annotations import SchemaCache
 from .._schema.arguments import Arguments, Output
 from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
-from .._session.session import Context
-from .._usercode import caller, is_async_generator
+from .._session.session import Context, HookContext
+from .._usercode import InThread, caller, is_async, is_async_generator
 from .._view.results import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
 from ..errors import InvalidDefinition, warn
+from ..machine.transaction import Hook
+from .options import HOOKS
 
 _OWN = frozenset({"self", "cls"})
 _CONTEXTS = frozenset({"context", "ctx"})
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 log = logging.getLogger("toolfold")
 
 
 @frozen
-class TypedHandler:
-    """A typed function as a handler, and what its signature and docstring say.
+class Handled:
+    """A function as a handler, and what it says of itself.
 
-    `returned` is the annotation of its structured results, or `None`.
+    `arguments` are those that its annotations describe, and `returned` is the annotation of its structured results;
+    either is `None` if there is none.
     """
 
     handler: Handler
-    arguments: Arguments
-    returned: Any
     description: str
+    arguments: Arguments | None = None
+    returned: Any = None
 
 
-def typed_handler(name: str, function: Callable[..., Any], schemas: SchemaCache, *, in_thread: bool) -> TypedHandler:
-    """Return the handler of a function whose annotations describe its arguments (SPEC KIT-2).
+def handled(name: str, function: Callable[..., Any], schemas: SchemaCache, *, typed: bool, in_thread: bool) -> Handled:
+    """Return the handler of a function; a `typed` one's annotations describe its arguments (SPEC KIT-2).
 
-    A parameter annotated as `Context` is given the context and is no argument. What the docstring says of parameters
-    describes those that no `Field` describes.
+    A parameter of a typed one that is annotated as `Context` is given the context and is no argument. What the
+    docstring says of parameters describes those that no `Field` describes. Any other takes nothing, the arguments, or
+    arguments and context.
+
+    Raises:
+        InvalidDefinition: It can't be called so.
     """
-    _check_callable(name, function)
-    hints, parameters = hints_of(name, function), signature_of(name, function)
-    named = [parameter.name for parameter in parameters]
-    _check_unannotated(name, [one for one in named if one not in hints])
-    description, texts = split_docstring(docstring_of(function), named)
-    if unknown := texts.keys() - set(named):
-        others = f"its parameters are {enumerated(named)}"
-        warn(f"The docstring of {name!r} describes {enumerated(sorted(unknown))}, which it does not take: {others}.")
-    contexts = frozenset(taken for taken, hint in hints.items() if taken != "return" and _means_context(hint))
-    arguments = schemas.arguments(name, [one for one in parameters if one.name not in contexts], hints, texts)
+    if not callable(function):
+        raise InvalidDefinition(name, f"its handler is a {type(function).__name__}, which can't be called")
+    if is_async_generator(function):
+        raise InvalidDefinition(name, "its handler is an async generator, and a call has one result: return a list")
     call = caller(function, in_thread=in_thread)
+    if typed:
+        return _typed(name, function, call, schemas)
+    taken = taken_by(name, function)
+
+    async def handle(values: dict[str, Any], context: Context) -> Any:
+        return await call(*(values, context)[:taken])
+
+    return Handled(handle, docstring_of(function))
+
+
+def _typed(name: str, function: Callable[..., Any], call: Callable[..., Any], schemas: SchemaCache) -> Handled:
+    hints, parameters = hints_of(name, function), signature_of(name, function)
+    names = [parameter.name for parameter in parameters]
+    _check_unannotated(name, [one for one in names if one not in hints])
+    description, texts = split_docstring(docstring_of(function), names)
+    if unknown := texts.keys() - set(names):
+        others = f"its parameters are {enumerated(names)}"
+        warn(f"The docstring of {name!r} describes {enumerated(sorted(unknown))}, which it does not take: {others}.")
+    contexts = frozenset(taken for taken, hint in hints.items() if taken != "return" and _means(Context, hint))
+    arguments = schemas.arguments(name, [one for one in parameters if one.name not in contexts], hints, texts)
 
     async def handle(values: dict[str, Any], context: Context) -> Any:
         return await call(**values, **dict.fromkeys(contexts, context))
 
-    return TypedHandler(handle, arguments, structured_part(hints.get("return")), description)
+    return Handled(handle, description, arguments, structured_part(hints.get("return")))
 
 
 def _check_unannotated(name: str, parameters: Collection[str]) -> None:
@@ -77,18 +103,6 @@ def _check_unannotated(name: str, parameters: Collection[str]) -> None:
             name,
             f"its parameter {taken!r} would be an argument: annotate it as toolfold.Context, or with what it takes",
         )
-
-
-def raw_handler(name: str, function: Callable[..., Any], *, in_thread: bool) -> Handler:
-    """Return the handler of a function that takes nothing, the arguments, or arguments and context (SPEC KIT-2)."""
-    _check_callable(name, function)
-    taken = taken_by(name, function)
-    call = caller(function, in_thread=in_thread)
-
-    async def handle(values: dict[str, Any], context: Context) -> Any:
-        return await call(*(values, context)[:taken])
-
-    return handle
 
 
 def taken_by(name: str, function: Callable[..., Any], bound: int = 0) -> int:
@@ -120,7 +134,7 @@ def is_typed(function: Callable[..., Any]) -> bool | None:
     except InvalidDefinition:
         return None
     annotated = [hints[parameter.name] for parameter in parameters if parameter.name in hints]
-    arguments = [hint for hint in annotated if not _means_context(hint)]
+    arguments = [hint for hint in annotated if not _means(Context, hint)]
     if arguments:
         return not any(map(_is_mapping, arguments))
     return bool(annotated) and len(annotated) == len(parameters)
@@ -161,20 +175,16 @@ def _structured(answer: Any, output: Output) -> tuple[ToolResult, Faults | None]
     return ToolResult(result.content, content), output.faults(content)
 
 
-def _check_callable(name: str, function: Any) -> None:
-    if not callable(function):
-        raise InvalidDefinition(name, f"its handler is a {type(function).__name__}, which can't be called")
-    if is_async_generator(function):
-        raise InvalidDefinition(name, "its handler is an async generator, and a call has one result: return a list")
-
-
 def _is_mapping(hint: Any) -> bool:
     kind = get_origin(_bare(hint)) or _bare(hint)
     return kind in (Any, object) or (isinstance(kind, type) and issubclass(kind, Mapping))
 
 
-def _means_context(hint: Any) -> bool:
-    return hint is Context or Context in get_args(hint)
+def _means(context: type[object], hint: Any) -> bool:
+    """Return whether an annotation is a class of contexts, or one of the names that it is written by."""
+    if isinstance(hint, str):
+        return context.__name__ in hint
+    return hint is context or context in get_args(hint)
 
 
 def structured_part(returned: Any) -> Any:
@@ -213,3 +223,79 @@ def _has_content(annotation: Any) -> bool:
     if get_origin(bare) in (Union, UnionType, list, tuple, Sequence):
         return any(map(_has_content, get_args(bare)))
     return is_content_type(bare)
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def hooks(group: str, options: Mapping[str, Any], *, in_thread: bool) -> dict[str, Hook]:
+    """Return the hooks among a group's options, each as a function of a `HookContext` (SPEC HOOK-1).
+
+    The context goes to the parameter that is annotated as `HookContext`, else to the one that must be given. What has a
+    default keeps it.
+
+    Raises:
+        InvalidDefinition: One can't be called, or needs more than its context; it names the group and the hook.
+    """
+    opted_out = options.get("on_rollback") is False
+    given = [which for which in HOOKS if which in options and not (which == "on_rollback" and opted_out)]
+    return {which: _run(options[which], _hook(group, which, options[which]), in_thread) for which in given}
+
+
+def _run(function: Hook, hook: Hook, in_thread: bool) -> Hook:
+    # A hook never waits for a free thread: handlers that wait for its step may hold them all.
+    return InThread(hook, limited=False) if in_thread and not is_async(function) else hook
+
+
+def _hook(group: str, which: str, function: Hook) -> Hook:
+    if inspect.iscoroutine(function):
+        function.close()
+        problem = f"its {which} is what a call of {function.__name__}() returned: give the function itself"
+        raise InvalidDefinition(group, f"{problem}, {which}={function.__name__}")
+    if not callable(function):
+        raise InvalidDefinition(group, f"its {which} is {function!r}, which can't be called")
+    if (parameters := _parameters(function)) is None:
+        return function  # without a signature to read, it is given the context
+    needed = needed_of(parameters)
+    annotated = [p for p in parameters if p.kind not in _VARIADIC and _means(HookContext, p.annotation)]
+    taking = annotated[:1] or [p for p in needed[:1] if p.kind is not p.KEYWORD_ONLY]
+    if any(p not in taking for p in needed):
+        names = ", ".join(p.name for p in needed)
+        raise InvalidDefinition(
+            group, f"its {which}, {named(function)}, needs ({names}), and a hook is given nothing, or its HookContext"
+        )
+    if taking:
+        return _given(function, taking[0], first=taking[0] is parameters[0])
+    return function if any(p.kind is p.VAR_POSITIONAL for p in parameters) else _given(function)
+
+
+def _given(function: Hook, taking: inspect.Parameter | None = None, *, first: bool = False) -> Hook:
+    """Return a hook as a function of its context, which it takes as that parameter, or not at all."""
+    if taking is not None and first and taking.kind is not taking.KEYWORD_ONLY:
+        return function
+
+    def adapted(context: HookContext) -> Any:
+        return function(**{taking.name: context}) if taking is not None else function()
+
+    return adapted
+
+
+def needed_of(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Return the parameters without which a function can't be called."""
+    return [p for p in parameters if p.default is p.empty and p.kind not in _VARIADIC]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return the parameters of a function, with its annotations read if they can be, or `None` if it has none."""
+    for read in (True, False):
+        try:
+            return list(inspect.signature(function, eval_str=read).parameters.values())
+        except Exception:  # an annotation may be anything
+            continue
+    return None
+
+
+def named(thing: Any) -> str:
+    """Return what to call a function, class or anything else in a message."""
+    name = getattr(thing, "__name__", None)
+    return name if isinstance(name, str) else repr(thing)

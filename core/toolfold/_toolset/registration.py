@@ -1,372 +1,369 @@
-"""Registration: what a tool set is made of (SPEC 3).
+"""What is registered: definitions, checked and collected, of which catalogs are made (SPEC 3).
 
-Each of these methods either does all that it says or raises and leaves the catalog as it was (SPEC REG-1).
+A `Registration` is the only mutable definition, and private to a tool set. Every method checks first and changes last,
+so an error leaves it as it was (SPEC REG-1); each costs the same however much is registered (SPEC REG-8). `catalogs`
+has the immutable `Catalog`, which is made once for any number of registrations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, suppress
-from typing import Any, TypeVar, Unpack, overload
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any
 
-from .._catalog.catalog import Catalog
-from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldBy
-from .._names import qualified_name
+from attrs import evolve
+
+from .._catalog.catalog import Catalog, Catalogs, canonical
+from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile, WithheldBy
+from .._catalog.rules import Always, Group
+from .._names import ancestors, check_name, check_segment, is_text, split_name
 from .._schema.annotations import SchemaCache
-from .._session.pool import SessionPool
-from .._session.session import Session
+from .._schema.arguments import check_text
 from .._usercode import on_loop
-from ..errors import ExclusionConflict, SessionClosed, warn
-from . import decorators
-from .builder import Builder
-from .catalog_tool import OPTIONS as CATALOG_OPTIONS
-from .catalog_tool import CatalogTool
-from .definitions import prompt_component, resource_component, tool_component
-from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, checked_options
-from .places import place_of
+from ..errors import (
+    ConfigError,
+    DuplicateName,
+    ExclusionConflict,
+    GroupNotFound,
+    InvalidDefinition,
+    InvalidName,
+    ToolNotFound,
+    warn,
+)
+from ..machine.forest import exclusion_of
+from .control import ControlStyle
+from .decorators import options_of
+from .definitions import component_of
+from .handlers import hooks
+from .options import OF_GROUPS, checked_options
+from .settings import Settings
 
-F = TypeVar("F", bound=Callable[..., Any])
+NameGuard = Callable[[str], None]
 
 
 class Registration:
-    """The half of a `ToolSet` that registers what there is.
+    """The groups, exclusion sets, components and profiles registered so far; `catalogs` has the catalog of them.
 
     Args:
-        builder: The catalog in the making.
-        pool: The open sessions, which may stand against what is to be registered or removed.
-        run_in_thread: Whether plain functions run in worker threads unless a registration says otherwise.
-        structured_output: Whether return annotations describe structured results unless a registration says otherwise.
+        name: The name of the tool set.
+        settings: What the catalog depends on beside what is registered.
+        defaults: Options of all components and groups that a registration does not give.
+        tool_defaults: Those of tools alone.
     """
 
-    qualified_name = staticmethod(qualified_name)
-
     def __init__(
-        self, builder: Builder, pool: SessionPool[Session], *, run_in_thread: bool, structured_output: bool
+        self, name: str, settings: Settings, defaults: Mapping[str, Any], tool_defaults: Mapping[str, Any]
     ) -> None:
-        self.pool = pool
-        self._builder = builder
+        self.name = name
+        self.settings = settings
+        self._defaults = dict(defaults)
+        self._tool_defaults = {**defaults, **tool_defaults}
         self._schemas = SchemaCache()
-        self._defaults: dict[str, Any] = {"run_in_thread": run_in_thread}
-        self._tool_defaults = self._defaults | ({} if structured_output else {"structured_output": False})
+        self._groups: dict[str, GroupSpec] = {}
+        self._exclusions: dict[frozenset[str], None] = {}
+        self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
+        self._profiles: dict[str, Profile] = {}
+        self._withheld: Mapping[str, tuple[WithheldBy, str]] = {}
+        self._guards: list[tuple[NameGuard, NameGuard]] = []
+        self.catalogs = Catalogs(name, self._make)
 
-    # -- groups -------------------------------------------------------------------------------------------------------
-
-    def register_group(
-        self, name: str, description: str = "", *, parent: str | None = None, **options: Unpack[GroupOptions]
-    ) -> GroupSpec:
-        """Register a group and return it (SPEC REG-2).
-
-        Args:
-            name: A segment, with `parent` as its place, or a full path.
-            description: What the model reads about the group.
-            parent: The path of an existing group.
-            options: `instructions`, `title`, `on_activate`, `on_deactivate`, `on_rollback`, `resume`,
-                `show_deactivator`, `controls`, `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`;
-                see `GroupOptions`.
-
-        Raises:
-            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
-        """
-        given = self._defaults | checked_options(str(name), options, OF_GROUPS)
-        given.setdefault("controls", "opens_on" not in given)
-        given.setdefault("selectable", given["controls"] and self._builder.settings.style.has_tools)
-        hooks = decorators.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
-        return self._builder.add_group(name, parent, {"description": description, **given, **hooks})
-
-    def update_group(
-        self,
-        path: str,
-        description: str,
-        *,
-        instructions: str = "",
-        title: str | None = None,
-        pinned: bool = False,
-        show_deactivator: bool = True,
-    ) -> GroupSpec:
-        """Change the texts of a group, whether it is pinned and whether clients can close it, and return it.
-
-        Sessions have it open as before, or from now on if it is pinned now.
-
-        Raises:
-            GroupNotFound, InvalidDefinition, ExclusionConflict: Nothing has changed.
-        """
-        return self._builder.update_group(
-            path,
-            description=description,
-            instructions=instructions,
-            title=title,
-            pinned=pinned,
-            show_deactivator=show_deactivator,
+    def _make(self) -> Catalog:
+        """Return the catalog of all that is registered now."""
+        settings = self.settings
+        return Catalog(
+            name=self.name,
+            groups=canonical(self._groups.values()),
+            exclusions=tuple(self._exclusions),
+            registered={kind: dict(held) for kind, held in self._specs.items()},
+            profiles=dict(self._profiles),
+            max_active=settings.max_active,
+            evict_oldest=settings.evict is not None,
+            evict_by_use=settings.evict == "idlest",
+            list_budget=settings.list_budget,
+            make_controls=settings.control_tools if settings.reserved else None,
+            withheld=self._withheld,
         )
 
     @on_loop
-    def register_exclusion(self, *groups: str) -> None:
-        """Register groups of which at most one may be active (SPEC REG-3).
+    def adopt_settings(self, other: Registration) -> None:
+        """Take over the settings of `other`; the control tools of groups are made anew."""
+        style, reserved = other.settings.style, other.settings.reserved
+        tools = {name: tool for name, tool in self._specs["tool"].items() if tool.control is None}
+        groups = {path: _restyled(group, self.settings.style, style) for path, group in self._groups.items()}
+        controls = {name: tool for group in groups.values() for name, tool in style.components(group).items()}
+        for name in reserved:
+            if name in tools:
+                raise DuplicateName("tool", name)
+        new = {*reserved, *controls} - tools.keys()
+        old = {*self.settings.reserved, *self._specs["tool"]} - tools.keys()
+        self._guard(new - old)
+        self.settings, self._groups = other.settings, groups
+        self._specs["tool"] = {**controls, **tools}
+        self._release(old - new)
+        self.catalogs.newest = None
 
-        Raises:
-            GroupNotFound: A group does not exist.
-            ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
+    @contextmanager
+    def all_or_nothing(self) -> Generator[None]:
+        """Undo what was registered within if it raises (SPEC REG-1)."""
+        groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
+        components: dict[Kind, dict[str, Component]] = {kind: dict(held) for kind, held in self._specs.items()}
+        settings, withheld, newest = self.settings, self._withheld, self.catalogs.newest
+        try:
+            yield
+        except BaseException:
+            added = (*self._specs["tool"], *self.settings.reserved)
+            self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, components
+            self.settings, self._withheld, self.catalogs.newest = settings, withheld, newest
+            self._release(added)
+            raise
+
+    @on_loop
+    def guard_names(self, guard: NameGuard, release: NameGuard) -> None:
+        """Have `guard(name)` called with every tool name, now and before each is registered; it may raise.
+
+        `release(name)` is called for each that is gone again.
         """
-        members = self._builder.exclusion(groups)
-        for session in self.pool.live:
-            active = [path for path in session.active if path in members]
-            if len(active) > 1:
-                raise ExclusionConflict(
-                    active,
-                    f"Session {session.id!r} has {active[0]!r} and {active[1]!r} active; deactivate one of them first.",
-                    session.id,
+        for name in (*self._specs["tool"], *self.settings.reserved):
+            guard(name)
+        self._guards.append((guard, release))
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def add_group(self, name: str, parent: str | None, description: str, options: Mapping[str, Any]) -> GroupSpec:
+        """Add a group given by segment and parent, or by full path, with `GroupOptions` (SPEC REG-2)."""
+        given = self._defaults | checked_options(str(name), options, OF_GROUPS)
+        given.setdefault("controls", "opens_on" not in given)
+        given.setdefault("selectable", given["controls"] and self.settings.style.has_tools)
+        given |= hooks(str(name), given, in_thread=given.pop("run_in_thread"))
+        return self._add_group(_path(name, parent), description, given)
+
+    @on_loop
+    def _add_group(self, path: str, description: str, options: Mapping[str, Any]) -> GroupSpec:
+        if path in self._groups:
+            raise DuplicateName("group", path)
+        for above in ancestors(path):
+            self.known(above)
+        group = self._pinnable(GroupSpec(path=path, description=description, **options))
+        _check_texts(group)
+        controls = self.settings.style.components(group)
+        self._check_new("tool", controls)
+        self._groups[path] = group
+        self._specs["tool"].update(controls)
+        self.catalogs.newest = None
+        return group
+
+    @on_loop
+    def update_group(self, path: str, **changes: Any) -> GroupSpec:
+        """Change what no state depends on about a group, and the control tools that show it."""
+        group = self._pinnable(evolve(self.known(path), **changes))
+        _check_texts(group)
+        tools = self._specs["tool"]
+        for name in self.settings.style.components(self.known(path)):
+            if tools[name].control:
+                del tools[name]
+        self._groups[path] = group
+        tools.update({name: made for name, made in self.settings.style.components(group).items() if name not in tools})
+        self.catalogs.newest = None
+        return group
+
+    def _pinnable(self, group: GroupSpec) -> GroupSpec:
+        """Return a group, which nobody closes if it is pinned, or raise if it can't be open always (SPEC FND-4)."""
+        path, parent = group.path, group.parent
+        if group.pinned:
+            if group.has_hooks or group.opens_on is not None or group.transient:
+                raise InvalidDefinition(
+                    path, "a pinned group is open in every session, so it has no hooks, opens on no event and is stored"
                 )
-        self._builder.add_exclusion(members)
+            if parent is not None and not self._groups[parent].pinned:
+                raise InvalidDefinition(path, f"it is pinned, so {parent!r}, which contains it, must be pinned too")
+            if conflict := next((members for members in self._exclusions if path in members), None):
+                raise _never_open(path, conflict)
+            return evolve(group, show_deactivator=False)
+        if path in self._groups and (  # one that is new contains none
+            below := [other.path for other in self._groups.values() if other.pinned and other.parent == path]
+        ):
+            raise InvalidDefinition(path, f"it contains {below[0]!r}, which is pinned, so it must be pinned too")
+        return group
 
-    def unregister_exclusion(self, *groups: str) -> bool:
-        """Remove an exclusion set, and return whether there was one of these groups (SPEC REG-7)."""
-        return self._builder.remove_exclusion(frozenset(groups))
+    def known(self, path: str) -> GroupSpec:
+        """Return a registered group, or raise `GroupNotFound`."""
+        group = self._groups.get(path) if is_text(path) else None
+        if group is None:
+            raise GroupNotFound(path, tuple(self._groups))
+        return group
 
-    def unregister_profile(self, name: str) -> Profile | None:
-        """Remove a profile and return it, or `None` if there was none; sessions that it began go on under it."""
-        return self._builder.remove_profile(name)
+    def exclusion(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the exclusion set of these groups, checked but not added (SPEC REG-3)."""
+        given = tuple(paths)
+        for path in given:
+            self.known(path)
+        members = exclusion_of(given)
+        for path in sorted(members):
+            if self._groups[path].pinned:
+                raise _never_open(path, members)
+            for above in ancestors(path):
+                if above in members:
+                    raise ExclusionConflict(
+                        (above, path),
+                        f"{above!r} contains {path!r}, which needs it active, so they can't exclude one another.",
+                    )
+        return members
 
-    def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
-        """Say why tools that are known of are not registered, for `explain`, instead of what was said before (EXP-1).
+    @on_loop
+    def add_exclusion(self, members: frozenset[str]) -> None:
+        """Add a checked exclusion set."""
+        self._exclusions[members] = None
+        self.catalogs.newest = None
 
-        Args:
-            tools: For each name the reason, and a sentence on it; a name that ends with `*` stands for all that begin
-                like it.
-        """
-        self._builder.withhold(tools)
+    @on_loop
+    def remove_exclusion(self, members: frozenset[str]) -> bool:
+        """Remove an exclusion set, and return whether there was one."""
+        if members not in self._exclusions:
+            return False
+        del self._exclusions[members]
+        self.catalogs.newest = None
+        return True
 
-    def register_profile(self, profile: Profile) -> Profile:
-        """Register a profile for sessions to be opened under (SPEC PRO-1)."""
-        self._builder.add_profile(profile)
-        return profile
-
-    def unregister_group(self, path: str) -> Coroutine[Any, Any, GroupSpec]:
-        """Close a group in every session, then remove it with everything below it; await it for the group (SPEC REG-5).
-
-        Sessions of requests under way are among them. While no session has it open, it is removed at once: then only
-        the group itself is awaited.
-
-        Raises:
-            GroupNotFound: There is no such group, also where it is not awaited.
-            HookFailed: A session could not close the group; nothing was removed.
-        """
-        group = self._builder.known(path)
-        if any(session.snapshot.is_active(path) for session in self.pool.live):
-            return self._close_and_remove(path)
-        self._builder.remove_group(path)
-        return _just(group)
-
-    async def _close_and_remove(self, path: str) -> GroupSpec:
-        while affected := [session for session in self.pool.live if session.snapshot.is_active(path)]:
-            for session in affected:
-                with suppress(SessionClosed):  # it ended meanwhile, hooks included
-                    await session.deactivate(path)
-        return self._builder.remove_group(path)
+    @on_loop
+    def remove_group(self, path: str) -> GroupSpec:
+        """Remove a group, what is below it, and their tools, also from profiles that name it (SPEC REG-5, PRO-1)."""
+        group = self.known(path)
+        gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
+        self._groups = {name: component for name, component in self._groups.items() if name not in gone}
+        before = self._specs["tool"]
+        for kind, held in self._specs.items():
+            self._specs[kind] = {name: component for name, component in held.items() if component.group not in gone}
+        self._release(before)
+        remaining = (members - gone for members in self._exclusions)
+        self._exclusions = {members: None for members in remaining if len(members) > 1}
+        self._profiles = {name: profile.without(gone) for name, profile in self._profiles.items()}
+        self.catalogs.newest = None
+        return group
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
 
-    def register(self, name: str, handler: Callable[..., Any], **options: Unpack[ToolOptions]) -> Component:
-        """Register a tool and return its component (SPEC NAM-2, REG-6).
-
-        If the handler is marked with `@tool`, all that its mark says holds here too, but for its name and for what the
-        options say otherwise (SPEC KIT-8).
-
-        Args:
-            name: The base name, or the full name of a tool in a group.
-            handler: With `input` or `input_schema`, a function of nothing, the arguments, or arguments and `Context`;
-                without, a function whose annotated parameters describe the arguments. Sync or async.
-            options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
-                `output`, `input_schema`, `output_schema`, `structured_output`, `check_arguments`, `check_output`,
-                `category`, `tags`, `annotations`, `icons`, `meta`, `modes`, `replaces_control` and `run_in_thread`; see
-                `ToolOptions`.
-
-        Raises:
-            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
-        """
-        given = self._tool_defaults | decorators.options_of("tool", str(name), handler, options)
-        place = place_of("tool", name, given, self._builder.known)
-        component = tool_component(place, handler, given, self._schemas)
-        if self._builder.is_control(component.name) and not given.get("replaces_control"):
+    def add(self, kind: Kind, name: str, handler: Callable[..., Any], options: Mapping[str, Any]) -> Component:
+        """Add a tool, prompt, resource or template by its name or URI, with the options of its kind (SPEC REG-6)."""
+        defaults = self._tool_defaults if kind == "tool" else self._defaults
+        given = defaults | options_of(kind, str(name), handler, options)
+        component = component_of(kind, name, handler, given, self._schemas, self.known)
+        if kind == "tool" and self._is_control(component.name) and not given.get("replaces_control"):
             warn(_replaces(component))
-        return self._builder.add_component(component)
+        return self._add_component(component)
 
-    @overload
-    def tool(self, function: F, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> F: ...
-    @overload
-    def tool(self, name: str, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
-    @overload
-    def tool(self, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
-    def tool(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """Register a function as a tool and return it unchanged: `@tools.tool`, or with options (SPEC KIT-1, KIT-8).
+    @on_loop
+    def _add_component(self, component: Component) -> Component:
+        """Add a checked component; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
+        self._check_new(component.kind, [component.name])
+        if component.kind == "tool" and self._is_control(component.name):
+            component = evolve(component, replaces_control=True)
+        self._specs[component.kind][component.name] = component
+        self.catalogs.newest = None
+        return component
 
-        Its name is the option `name`, else that of its mark, else the function's. The other options, what a mark means,
-        and what is raised are as in `register`.
-        """
-        return self._decorator(self.register, target, {"name": name, **options})
+    @on_loop
+    def share_tool(self, name: str, path: str) -> Component:
+        """Have a tool available while another group is open, too (SPEC SKL-2)."""
+        self.known(path)
+        tool = self._specs["tool"].get(name)
+        if tool is None or tool.control is not None:
+            raise ToolNotFound(name)
+        if not isinstance(tool.rule, Always):
+            tool = evolve(tool, rule=tool.rule | Group(path))
+            self._specs["tool"][name] = tool
+            self.catalogs.newest = None
+        return tool
 
-    def _decorator(self, register: Callable[..., Component], target: Any, options: dict[str, Any]) -> Any:
-        """Return what a decorator returns that registers a function by its name."""
+    def _is_control(self, name: str) -> bool:
+        """Return whether a tool of that name opens or closes a group, and was generated."""
+        held = self._specs["tool"].get(name)
+        return held is not None and held.control is not None
 
-        def registered(function: Any, options: Any) -> Any:
-            given = dict(options)
-            register(decorators.name_of(function, given.pop("name")), function, **given)
-            return function
+    @on_loop
+    def remove_component(self, kind: Kind, name: str) -> Component | None:
+        """Remove what a user registered and return it, or `None`; a generated control tool takes its place again."""
+        component = self._specs[kind].get(name)
+        if component is None or component.control is not None:
+            return None
+        del self._specs[kind][name]
+        if kind == "tool" and component.group is not None:
+            control = self.settings.style.components(self._groups[component.group]).get(name)
+            if control is not None:
+                self._specs[kind][name] = control
+        if kind == "tool":
+            self._release([name])
+        self.catalogs.newest = None
+        return component
 
-        return decorators.decorator(target, options, registered)
+    @on_loop
+    def add_profile(self, profile: Profile) -> None:
+        """Add a profile whose groups exist and whose initial groups can be active together (SPEC PRO-1)."""
+        check_segment(profile.name)
+        if profile.name in self._profiles:
+            raise DuplicateName("profile", profile.name)
+        for path in (*profile.active, *(path for path in profile.available if path != "*")):
+            self.known(path)
+        for path in profile.active:
+            if missing := [above for above in ancestors(path) if above not in profile.active]:
+                raise ConfigError(
+                    f"Profile {profile.name!r} starts with {path!r} active, but not {missing[0]!r} which contains it: "
+                    "name both."
+                )
+        for members in self._exclusions:
+            if len(both := sorted(members & set(profile.active))) > 1:
+                raise ExclusionConflict(
+                    both,
+                    f"Profile {profile.name!r} starts with {both[0]!r} and {both[1]!r} active, "
+                    "which exclude one another: leave one out.",
+                )
+        self._profiles[profile.name] = profile
+        self.catalogs.newest = None
 
-    def register_catalog_tool(
-        self, name: str = "catalog", *, everything: bool = False, **options: Unpack[ToolOptions]
-    ) -> Component:
-        """Register a tool that shows what can be used, listed or hidden, with full definitions; return its component.
+    @on_loop
+    def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
+        """Say why tools are missing, instead of what was said before."""
+        if tools != self._withheld:
+            self._withheld, self.catalogs.newest = dict(tools), None
 
-        It takes `type`, `query`, `category` and `include_hidden`, and answers with one key for each requested section:
-        `tools` (those that open and close groups, and itself, among them), `prompts`, `resources`,
-        `resource_templates`. Only what is available in the caller's snapshot is shown (SPEC CAT-1, CAT-2).
+    @on_loop
+    def remove_profile(self, name: str) -> Profile | None:
+        """Remove a profile and return it, or `None`; sessions under it remain so."""
+        self.catalogs.newest = None if name in self._profiles else self.catalogs.newest
+        return self._profiles.pop(name, None)
 
-        Args:
-            name: What it is called.
-            everything: Also show what is not available, such as tools of inactive groups and of predicates that do not
-                hold. Whoever can call the catalog tool then knows of them; calling them is as before.
-            options: Options of `register`, such as `hidden=True` to keep it out of lists, `group` or `description`.
+    def _check_new(self, kind: Kind, names: Collection[str]) -> None:
+        for name in names:
+            held = self._specs[kind].get(name)
+            if (kind == "tool" and name in self.settings.reserved) or (held is not None and held.control is None):
+                raise DuplicateName(kind.replace("_", " "), name)
+        if kind == "tool":
+            self._guard(names)
 
-        Raises:
-            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
-        """
-        return self.register(name, CatalogTool(everything), **(CATALOG_OPTIONS | options))
+    def _guard(self, names: Collection[str]) -> None:
+        try:
+            for name in names:
+                for guard, _ in self._guards:
+                    guard(name)
+        except BaseException:
+            self._release(names)
+            raise
 
-    def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Component:
-        """Register a prompt and return its component (SPEC REG-9).
+    def _release(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._specs["tool"] and name not in self.settings.reserved:
+                for _, release in self._guards:
+                    release(name)
 
-        The handler's annotated parameters describe the arguments, each of which is given as a text. With the option
-        `arguments` (names, or mappings with `name`, `description` and `required`), it takes nothing, the arguments, or
-        arguments and `Context`. It answers with a text or a list of messages. The options are in `PromptOptions`. The
-        rest, and what is raised, is as in `register`.
-        """
-        given = self._defaults | decorators.options_of("prompt", str(name), handler, options)
-        place = place_of("prompt", name, given, self._builder.known)
-        return self._builder.add_component(prompt_component(place, handler, given, self._schemas))
 
-    @overload
-    def prompt(self, function: F, /, *, name: str | None = None, **options: Unpack[PromptOptions]) -> F: ...
-    @overload
-    def prompt(self, name: str, /, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
-    @overload
-    def prompt(self, /, *, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
-    def prompt(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """Register a function as a prompt and return it unchanged: `@tools.prompt`, or with options; see `tool`."""
-        return self._decorator(self.register_prompt, target, {"name": name, **options})
-
-    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Component:
-        """Register a resource and return its component (SPEC REG-9).
-
-        The handler takes nothing, or what is annotated as `Context`, and answers with a text, bytes, or contents in the
-        form of the MCP specification. The options are in `ResourceOptions`. The rest, and what is raised, is as in
-        `register`.
-        """
-        return self._register_resource("resource", uri, handler, options)
-
-    def register_resource_template(
-        self, uri_template: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
-    ) -> Component:
-        """Register a resource template such as `file:///{path}` and return its component; see `register_resource`.
-
-        The handler's annotated parameters have the names of the template's variables. If it has none, it takes nothing,
-        the variables as one mapping, or these and `Context`.
-        """
-        return self._register_resource("resource_template", uri_template, handler, options)
-
-    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Register a function as a resource and return it unchanged: `@tools.resource("notes://today")`.
-
-        Its name is the option `name`, else that of its mark, else the function's; see `register_resource`.
-        """
-        return self._resource("resource", uri, options)
-
-    def resource_template(self, uri_template: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Register a function as a resource template and return it unchanged; see `resource`."""
-        return self._resource("resource_template", uri_template, options)
-
-    def _resource(self, kind: Kind, uri: Any, options: ResourceOptions) -> Callable[[F], F]:
-        decorators.check_marked_uri(kind, uri)
-
-        def registered(function: F) -> F:
-            name = decorators.name_of(function, options.get("name"))
-            self._register_resource(kind, uri, function, {**options, "name": name})
-            return function
-
-        return registered
-
-    def _register_resource(
-        self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions
-    ) -> Component:
-        given = self._defaults | decorators.options_of(kind, str(uri), handler, options)
-        place = place_of(kind, uri, given, self._builder.known)
-        return self._builder.add_component(resource_component(kind, place, handler, given, self._schemas))
-
-    def unregister(self, name: str, kind: Kind = "tool") -> Component | None:
-        """Remove a tool, or something of another kind, and return it (SPEC REG-5).
-
-        Returns `None`, with a warning, if nothing of that name was registered.
-        """
-        found = self._builder.remove_component(kind, name)
-        if found is None:
-            warn(f"Nothing was unregistered: no {decorators.words(kind)} {name!r} was registered, by its full name.")
-        return found
-
-    def share_tool(self, name: str, group: str) -> Component:
-        """Have a tool of one group available while another is open, too, and return its component (SPEC SKL-2).
-
-        Its name and its own group stay; a tool that is always available stays so.
-
-        Raises:
-            ToolNotFound, GroupNotFound: There is no such tool or group; nothing has changed.
-        """
-        return self._builder.share_tool(name, group)
-
-    def all_or_nothing(self) -> AbstractContextManager[None]:
-        """Return a context manager that undoes what was registered within it if it raises (SPEC REG-1)."""
-        return self._builder.all_or_nothing()
-
-    def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
-        """Have `guard(name)` called with the name of every tool, now and before each registration (SPEC NAM-6).
-
-        What it raises refuses the registration. `release(name)` is called when a name is free again.
-        """
-        self._builder.guard_names(guard, release)
-
-    # -- the catalog --------------------------------------------------------------------------------------------------
-
-    @property
-    def catalog(self) -> Catalog:
-        """The present catalog."""
-        return self._builder.catalogs.present
-
-    def catalog_under(self, profile: Profile | None) -> Catalog:
-        """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
-        return self._builder.catalogs.under(profile)
-
-    def profile(self, profile: str | Profile | None) -> Profile | None:
-        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
-
-        One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
-        """
-        return self._builder.catalogs.profile(profile)
-
-    def groups(self) -> tuple[GroupSpec, ...]:
-        """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""
-        return self.catalog.groups
-
-    def core_tools(self) -> tuple[Component, ...]:
-        """Return the tools of no group, hidden ones and a loader among them, in order of name (SPEC GRP-4)."""
-        return tuple(component for _, component in sorted(self.catalog.tools.items()) if component.group is None)
-
-    def group_tools(self, path: str) -> tuple[Component, ...]:
-        """Return the tools directly in a group, hidden ones among them, in order of name (SPEC GRP-4).
-
-        Control tools are left out. It is empty if there is no such group.
-        """
-        tools = sorted(self.catalog.tools.items())
-        return tuple(component for _, component in tools if component.group == path and component.control is None)
+def _path(name: str, parent: str | None) -> str:
+    """Return the path of a group that is given by a segment and its parent, or by its path."""
+    check_name(name)
+    above, segment = split_name(name)
+    if parent is None:
+        return name
+    if above and above != parent:
+        raise InvalidName(name, name, f"it is not directly in its parent {parent!r}")
+    return check_name(f"{check_name(parent)}.{segment}")
 
 
 def _replaces(component: Component) -> str:
@@ -379,5 +376,17 @@ def _replaces(component: Component) -> str:
     )
 
 
-async def _just(group: GroupSpec) -> GroupSpec:
-    return group
+def _check_texts(group: GroupSpec) -> None:
+    for what in ("description", "instructions", "title", "opens_on"):
+        check_text(group.path, what, getattr(group, what))
+
+
+def _never_open(path: str, members: Iterable[str]) -> ExclusionConflict:
+    named = tuple(sorted(members))
+    return ExclusionConflict(named, f"{path!r} is pinned, so no group that it excludes could ever be open.")
+
+
+def _restyled(group: GroupSpec, before: ControlStyle, after: ControlStyle) -> GroupSpec:
+    """Return a group under another style of control, which decides whether it is selectable by default."""
+    by_default = group.selectable == (group.controls and before.has_tools)
+    return evolve(group, selectable=group.controls and after.has_tools) if by_default else group

@@ -19,7 +19,8 @@ from attrs import frozen
 from .._catalog.components import Component, Kind
 from .._names import snake_case
 from ..errors import DuplicateName, InvalidDefinition
-from .decorators import GROUP_MARK, TOOLKIT_MARK, Mark, mark_of, named, needed_of, words
+from .decorators import GROUP_MARK, TOOLKIT_MARK, Mark, mark_of, words
+from .handlers import named, needed_of
 from .options import HOOKS, OF_KIND, OF_TOOLKITS, checked_options, merged
 from .registration import Registration
 
@@ -98,15 +99,7 @@ def _register(
 ) -> Component:
     kind = member.mark.kind
     try:
-        match kind:
-            case "tool":
-                return tools.register(options.pop("name"), member.function, **options)
-            case "prompt":
-                return tools.register_prompt(options.pop("name"), member.function, **options)
-            case "resource":
-                return tools.register_resource(options.pop("uri"), member.function, **options)
-            case _:
-                return tools.register_resource_template(options.pop("uri"), member.function, **options)
+        return tools.add(kind, options.pop("name" if kind in ("tool", "prompt") else "uri"), member.function, options)
     except DuplicateName as error:
         if (other := made.get((kind, error.name))) is None:
             raise
@@ -169,14 +162,14 @@ def _register_group(tools: Registration, declared: Any, parent: str | None, edge
     kind = _kind(declared)
     options: dict[str, Any] = {**vars(kind).get(GROUP_MARK, {}), **edge}
     name = options.pop("name", None) or snake_case(kind.__name__)
-    options.setdefault("description", inspect.cleandoc(kind.__doc__) if kind.__doc__ else "")
+    description = options.pop("description", inspect.cleandoc(kind.__doc__) if kind.__doc__ else "")
     for hook_name in HOOKS:
         if isinstance(given := options.get(hook_name), str):
             method = getattr(declared, given, None)
             if method is None:
                 raise InvalidDefinition(name, f"its {hook_name} names the method {given!r}, which it does not have")
             options[hook_name] = method
-    return tools.register_group(name, parent=parent, **options).path
+    return tools.add_group(name, parent, description, options).path
 
 
 def _kind(declared: object) -> type[object]:

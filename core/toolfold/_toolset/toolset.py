@@ -1,22 +1,21 @@
 """`ToolSet`: registration and sessions, the face that most users see (SPEC 3, 11).
 
-It owns the catalog, which `Registration` builds, and the open sessions, and decides nothing about state or
-availability.
+It decides nothing: its `Registration` checks and collects what is registered, and the sessions change the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Literal, Never, Protocol, Unpack
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from typing import Any, Literal, Never, Protocol, TypeVar, Unpack, overload
 
-from .._catalog.catalog import ListBudget
-from .._catalog.components import Component, GroupSpec, Kind, Profile, kinds_of
+from .._catalog.catalog import Catalog, ListBudget
+from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldBy, kinds_of
 from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._display import Displayed
 from .._extras import entry_point
-from .._names import ToWire
+from .._names import ToWire, qualified_name
 from .._quota import Limit
 from .._session.events import ListsAnnounced
 from .._session.observers import Observer, Observers, Tracer
@@ -32,14 +31,17 @@ from .._view.listing import GroupInfo, Page
 from .._view.results import ToolResult
 from .._view.search import Ranker
 from .._view.visibility import RequestView
-from ..errors import ConfigError
+from ..errors import ConfigError, ExclusionConflict, SessionClosed, warn
 from ..machine import paths_of
-from . import settings, toolkits
-from .builder import Builder
+from . import decorators, settings, toolkits
+from .catalog_tool import OPTIONS as CATALOG_OPTIONS
+from .catalog_tool import CatalogTool
 from .control import ControlName, ControlStyle, ControlVisibility
-from .options import ToolOptions
+from .options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
 from .registration import Registration
 from .settings import Evict, Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 LIMIT = Limit(10_000, 1_000)
 """How many sessions a store may have, by default."""
@@ -55,7 +57,7 @@ class PathLike(Protocol):
         ...
 
 
-class ToolSet(Registration, Displayed):
+class ToolSet(Displayed):
     """The tools, groups and sessions of one server.
 
     Args:
@@ -88,6 +90,8 @@ class ToolSet(Registration, Displayed):
     Raises:
         ConfigError: A setting is wrong.
     """
+
+    qualified_name = staticmethod(qualified_name)
 
     def __init__(
         self,
@@ -126,12 +130,21 @@ class ToolSet(Registration, Displayed):
             raise ConfigError(f"evict={evict!r} says what makes room under a limit: set max_active or list_budget too.")
         style = ControlStyle.of(control, control_visibility)
         self.observers = Observers()
-        builder = Builder(name, Settings(style, max_active, evict, list_budget, search))
-        pool = SessionPool[Session](Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers)
-        super().__init__(builder, pool, run_in_thread=run_in_thread, structured_output=structured_output)
+        defaults = {"run_in_thread": run_in_thread}
+        tool_defaults = {} if structured_output else {"structured_output": False}
+        catalog_settings = Settings(style, max_active, evict, list_budget, search)
+        self._registration = Registration(name, catalog_settings, defaults, tool_defaults)
+        self.pool = SessionPool[Session](Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers)
         self.name = name
         self.runtime = Runtime(
-            self, builder.catalogs, self.observers, pool, hook_timeout, page_size, on_hidden == "hint", state
+            self,
+            self._registration.catalogs,
+            self.observers,
+            self.pool,
+            hook_timeout,
+            page_size,
+            on_hidden == "hint",
+            state,
         )
         self._default: Session | None = None
 
@@ -145,14 +158,244 @@ class ToolSet(Registration, Displayed):
         Raises:
             DuplicateName: A new control tool has the name of a tool; nothing has changed.
         """
-        self._builder.adopt_settings(other._builder)
+        self._registration.adopt_settings(other._registration)
         self.runtime.page_size, self.runtime.hints = other.runtime.page_size, other.runtime.hints
 
     def __repr__(self) -> str:
         own = sum(tool.control is None for tool in self.catalog.tools.values())
         return f"<ToolSet {self.name!r}: {own} tools in {len(self.catalog.groups)} groups>"
 
-    # -- toolkits -----------------------------------------------------------------------------------------------------
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def register_group(
+        self, name: str, description: str = "", *, parent: str | None = None, **options: Unpack[GroupOptions]
+    ) -> GroupSpec:
+        """Register a group and return it (SPEC REG-2).
+
+        Args:
+            name: A segment, with `parent` as its place, or a full path.
+            description: What the model reads about the group.
+            parent: The path of an existing group.
+            options: Hooks and more; see `GroupOptions`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        return self._registration.add_group(name, parent, description, options)
+
+    def update_group(
+        self,
+        path: str,
+        description: str,
+        *,
+        instructions: str = "",
+        title: str | None = None,
+        pinned: bool = False,
+        show_deactivator: bool = True,
+    ) -> GroupSpec:
+        """Change the texts of a group, whether it is pinned and whether clients can close it, and return it.
+
+        Sessions have it open as before, or from now on if it is pinned now.
+
+        Raises:
+            GroupNotFound, InvalidDefinition, ExclusionConflict: Nothing has changed.
+        """
+        return self._registration.update_group(
+            path,
+            description=description,
+            instructions=instructions,
+            title=title,
+            pinned=pinned,
+            show_deactivator=show_deactivator,
+        )
+
+    @on_loop
+    def register_exclusion(self, *groups: str) -> None:
+        """Register groups of which at most one may be active (SPEC REG-3).
+
+        Raises:
+            GroupNotFound: A group does not exist.
+            ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
+        """
+        members = self._registration.exclusion(groups)
+        for session in self.pool.live:
+            active = [path for path in session.active if path in members]
+            if len(active) > 1:
+                raise ExclusionConflict(
+                    active,
+                    f"Session {session.id!r} has {active[0]!r} and {active[1]!r} active; deactivate one of them first.",
+                    session.id,
+                )
+        self._registration.add_exclusion(members)
+
+    def unregister_exclusion(self, *groups: str) -> bool:
+        """Remove an exclusion set, and return whether there was one of these groups (SPEC REG-7)."""
+        return self._registration.remove_exclusion(frozenset(groups))
+
+    def unregister_profile(self, name: str) -> Profile | None:
+        """Remove a profile and return it, or `None` if there was none; sessions that it began go on under it."""
+        return self._registration.remove_profile(name)
+
+    def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
+        """Say why tools that are known of are not registered, for `explain`, instead of what was said before (EXP-1).
+
+        Args:
+            tools: For each name the reason, and a sentence on it; a name that ends with `*` stands for all that begin
+                like it.
+        """
+        self._registration.withhold(tools)
+
+    def register_profile(self, profile: Profile) -> Profile:
+        """Register a profile for sessions to be opened under (SPEC PRO-1)."""
+        self._registration.add_profile(profile)
+        return profile
+
+    def unregister_group(self, path: str) -> Coroutine[Any, Any, GroupSpec]:
+        """Close a group in every session, then remove it with everything below it; await it for the group (SPEC REG-5).
+
+        Sessions of requests under way are among them. While no session has it open, it is removed at once: then only
+        the group itself is awaited.
+
+        Raises:
+            GroupNotFound: There is no such group, also where it is not awaited.
+            HookFailed: A session could not close the group; nothing was removed.
+        """
+        group = self._registration.known(path)
+        if any(session.snapshot.is_active(path) for session in self.pool.live):
+            return self._close_and_remove(path)
+        self._registration.remove_group(path)
+        return _just(group)
+
+    async def _close_and_remove(self, path: str) -> GroupSpec:
+        while affected := [session for session in self.pool.live if session.snapshot.is_active(path)]:
+            for session in affected:
+                with suppress(SessionClosed):  # it ended meanwhile, hooks included
+                    await session.deactivate(path)
+        return self._registration.remove_group(path)
+
+    # -- tools and the rest -------------------------------------------------------------------------------------------
+
+    def register(self, name: str, handler: Callable[..., Any], **options: Unpack[ToolOptions]) -> Component:
+        """Register a tool and return its component (SPEC NAM-2, REG-6).
+
+        If the handler is marked with `@tool`, all that its mark says holds here too, but for its name and for what the
+        options say otherwise (SPEC KIT-8).
+
+        Args:
+            name: The base name, or the full name of a tool in a group.
+            handler: With `input` or `input_schema`, a function of nothing, the arguments, or arguments and `Context`;
+                without, a function whose annotated parameters describe the arguments. Sync or async.
+            options: The description, the group, schemas and more; see `ToolOptions`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        return self._registration.add("tool", name, handler, options)
+
+    @overload
+    def tool(self, function: F, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> F: ...
+    @overload
+    def tool(self, name: str, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    @overload
+    def tool(self, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    def tool(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Register a function as a tool and return it unchanged: `@tools.tool`, or with options (SPEC KIT-1, KIT-8).
+
+        Its name is the option `name`, else that of its mark, else the function's. The other options, what a mark means,
+        and what is raised are as in `register`.
+        """
+        return decorators.decorator(target, {"name": name, **options}, self._registering("tool"))
+
+    def _registering(self, kind: Kind, uri: str | None = None) -> Callable[[Any, Mapping[str, Any]], Any]:
+        """Return what registers a function, under its name unless there is a URI, and returns it unchanged."""
+
+        def register(function: Any, options: Mapping[str, Any]) -> Any:
+            name = decorators.name_of(function, options.get("name"))
+            self._registration.add(kind, uri or name, function, {**options, "name": name if uri else None})
+            return function
+
+        return register
+
+    def register_catalog_tool(
+        self, name: str = "catalog", *, everything: bool = False, **options: Unpack[ToolOptions]
+    ) -> Component:
+        """Register a tool that shows what can be used, listed or hidden, with full definitions; return its component.
+
+        It takes `type`, `query`, `category` and `include_hidden`, and answers with one key for each requested section:
+        `tools` (those that open and close groups, and itself, among them), `prompts`, `resources`,
+        `resource_templates`. Only what is available in the caller's snapshot is shown (SPEC CAT-1, CAT-2).
+
+        Args:
+            name: What it is called.
+            everything: Also show what is not available, such as tools of inactive groups and of predicates that do not
+                hold. Whoever can call the catalog tool then knows of them; calling them is as before.
+            options: Options of `register`, such as `hidden=True` to keep it out of lists, `group` or `description`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        return self.register(name, CatalogTool(everything), **(CATALOG_OPTIONS | options))
+
+    def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Component:
+        """Register a prompt and return its component (SPEC REG-9).
+
+        The handler's annotated parameters describe the arguments, each of which is given as a text. With the option
+        `arguments` (names, or mappings with `name`, `description` and `required`), it takes nothing, the arguments, or
+        arguments and `Context`. It answers with a text or a list of messages. The options are in `PromptOptions`. The
+        rest, and what is raised, is as in `register`.
+        """
+        return self._registration.add("prompt", name, handler, options)
+
+    @overload
+    def prompt(self, function: F, /, *, name: str | None = None, **options: Unpack[PromptOptions]) -> F: ...
+    @overload
+    def prompt(self, name: str, /, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
+    @overload
+    def prompt(self, /, *, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
+    def prompt(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Register a function as a prompt and return it unchanged: `@tools.prompt`, or with options; see `tool`."""
+        return decorators.decorator(target, {"name": name, **options}, self._registering("prompt"))
+
+    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Component:
+        """Register a resource and return its component (SPEC REG-9).
+
+        The handler takes nothing, or what is annotated as `Context`, and answers with a text, bytes, or contents in the
+        form of the MCP specification. The options are in `ResourceOptions`. The rest, and what is raised, is as in
+        `register`.
+        """
+        return self._registration.add("resource", uri, handler, options)
+
+    def register_resource_template(
+        self, uri_template: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> Component:
+        """Register a resource template such as `file:///{path}` and return its component; see `register_resource`.
+
+        The handler's annotated parameters have the names of the template's variables. If it has none, it takes nothing,
+        the variables as one mapping, or these and `Context`.
+        """
+        return self._registration.add("resource_template", uri_template, handler, options)
+
+    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Register a function as a resource and return it unchanged: `@tools.resource("notes://today")`.
+
+        Its name is the option `name`, else that of its mark, else the function's; see `register_resource`.
+        """
+        return decorators.of_uri("resource", uri, options, self._registering("resource", uri))
+
+    def resource_template(self, uri_template: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Register a function as a resource template and return it unchanged; see `resource`."""
+        registering = self._registering("resource_template", uri_template)
+        return decorators.of_uri("resource_template", uri_template, options, registering)
+
+    def unregister(self, name: str, kind: Kind = "tool") -> Component | None:
+        """Remove a tool, or something of another kind, and return it (SPEC REG-5).
+
+        Returns `None`, with a warning, if nothing of that name was registered.
+        """
+        found = self._registration.remove_component(kind, name)
+        if found is None:
+            warn(f"Nothing was unregistered: no {decorators.words(kind)} {name!r} was registered, by its full name.")
+        return found
 
     @on_loop
     def include(self, declared: Any, *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
@@ -172,8 +415,63 @@ class ToolSet(Registration, Displayed):
             InvalidDefinition: Two functions would be the same tool, or an option or definition is wrong.
             InvalidName, DuplicateName, GroupNotFound: As in `register`.
         """
-        with self._builder.all_or_nothing():
-            toolkits.include(self, declared, {"name": name, **options})
+        with self._registration.all_or_nothing():
+            toolkits.include(self._registration, declared, {"name": name, **options})
+
+    def share_tool(self, name: str, group: str) -> Component:
+        """Have a tool of one group available while another is open, too, and return its component (SPEC SKL-2).
+
+        Its name and its own group stay; a tool that is always available stays so.
+
+        Raises:
+            ToolNotFound, GroupNotFound: There is no such tool or group; nothing has changed.
+        """
+        return self._registration.share_tool(name, group)
+
+    def all_or_nothing(self) -> AbstractContextManager[None]:
+        """Return a context manager that undoes what was registered within it if it raises (SPEC REG-1)."""
+        return self._registration.all_or_nothing()
+
+    def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
+        """Have `guard(name)` called with the name of every tool, now and before each registration (SPEC NAM-6).
+
+        What it raises refuses the registration. `release(name)` is called when a name is free again.
+        """
+        self._registration.guard_names(guard, release)
+
+    # -- the catalog --------------------------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        """The present catalog."""
+        return self._registration.catalogs.present
+
+    def catalog_under(self, profile: Profile | None) -> Catalog:
+        """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
+        return self._registration.catalogs.under(profile)
+
+    def profile(self, profile: str | Profile | None) -> Profile | None:
+        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
+
+        One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
+        """
+        return self._registration.catalogs.profile(profile)
+
+    def groups(self) -> tuple[GroupSpec, ...]:
+        """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""
+        return self.catalog.groups
+
+    def core_tools(self) -> tuple[Component, ...]:
+        """Return the tools of no group, hidden ones and a loader among them, in order of name (SPEC GRP-4)."""
+        return tuple(component for _, component in sorted(self.catalog.tools.items()) if component.group is None)
+
+    def group_tools(self, path: str) -> tuple[Component, ...]:
+        """Return the tools directly in a group, hidden ones among them, in order of name (SPEC GRP-4).
+
+        Control tools are left out. It is empty if there is no such group.
+        """
+        tools = sorted(self.catalog.tools.items())
+        return tuple(component for _, component in tools if component.group == path and component.control is None)
 
     def include_skill(self, folder: str | PathLike) -> tuple[GroupSpec, ...]:
         """Register a skill as a group, or each of those in a folder, and return the groups (SPEC SKL-2, REG-1).
@@ -431,6 +729,10 @@ class ToolSet(Registration, Displayed):
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call a tool in the default session; see `Session.call`."""
         return await self.default_session.call(name, arguments)
+
+
+async def _just(group: GroupSpec) -> GroupSpec:
+    return group
 
 
 def success_of(tool: str) -> str:
