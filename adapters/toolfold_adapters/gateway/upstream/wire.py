@@ -184,7 +184,8 @@ class Wire:
 
     async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
         try:
-            return _allowed(await self._dispatcher.send_raw_request(method, params, options))
+            answer: dict[str, Any] = _allowed(await self._dispatcher.send_raw_request(method, params, options))
+            return answer
         except MCPError as error:
             if error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 raise ConnectionLost("the session has ended", refused=True) from error
@@ -313,10 +314,13 @@ class _Noting:
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            item: SessionMessage | Exception = await self._stream.__anext__()
+            return await self.receive()
         except BaseException:
             self._ended.set()
             raise
+
+    async def receive(self) -> SessionMessage | Exception:
+        item: SessionMessage | Exception = await self._stream.__anext__()
         return item
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -333,9 +337,7 @@ def _allowed(value: Any, *, reserved: bool = True) -> Any:
         given = cast("dict[str, Any]", value)
         retained = {key: one for key, one in given.items() if not (reserved and _is_reserved(key))}
         return {key: _allowed(one, reserved=key == "_meta") for key, one in retained.items()}
-    if isinstance(value, list):
-        return [_allowed(one, reserved=False) for one in cast("list[Any]", value)]
-    return value
+    return [_allowed(one, reserved=False) for one in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _is_reserved(key: str) -> bool:
