@@ -4,12 +4,11 @@ mcp/                     over MCP, to clients of both eras
 gateway/                 groups in front of existing MCP servers
 inprocess/               to a model in an agent's own loop
 integrations/            in other frameworks
-evaluation/              tasks that are played against ways to offer tools
 stores/                  engines that hold sessions beyond one process
-evaluation/               whether offering tools in groups helps to get tasks done
+evaluation/              whether offering tools in groups helps to get tasks done
 manifests, catalogs      groups of tools in JSON files, and a whole catalog in one file
-skills, yaml_data        groups made of folders with a SKILL.md, and the YAML in them
-search, sentences, bert  rankers for `find_tools`, and the models of sentences that two of them use
+skills                   groups made of folders with a SKILL.md
+search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 names, tokens            the names that clients and models accept, and the cost of definitions
 signals                  signals and standard streams of a program that serves
 sdk                      the only module that uses private parts of the `mcp` SDK

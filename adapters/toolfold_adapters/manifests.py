@@ -20,8 +20,8 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from toolfold import Component, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
-from toolfold.spi import schemas, table
+from toolfold import Component, ConfigError, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
+from toolfold.spi import extras_named, schemas, table
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find
@@ -217,6 +217,21 @@ def read_json(file: Path) -> object:
         raise ManifestError(
             str(file), "file", "it contains a number that is too long or is nested too deeply"
         ) from error
+
+
+def yaml_in(file: Path, text: str) -> dict[str, Any]:
+    """Return the mapping in a text that a file has or would have; raises `ConfigError`."""
+    with extras_named():
+        from ruamel.yaml import YAML as Parser
+        from ruamel.yaml.error import YAMLError
+    parser: Any = Parser(typ="safe", pure=True)
+    try:
+        data = parser.load(text)
+    except (YAMLError, RecursionError) as error:
+        raise ConfigError(f"{file} is not valid YAML: {error}. Correct it there.") from error
+    if (found := table({} if data is None else data)) is None:
+        raise ConfigError(f"{file} must be a YAML mapping.")
+    return {**found}
 
 
 def tool_of(entry: object) -> tuple[str, object, dict[str, Any]]:

@@ -24,8 +24,7 @@ from weakref import finalize
 
 from toolfold import ConfigError, Ranker, Ranking, SearchDocument
 
-from .bert import PACKAGE, bert_encoder, packaged_model
-from .sentences import Encoder, encoder_of
+from .sentences import PACKAGE, Encoder, bert_encoder, encoder_of, packaged_model
 
 log = logging.getLogger("toolfold")
 

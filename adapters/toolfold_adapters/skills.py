@@ -29,9 +29,8 @@ from attrs import frozen
 from toolfold import ConfigError, GroupSpec, ManifestError, ToolSet, Visibility
 from toolfold.spi import table, warn
 
-from .manifests import read_text
+from .manifests import read_text, yaml_in
 from .names import WIRE_SEPARATOR
-from .yaml_data import yaml_in
 
 FILE = "SKILL.md"
 """What makes a folder a skill."""

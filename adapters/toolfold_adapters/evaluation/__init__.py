@@ -1,22 +1,19 @@
 """The evaluation: does offering tools in groups help to get tasks done? (SPEC EVA-1, EVA-2).
 
-tasks.py    tasks as data, and the judgement of what was done     data/  the built-in catalog and its tasks
+tasks.py    tasks as data, and the judgement of what was done     data/      the built-in catalog and its tasks
 world.py    the tools to choose from, with fillers, and their simulated results
-arms.py     ways to offer the same tools, and what is seen of them
-hosts.py    what hosts show a model
+arms.py     ways to offer the same tools, and what hosts show of them
 players.py  scripted policies, and transcripts                    models.py  models that pydantic-ai reaches
 runs.py     each task, arm, number of tools and player; records   report.py  what the records come to
-suggest.py  tasks from the examples of tools                      bench.py   the tasks of LiveMCPBench
+bench.py    the tasks of LiveMCPBench
 """
 
-from .arms import ABSENT, ARMS
+from .arms import ABSENT, ARMS, HOSTS
 from .bench import bench_tasks
-from .hosts import HOSTS
 from .players import SCRIPTS
 from .report import COLUMNS, Row, page, rows
 from .runs import Plan, Player, Record, model, read_records, run, scripted, transcripts
-from .suggest import suggested
-from .tasks import OWN, Task, judge, load_tasks
+from .tasks import OWN, Task, judge, load_tasks, suggested
 from .world import World
 
 __all__ = [

@@ -2,13 +2,17 @@
 
 All but one are an MCP server of the library, with a client of the SDK in the same process; `native` is a conversation
 whose provider loads tools late. A surface is one of these, as a host shows it: what a player sees, and can call.
+
+What hosts show a model of what a server sends was measured on those of 2026-11-23. What a host adds of its own is not
+modelled: permissions, its own search for tools, and files that it puts long results into. That a host shows
+descriptions only once its own search has found them is modelled as if it never did.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from attrs import define, field, frozen
 from mcp import Client, MCPError
@@ -22,7 +26,6 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import approximate_tokens
 
-from .hosts import HOSTS, Host
 from .tasks import Call, Task
 from .world import Simulation, Tool, World
 
@@ -55,6 +58,69 @@ ARMS: Mapping[str, Arm] = {
 ABSENT: Mapping[str, str] = {
     "code": "programs that call tools: there is no door for them yet (SPEC COD-1), so there is no figure",
 }
+
+
+# -- what hosts show --------------------------------------------------------------------------------------------------
+
+
+EVERYTHING = "everything"
+
+
+@frozen(kw_only=True)
+class Host:
+    """How much a host shows, in characters; `None` is all of it.
+
+    Attributes:
+        client: The name by which it introduces itself.
+        era: `"auto"` for the newest revision of MCP, `"legacy"` for those with a handshake.
+        lists_again: Whether it lists the tools again when it is told that they have changed.
+        instructions: How much of the server's instructions.
+        descriptions: How much of a tool's description.
+        results: How long a result may be that is shown whole; of a longer one the beginning and the end, as `ends` has.
+    """
+
+    client: str = "toolfold-evaluate"
+    era: Literal["auto", "legacy"] = "auto"
+    lists_again: bool = True
+    instructions: int | None = None
+    descriptions: int | None = None
+    results: int | None = None
+    ends: tuple[int, int] = (0, 0)
+
+    def result(self, text: str) -> str:
+        """Return what it shows of a result."""
+        if self.results is None or len(text) <= self.results:
+            return text
+        first, last = self.ends
+        return f"{text[:first]}\n[...]\n{text[len(text) - last :]}"
+
+
+HOSTS: Mapping[str, Host] = {
+    EVERYTHING: Host(),
+    "claude-code": Host(client="claude-code", instructions=4_096, descriptions=4_096, results=50_000, ends=(2_000, 0)),
+    "claude-code-2.1.197": Host(client="claude-code", era="legacy", instructions=2_048, descriptions=2_048),
+    "codex": Host(
+        client="codex-mcp-client",
+        era="legacy",
+        lists_again=False,
+        instructions=247,
+        descriptions=0,
+        results=40_000,
+        ends=(20_000, 20_000),
+    ),
+    "opencode": Host(client="opencode", era="legacy", results=50_000),
+    "gemini": Host(client="gemini-cli", era="legacy", results=40_000, ends=(8_000, 32_000)),
+    "qwen": Host(
+        client="qwen-code", era="legacy", lists_again=False, descriptions=157, results=28_000, ends=(2_000, 0)
+    ),
+    "copilot": Host(client="copilot", instructions=0, results=25_000, ends=(500, 0)),
+    "cn": Host(client="continue", era="legacy", lists_again=False, instructions=0),
+    "cline": Host(client="cline", era="legacy", lists_again=False, instructions=0, results=8_000, ends=(4_000, 4_000)),
+    "fast-agent": Host(client="fast-agent", results=16_000, ends=(8_000, 8_000)),
+}
+
+
+# -- surfaces ---------------------------------------------------------------------------------------------------------
 
 
 @frozen

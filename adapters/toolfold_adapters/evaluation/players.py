@@ -16,8 +16,7 @@ from attrs import define, field, frozen
 from toolfold.spi import ancestors
 from toolfold_adapters.names import WIRE_SEPARATOR
 
-from .arms import GIVEN, PROXY, Answer, Surface
-from .hosts import EVERYTHING, HOSTS
+from .arms import EVERYTHING, GIVEN, HOSTS, PROXY, Answer, Surface
 from .tasks import Expected
 
 FIND, OPEN, HANDLE = "find_tools", "open_group", "handle"

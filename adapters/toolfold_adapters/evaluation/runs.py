@@ -20,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import ConfigError, __version__
 
-from .arms import ARMS, Offers, Surface
-from .hosts import EVERYTHING
+from .arms import ARMS, EVERYTHING, Offers, Surface
 from .players import SCRIPTS, Script, Scripted, replay
 from .tasks import Task, judge
 from .world import World

@@ -21,8 +21,8 @@ from typing import Any
 import anyio
 
 from toolfold import Ranker, ToolSet
-from toolfold_adapters.bert import bert_encoder, packaged_model
 from toolfold_adapters.search import bm25, embeddings, fused
+from toolfold_adapters.sentences import bert_encoder, packaged_model
 
 from .task_sets import Task, TaskSet, as_users_speak, own, task_sets
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import ConfigError
-from toolfold_adapters.yaml_data import yaml_in
+from toolfold_adapters.manifests import yaml_in
 
 YAML = (".yaml", ".yml")
 """The suffixes of files of YAML."""

@@ -52,9 +52,9 @@ from attrs import evolve
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
-from toolfold_adapters.bert import packaged_model
 from toolfold_adapters.names import ONE_SERVER
 from toolfold_adapters.search import bm25, by_meaning
+from toolfold_adapters.sentences import packaged_model
 from toolfold_adapters.skills import Skill
 from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
