@@ -21,7 +21,6 @@ from warnings import catch_warnings, simplefilter
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
-from toolfold_adapters.names import WIRE_SEPARATOR
 
 from .references import Reference, load, not_a_module, parse_reference
 from .servers import Server, tools_of
@@ -193,6 +192,8 @@ class OpenTarget:
 
 def full_name(known: Iterable[str], name: str) -> str | None:
     """Return the tool that a user names: in full, as clients see it, or without its groups if it is the only one."""
+    from toolfold_adapters.names import WIRE_SEPARATOR
+
     names = set(known)
     for written in (name, name.replace(WIRE_SEPARATOR, ".")):
         if written in names:
