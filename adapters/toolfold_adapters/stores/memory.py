@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
-from math import inf
 from typing import Self
 
 import anyio
@@ -15,12 +15,18 @@ from toolfold.spi import Created
 
 LEASE = 10.0
 """Seconds for which leases are held by default."""
+FORGOTTEN = 64
+"""How many records that were deleted may still be among those that have changed, about."""
 
 
-@define
+Owner = tuple[str, str | None]
+"""A kind of sessions, and whose they are."""
+
+
+@define(eq=False)
 class _Row:
     data: str
-    place: Place
+    owner: Owner
     lifetime: float
     expires: float
     version: int = 1
@@ -41,8 +47,10 @@ class MemoryStore:
         self.lease = lease
         self._clock = clock
         self._rows: dict[str, _Row] = {}
+        self._used: dict[Owner, dict[str, None]] = {}
+        self._counts = Counter[str]()
         self._changed: dict[str, int] = {}
-        self._count = 0
+        self._changes = 0
         self._tokens = 0
         self._more = anyio.Event()
 
@@ -56,12 +64,15 @@ class MemoryStore:
         """Create a record; see `Store`."""
         if key in self._rows:
             return "exists"
-        same = [row.place.caller for row in self._rows.values() if row.place.kind == place.kind]
-        if place.per_caller is not None and place.caller is not None and same.count(place.caller) >= place.per_caller:
+        owner = place.kind, place.caller
+        own = len(self._used.get(owner, ()))
+        if place.per_caller is not None and place.caller is not None and own >= place.per_caller:
             return "caller_full"
-        if place.total is not None and len(same) >= place.total:
+        if place.total is not None and self._counts[place.kind] >= place.total:
             return "full"
-        self._rows[key] = _Row(data, place, lifetime, self._clock() + lifetime)
+        self._rows[key] = row = _Row(data, owner, lifetime, 0.0)
+        self._counts[place.kind] += 1
+        self._touch(key, row)
         return "created"
 
     async def read(self, key: str) -> Record | None:
@@ -69,7 +80,7 @@ class MemoryStore:
         row = self._rows.get(key)
         if row is None or row.expires <= self._clock():
             return None
-        self._touch(row)
+        self._touch(key, row)
         return self._record(row)
 
     async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
@@ -82,7 +93,7 @@ class MemoryStore:
         changed = data != row.data
         row.version, row.data, row.intent = version + 1, data, None
         row.until = 0.0
-        self._touch(row)
+        self._touch(key, row)
         if changed:
             self._publish(key)
         return True
@@ -130,37 +141,49 @@ class MemoryStore:
         row = self._rows.get(key)
         if row is None or not self._holds(row, token):
             return False
-        del self._rows[key]
+        del self._rows[key], self._used[row.owner][key]
+        if not self._used[row.owner]:
+            del self._used[row.owner]
+        self._counts[row.owner[0]] -= 1
         self._publish(key)
         return True
 
     async def due(self, kind: str, count: int) -> Sequence[str]:
         """Return keys of records that have expired, or were left in the middle of a step; see `Store`."""
         now = self._clock()
-        rows = [(key, row) for key, row in self._rows.items() if row.place.kind == kind and row.until <= now]
+        rows = [(key, row) for key, row in self._rows.items() if row.owner[0] == kind and row.until <= now]
         return [key for key, row in rows if row.expires <= now or row.intent is not None][:count]
 
     async def idlest(self, kind: str, caller: str | None) -> str | None:
         """Return the key of the caller's record that was used least recently; see `Store`."""
-        now, place = self._clock(), (kind, caller)
-        rows = [(row.expires, key) for key, row in self._rows.items() if (row.place.kind, row.place.caller) == place]
-        return min(((expires, key) for expires, key in rows if self._rows[key].until <= now), default=(inf, None))[1]
+        now = self._clock()
+        return next((key for key in self._used.get((kind, caller), ()) if self._rows[key].until <= now), None)
 
     async def changes(self) -> AsyncGenerator[str | None]:
         """Yield the keys of records whose data changes; see `Store`."""
-        seen = self._count
+        seen = self._changes
         while True:
-            for key in [key for key, count in self._changed.items() if count > seen]:
+            news: list[str] = []
+            for key in reversed(self._changed):
+                if self._changed[key] <= seen:
+                    break
+                news.append(key)
+            seen = self._changes
+            for key in reversed(news):
                 yield key
-            seen = self._count
-            await self._more.wait()
+            if seen == self._changes:
+                await self._more.wait()
 
     async def aclose(self) -> None:
         """Forget all records."""
-        self._rows.clear()
+        for records in (self._rows, self._used, self._counts, self._changed):
+            records.clear()
 
-    def _touch(self, row: _Row) -> None:
+    def _touch(self, key: str, row: _Row) -> None:
         row.expires = self._clock() + row.lifetime
+        uses = self._used.setdefault(row.owner, {})
+        uses.pop(key, None)
+        uses[key] = None
 
     def _holds(self, row: _Row, token: int) -> bool:
         return row.token == token and row.until > self._clock()
@@ -169,10 +192,10 @@ class MemoryStore:
         return Record(row.version, row.data, row.intent, max(0.0, row.until - self._clock()))
 
     def _publish(self, key: str) -> None:
-        self._count += 1
+        self._changes += 1
         self._changed.pop(key, None)
-        self._changed[key] = self._count
-        for gone in [one for one in self._changed if one not in self._rows and one != key]:
-            del self._changed[gone]
+        self._changed[key] = self._changes
+        if len(self._changed) > 2 * len(self._rows) + FORGOTTEN:
+            self._changed = {one: count for one, count in self._changed.items() if one in self._rows or one == key}
         self._more.set()
         self._more = anyio.Event()
