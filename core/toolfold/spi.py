@@ -15,8 +15,7 @@ from ._session import events
 from ._session import state as saved_state
 from ._session.pool import SessionPool
 from ._session.store import AWAY, FULL, Created
-from ._session.stored import KeyInUse, StoredSession
-from ._session.stored_sessions import SessionKind
+from ._session.stored_sessions import KeyInUse, SessionKind
 from ._toolset import control as control_tools
 from ._toolset.finder import opened_by_search
 from ._toolset.prompts import openers
@@ -43,7 +42,6 @@ __all__ = [
     "RequestView",
     "SessionKind",
     "SessionPool",
-    "StoredSession",
     "Tally",
     "ToWire",
     "WithheldBy",

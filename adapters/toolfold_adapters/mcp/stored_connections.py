@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, ToolSet
-from toolfold.spi import KeyInUse, StoredSession, table
+from toolfold.spi import KeyInUse, table
 
 from ..sdk import connection_of
 from .callers import caller_of, principal_of
@@ -34,13 +34,13 @@ class StoredConnection:
 
     def __init__(self, notifier: Notifier, tasks: TaskGroup) -> None:
         self.notifier = notifier
-        self.session: StoredSession | None = None
+        self.session: Session | None = None
         self.requests = 0
         self._tasks = tasks
 
-    def follow(self, session: StoredSession) -> None:
+    def follow(self, session: Session) -> None:
         """Notify the client of changes of its session from now on."""
-        self.session, session.client = session, self
+        self.session, session.executor.stored.client = session, self
 
     def owed(self) -> None:
         """Notify the client of changed lists on its standing stream, unless a request is under way, which will."""
@@ -58,7 +58,7 @@ class StoredConnection:
         """Notify the client of changed lists, unless another process does."""
         if self.session is not None:
             with suppress(StoreError):  # they stay in the record
-                for kinds in await self.session.claim():
+                for kinds in await self.session.executor.claim():
                     self.notifier.changed(kinds)
 
 
@@ -146,7 +146,7 @@ class StoredConnections:
             about=dict(ctx.params or {}),
         )
         try:
-            await session.ensure()
+            await session.executor.ensure()
             self._connection(ctx).follow(session)
         except KeyInUse:  # the handshake is repeated on behalf of a client that another process has met
             with suppress(StoreError):
@@ -166,7 +166,7 @@ class StoredConnections:
         session = await self.sessions.peek(_name(session_id))
         if session is None:
             return None
-        if (params := table(session.journal.content.about)) is None:
+        if (params := table(session.executor.stored.content.about)) is None:
             raise StoreError("The stored session is damaged, so it can't be used. Initialize a new one.")
         return params
 
@@ -190,7 +190,7 @@ def is_list(ctx: ServerRequestContext[Any, Any]) -> bool:
 
 def is_store_away(session: Session) -> bool:
     """Return whether a list of a session is of the state that was known last, since the store did not answer."""
-    return isinstance(session, StoredSession) and session.store_away
+    return (journal := session.executor.journal) is not None and journal.is_away
 
 
 def _name(session_id: str | None) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol, cast
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from anyio import CancelScope
 
 from toolfold import HandleInvalid, Profile, Session, Snapshot, StoredSessions, StoreError, StoreUnavailable, ToolSet
-from toolfold.spi import Caller, SessionPool, StoredSession
+from toolfold.spi import Caller, SessionPool
 
 from .handles import AGAIN
 
@@ -139,9 +139,8 @@ class HandlesInStore:
             name = _name(handle, principal)
             session = self._sessions.draft(name, caller=session.caller, snapshot=session.snapshot)
             self._drafts[session] = handle
-        stored = cast("StoredSession", session)
-        await stored.ensure()
-        await stored.flush()
+        await session.executor.ensure()
+        await session.flush()
         return self._drafts.pop(session)
 
     async def get(self, handle: str, principal: str, *, reading: bool = False) -> Session:
@@ -158,7 +157,7 @@ class HandlesInStore:
 
     async def give_back(self, session: Session) -> None:
         """Store what the request has set."""
-        await cast("StoredSession", session).flush()
+        await session.flush()
 
     def discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that no longer exist."""

@@ -1,11 +1,12 @@
 """The async shell: sessions, and how they change.
 
 session                  the face: reads, calls and changes of one client or conversation
-executor, reentry        plan, hooks, commit; and who may change a session now
+executor, hooks          plan, hooks, commit
+reentry                  who may change a session now
 runtime, pool            what the sessions of one tool set share, and which are open
 events, observers        what happens, and who is given it
 state                    facts, and the form of a state as JSON
 store, journal           what keeps sessions beyond one process, and what a session reads and writes there
-stored, stored_sessions  sessions that are in a store, one and all of a kind
+stored_sessions          the sessions of a kind that are in a store
 upkeep                   leases that are renewed, and what is due
 """

@@ -1,47 +1,34 @@
 """The executor of one session: plan, hooks, commit (SPEC 5).
 
-`Executor.execute` makes every change of groups, and reads from top to bottom. It is the only place where hooks
-are awaited, and `Executor._commit` the only one that makes a plan's result the state of the session.
+`Executor._execute` makes every change of groups, and reads from top to bottom. `Executor._commit` is the only place
+that makes a plan's result the state of the session. With a journal, the session is in a store (SPEC STO-1 to STO-4).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
-from inspect import isawaitable
 from typing import Any
-
-import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
-from attrs import evolve, frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import GroupSpec, Profile
-from .._limits import quoted
 from .._snapshot import Change, Snapshot
-from .._usercode import InThread, is_failure, on_loop, uninterrupted
+from .._usercode import is_failure, on_loop
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import (
-    HookFailed,
-    HookTimeout,
-    LeaseLost,
-    SessionClosed,
-    ToolError,
-    ToolfoldError,
-)
-from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, use
-from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
+from ..errors import SessionClosed, StoreUnavailable, ToolfoldError
+from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, close, plan, use
+from ..machine.transaction import ABORTED, HookCall, Transaction
 from .events import Asked, Committed, HooksFailed, NotificationFailed, RolledBack
+from .hooks import ContextOf, HookRunner
 from .journal import Journal
 from .observers import log
 from .reentry import Queue
 from .runtime import Runtime
-from .store import Record
+from .store import UNCERTAIN, Record
 
 Planner = Callable[[Configuration], Plan]
-ContextOf = Callable[[str, str, str | None], Any]
 Listener = Callable[[frozenset[str]], None]
 
 
@@ -123,7 +110,7 @@ class Executor:
                 raise interrupted
 
     @contextmanager
-    def unless_busy(self) -> Generator[bool]:
+    def _unless_busy(self) -> Generator[bool]:
         """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
         try:
             with self.queue.unless_busy() as alone:
@@ -177,8 +164,47 @@ class Executor:
             ToolfoldError: The transition is refused.
             StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
         """
-        async with _NOTHING if self.journal is None else self.journal.step():
-            return await self._execute(planner, context_of, force, view, compare, shielded)
+        async with self._step():
+            change, interrupted = await self._execute(planner, context_of, force, view, compare, shielded)
+        if interrupted is not None:
+            raise interrupted
+        return change
+
+    async def set_up(self, paths: Iterable[str], context_of: ContextOf) -> None:
+        """Activate the groups that the session begins with; raises as `execute` does.
+
+        Nothing was listed yet that could change, so the application state is not read (SPEC MOD-3).
+        """
+        await self.begin_with(partial(plan, request=TransitionRequest(paths)), context_of)
+
+    async def begin_with(self, planner: Planner, context_of: ContextOf) -> None:
+        """Make the transition that the session begins with; raises as `execute` does."""
+        async with self.change("start"):
+            await self.execute(planner, context_of, compare=False)
+
+    async def end(self, context_of: ContextOf) -> tuple[Exception, ...]:
+        """Close all groups but those that are inherited, delete the record, and return the failures of hooks.
+
+        Call it within `change`. A cancellation is raised after it (SPEC HOOK-9).
+
+        Raises:
+            StoreError: The session is in a store, which can't be used; a sweep ends it later.
+        """
+        failures: tuple[Exception, ...] = ()
+        interrupted: BaseException | None = None
+        async with self._step():
+            while True:
+                planner = partial(close, keep=self.inherited)
+                change, stop = await self._execute(planner, context_of, True, None, self.has_listeners, True)
+                failures, interrupted = failures + change.failures, interrupted or stop
+                if await self._is_deleted():
+                    break
+        if interrupted is not None:
+            raise interrupted
+        return failures
+
+    def _step(self) -> AbstractAsyncContextManager[None]:
+        return _NOTHING if self.journal is None else self.journal.step()
 
     async def _execute(
         self,
@@ -188,16 +214,17 @@ class Executor:
         view: RequestView | None,
         compare: bool,
         shielded: bool,
-    ) -> Change:
+    ) -> tuple[Change, BaseException | None]:
+        """Make a transition; return what changed, and the cancellation that arrived meanwhile, still to be raised."""
         interrupted: BaseException | None = None
         while True:
             before = self.snapshot
-            plan = planner(before.configuration)
-            self._runtime.observers.planned(self.id, plan)
-            if plan.after is plan.before:
-                return _unless(interrupted, Change())
+            step = planner(before.configuration)
+            self._runtime.observers.planned(self.id, step)
+            if step.after is step.before:
+                return Change(), interrupted
 
-            transaction = self._transaction(before.catalog, plan, force)
+            transaction = self._transaction(before.catalog, step, force)
             call = transaction.next()
             if call is not None and await self.hold(transaction):
                 continue
@@ -209,12 +236,12 @@ class Executor:
 
             now, refused = self.snapshot, None
             if now.catalog is not before.catalog:
-                plan, refused = _again(planner, plan, before.catalog, now)
+                step, refused = _again(planner, step, before.catalog, now)
             if refused is None:
-                after = now.at(catch_up(plan, now.configuration))
+                after = now.at(catch_up(step, now.configuration))
                 given = None if not compare else self._runtime.view_of(now) if view is None else view.of(now)
                 if self.journal is None or await self.journal.save(after, given, self.inherited):
-                    return _unless(interrupted, self._commit(now, after, given, plan, transaction))
+                    return self._commit(now, after, given, step, transaction), interrupted
                 await self.hold()
                 continue
 
@@ -262,84 +289,104 @@ class Executor:
         interrupted: BaseException | None,
         shielded: bool,
     ) -> BaseException | None:
-        """Run a hook and those that follow it; return the cancellation that arrived, to be raised at the end.
-
-        From then on, and while hooks are undone, every hook finishes, however often the caller is cancelled.
-        """
+        """Run a hook and those that follow it; return the cancellation that arrived, to be raised at the end."""
         if call is None:
             return interrupted
         with self.queue.running_hooks():
-            while call is not None:
-                if self.journal is not None:
-                    await self.journal.intend(transaction)
-                attempt = partial(self._attempt, call, context_of)
-                if shielded or interrupted is not None or transaction.state == ROLLING_BACK:
-                    ended, cancelled = await uninterrupted(attempt)
-                elif isinstance(call.hook, InThread):  # it can't be stopped, so only its end shows whether it failed
-                    ended, cancelled = await uninterrupted(attempt)
-                    ended = evolve(ended, interruption=cancelled or await _cancellation())
-                else:
-                    ended, cancelled = await attempt(), None
-                interrupted = interrupted or ended.interruption or cancelled
-                if ended.error is not None:
-                    transaction.failed(call, ended.error)
-                elif ended.interruption is not None:
-                    transaction.cancelled(call, ended.interruption)
-                else:
-                    transaction.succeeded(call)
-                call = transaction.next()
-            if self.journal is not None and transaction.state == ABORTED:
-                await self.journal.settle()
-        return interrupted
-
-    async def resume(self, call: HookCall, context_of: ContextOf) -> None:
-        """Run the hook that sets up in this process what a group needs; raises `HookFailed` (SPEC STO-4)."""
-        ended = await self._attempt(call, context_of)
-        if ended.interruption is not None:
-            raise ended.interruption
-        if ended.error is not None:
-            raise HookFailed(call.group.path, call.phase, ended.error)
-
-    async def _attempt(self, call: HookCall, context_of: ContextOf) -> _Ended:
-        """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3).
-
-        A `ToolError` is a refusal that was foreseen, so where it was raised is not logged.
-        """
-        try:
-            with self._runtime.observers.hook(self.id, call.group.path, call.phase, call.undoes):
-                await self._run_hook(call, context_of)
-        except BaseException as error:
-            if isinstance(error, ToolError):
-                log.info("session %s: %s refused: %s", self.id, call, quoted(repr(str(error))))
-                return _Ended(error)
-            if is_failure(error):
-                log.error("session %s: %s failed", self.id, call, exc_info=error)
-                return _Ended(error)
-            if isinstance(error, GeneratorExit):  # nothing can be awaited any more
-                raise
-            return _Ended(error, error)
-        return _Ended()
-
-    async def _run_hook(self, call: HookCall, context_of: ContextOf) -> None:
-        stopped, timeout = None, self._runtime.hook_timeout
-        with anyio.move_on_after(timeout) as scope:
-            if self.journal is not None:
-                self.journal.hook_begins(scope)
-            try:
-                answer = call.hook(context_of(call.group.path, call.phase, call.undoes))
-                if isawaitable(answer):
-                    await answer
-            except anyio.get_cancelled_exc_class() as error:
-                stopped = error
-                raise
-        if scope.cancelled_caught:
-            if timeout is None or anyio.current_time() < scope.deadline:
-                raise LeaseLost from stopped
-            raise HookTimeout(timeout) from stopped  # which says where it was
+            runner = HookRunner(self.id, self._runtime, self.journal, context_of)
+            return await runner.run(call, transaction, interrupted, shielded)
 
     # -- in a store ---------------------------------------------------------------------------------------------------
 
-    def take_over(self, journal: Journal, record: Record) -> None:
+    @property
+    def stored(self) -> Journal:
+        """The journal of a session that is in a store."""
+        assert self.journal is not None
+        return self.journal
+
+    async def ensure(self) -> None:
+        """Create the record, if there is to be one and that was not done; raises `QuotaExceeded`."""
+        if self.journal is not None:
+            await self.journal.ensure(self.snapshot)
+
+    async def load(self, record: Record) -> None:
+        """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged."""
+        if self.journal is not None and await self.journal.is_news(record):
+            self._take_over(self.journal, record)
+
+    async def recover(self, record: Record) -> None:
+        """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""
+        if record.is_abandoned:
+            async with self.change("start"), self._step():
+                await self.hold()
+
+    async def resume(self) -> None:
+        """Open the groups to start with, and run the `resume` hooks of groups that other processes have opened.
+
+        Raises:
+            HookFailed: A hook failed; the state is as before.
+            StoreError: The store can't be used.
+        """
+        if (journal := self.journal) is None:
+            return
+        if journal.content.start is not None:
+            await self.set_up(journal.content.start, journal.context_of)
+        runner = HookRunner(self.id, self._runtime, journal, journal.context_of)
+        for path in self.snapshot.active:
+            group = self.snapshot.catalog.group(path)
+            if group.resume is not None and path not in journal.present and path not in self.inherited:
+                await runner.resume(HookCall(group.hooks, "resume", group.resume))
+        journal.present = frozenset(self.snapshot.active)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a request can go on at once, with nothing to resume."""
+        journal = self.journal
+        return journal is None or (journal.content.start is None and journal.present.issuperset(self.snapshot.active))
+
+    async def flush(self) -> None:
+        """Store the facts that were set; raises `StoreError`.
+
+        If that can't be done now, they stay set, and are stored with the next request.
+        """
+        if (journal := self.journal) is None or not journal.has_facts():
+            return
+        async with self.change("set_fact"), journal.step():
+            try:
+                while journal.has_facts() and not await journal.write(self.snapshot):
+                    await self.hold()
+            except StoreUnavailable as error:
+                raise StoreUnavailable(UNCERTAIN) from error
+
+    async def claim(self) -> tuple[frozenset[str], ...]:
+        """Return the kinds of lists, for each step, of which the caller, and nobody else, is to notify the client.
+
+        There are none if another process was faster, or while another request changes the session: that one claims what
+        there is at its end (SPEC NTF-1).
+        """
+        if (journal := self.journal) is None or not journal.content.owed:
+            return ()
+        with self._unless_busy() as alone:
+            return await journal.claim(self.snapshot) if alone else ()
+
+    async def _is_deleted(self) -> bool:
+        """Delete the record, and return whether there is none: not if another process has opened groups meanwhile.
+
+        The change of a process that ended in the middle of it is undone first.
+        """
+        if (journal := self.journal) is None or not journal.version:
+            return True
+        try:
+            await self.hold()
+        except SessionClosed:
+            return True
+        left = close(self.snapshot.configuration, keep=self.inherited)
+        if left.after is not left.before:
+            return False
+        await journal.delete()
+        return True
+
+    def _take_over(self, journal: Journal, record: Record) -> None:
         """Make the state of a record the present one, and notify the listeners of the lists that differ."""
         before = self.snapshot
         now = self._state = journal.take_over(record, before.catalog)
@@ -366,7 +413,7 @@ class Executor:
             if (record := await journal.acquire(transaction)) is None:
                 raise SessionClosed(self.id)
             if record.version != journal.version:
-                self.take_over(journal, record)
+                self._take_over(journal, record)
             if record.intent is not None:
                 log.warning("session %s: a step whose process ended in the middle of it is rolled back", self.id)
                 left = journal.interrupted(record.intent, self.snapshot.catalog)
@@ -396,6 +443,11 @@ class Executor:
         self._listeners = ()
 
     @property
+    def is_followed(self) -> bool:
+        """Whether anybody is to be notified of its changes here."""
+        return self.has_listeners or (self.journal is not None and self.journal.client is not None)
+
+    @property
     def has_listeners(self) -> bool:
         """Whether there are listeners: a connection may continue with another session."""
         return bool(self._listeners)
@@ -418,23 +470,6 @@ class Executor:
 _NOTHING = nullcontext()
 
 
-@frozen
-class _Ended:
-    """How a hook ended: the error that it raised, and the cancellation that interrupted it."""
-
-    error: BaseException | None = None
-    interruption: BaseException | None = None
-
-
-async def _cancellation() -> BaseException | None:
-    """Return the cancellation that arrived while a hook was shielded from it, if there was one."""
-    try:
-        await checkpoint_if_cancelled()
-    except anyio.get_cancelled_exc_class() as error:
-        return error
-    return None
-
-
 def _groups(catalog: Catalog, plan: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
     """Return the groups to deactivate and to activate, as objects: a path may name another later."""
     groups = catalog.groups
@@ -449,13 +484,6 @@ def _again(planner: Planner, plan: Plan, catalog: Catalog, now: Snapshot) -> tup
         return plan, error
     same = _groups(now.catalog, again) == _groups(catalog, plan)
     return again, None if same else RuntimeError("the catalog changed while hooks ran")
-
-
-def _unless(interrupted: BaseException | None, change: Change) -> Change:
-    """Return what a transition changed, or raise the cancellation that waited for its end."""
-    if interrupted is not None:
-        raise interrupted
-    return change
 
 
 def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from attrs import define, evolve, field
@@ -41,6 +41,16 @@ FIRST_PAUSE, LAST_PAUSE = 0.005, 0.25
 T = TypeVar("T")
 
 
+class Client(Protocol):
+    """The client of a stored session, as far as this process is connected to it."""
+
+    def owed(self) -> None:
+        """Lists have changed, of which the client is to be notified by whoever claims that."""
+
+    def announced(self, kinds: frozenset[str]) -> None:
+        """The owner of the tool set announced that lists changed."""
+
+
 @define(eq=False)
 class Journal:
     """The journal of one session.
@@ -53,11 +63,15 @@ class Journal:
         profile: The profile of the session.
         leased: The journals whose leases this process renews; this one is among them while it has a lease.
         admit: Creates the record with its first text.
+        find: Returns the session of a key as it is now, for its next request; `None` if it has ended.
         content: What the record says beside the state.
         version: The version that is known here; 0 before the record is created.
         discarded: The groups of the record that the catalog here does not allow (SPEC PER-2).
         present: The active groups that were set up, or resumed, in this process.
         token: The token of the lease, while it is held.
+        client: The client, if that is to be notified of changes; set by an adapter.
+        users: How many have the session open here, beside requests.
+        is_away: Whether the store did not answer when it was last looked up, so that its state may be older.
     """
 
     context_of: Callable[[str, str, str | None], Any]
@@ -67,11 +81,15 @@ class Journal:
     profile: Profile | None
     leased: set[Journal]
     admit: Callable[[str], Coroutine[Any, Any, None]]
+    find: Callable[[str], Coroutine[Any, Any, Any]]
     content: Content = field(factory=Content)
     version: int = 0
     discarded: tuple[str, ...] = ()
     present: frozenset[str] = frozenset()
     token: int | None = None
+    client: Client | None = None
+    users: int = 0
+    is_away: bool = False
     _data: str = ""
     _intent: str | None = None
     _until: float = 0.0

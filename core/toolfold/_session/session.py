@@ -27,9 +27,9 @@ from .._view.listing import GroupInfo, Page, group_infos
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, restrict
 from ..errors import SessionClosed, ToolfoldError
-from ..machine import TransitionRequest, close, plan
-from .events import EventRefused
-from .executor import Executor, Listener, Planner
+from ..machine import TransitionRequest, plan
+from .events import EventRefused, SessionEnded
+from .executor import Executor, Listener
 from .observers import log
 from .runtime import Runtime
 from .state import Saved, dumped, with_fact
@@ -38,9 +38,16 @@ _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`,
 
 
 class Session(Displayed):
-    """The activation state of one client or conversation. Made by `ToolSet.open_session`; use it with `async with`."""
+    """The activation state of one client or conversation. Made by `ToolSet.open_session`; use it with `async with`.
 
-    __slots__ = ("__weakref__", "_discarded", "_executor", "_owner", "_runtime", "_start", "_status", "caller", "id")
+    Attributes:
+        id: Its name in logs and events; the key of its record, if it is in a store.
+        caller: Whose it is, where that is known.
+        owner: The session that runs the hooks of the inherited groups, if there is one.
+        executor: Holds its state and changes it; for hosts, which also read and write its record there.
+    """
+
+    __slots__ = ("__weakref__", "_discarded", "_runtime", "_start", "_status", "caller", "executor", "id", "owner")
 
     def __init__(
         self,
@@ -55,9 +62,9 @@ class Session(Displayed):
         self._runtime = runtime
         self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
-        self._executor = Executor(identity, runtime, profile)
+        self.executor = Executor(identity, runtime, profile)
         self._discarded = start.discarded(self.catalog) if isinstance(start, Saved) else ()
-        self._owner: Session | None = None
+        self.owner: Session | None = None
 
     def __repr__(self) -> str:
         opened = self._status if self._status != "open" else f"open, {', '.join(self.active) or 'no group'} active"
@@ -92,8 +99,8 @@ class Session(Displayed):
             self._status, self._start = "open", ()  # which is not needed any more
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
-                    self._executor.change_facts(start.facts)
-                    await self._begin_with(lambda _: start.plan(self.catalog))
+                    self.executor.change_facts(start.facts)
+                    await self.executor.begin_with(lambda _: start.plan(self.catalog), partial(HookContext, self))
                     self._discarded = start.discarded(self.catalog)
                 elif start:
                     await self.set_up(start)
@@ -108,9 +115,9 @@ class Session(Displayed):
         The groups that are active in `snapshot` are inherited: another session, the `owner`, has set up those that have
         hooks, and closes them.
         """
-        self._status, self._owner = "open", owner
+        self._status, self.owner = "open", owner
         if snapshot is not None:
-            self._executor.begin(snapshot)
+            self.executor.begin(snapshot)
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
@@ -119,25 +126,27 @@ class Session(Displayed):
 
         Raises:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
+            StoreError: The session is in a store, which can't be used: its record stays, and a sweep ends it.
         """
         failures: tuple[Exception, ...] = ()
-        async with self._executor.change("close"):
+        async with self.executor.change("close"):
             if self._status == "closed":
                 return
             try:
                 if self._status == "open":
-                    end = partial(close, keep=self.inherited)
-                    compare = self._executor.has_listeners
-                    change = await self._executor.execute(
-                        end, partial(HookContext, self), force=True, compare=compare, shielded=True
-                    )
-                    failures = change.failures
+                    failures = await self.executor.end(partial(HookContext, self))
+                    if self.is_stored:
+                        self._runtime.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
-                self._status = "closed"
-                self._executor.silence()
-                self._runtime.pool.discard(self)
+                self.forget()
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
+
+    def forget(self) -> None:
+        """End the session for this process alone, without hooks; one in a store goes on for others."""
+        self._status = "closed"
+        self.executor.silence()
+        self._runtime.pool.discard(self)
 
     @asynccontextmanager
     async def request(self) -> AsyncGenerator[None]:
@@ -149,14 +158,22 @@ class Session(Displayed):
             HookFailed: The session is in a store, and a `resume` hook failed.
         """
         self._check_open()
-        yield
+        journal = self.executor.journal
+        if journal is not None and await journal.find(journal.key) is not self:
+            raise SessionClosed(self.id)
+        try:
+            yield
+        finally:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Store the facts that were set, if the session is in a store; raises `StoreError`."""
+        if self.is_open:
+            await self.executor.flush()
 
     async def set_up(self, paths: Iterable[str]) -> None:
-        """Activate the groups that the session begins with; raises as `transition` does.
-
-        Nothing was listed yet that could change, so the application state is not read (SPEC MOD-3).
-        """
-        await self._begin_with(partial(plan, request=TransitionRequest(paths)))
+        """Activate the groups that the session begins with; raises as `transition` does."""
+        await self.executor.set_up(paths, partial(HookContext, self))
 
     @property
     def tools(self) -> Any:
@@ -166,7 +183,7 @@ class Session(Displayed):
     @property
     def profile(self) -> Profile | None:
         """The profile that it was opened with, if there is one."""
-        return self._executor.profile
+        return self.executor.profile
 
     @property
     def inherited(self) -> tuple[str, ...]:
@@ -174,19 +191,13 @@ class Session(Displayed):
 
         One that is closed here is no longer inherited: opening it again runs its hooks.
         """
-        return self._executor.inherited
-
-    @property
-    def owner(self) -> Session | None:
-        """The session that runs the hooks of the inherited groups, if there is one."""
-        return self._owner
+        return self.executor.inherited
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether a group that this session inherits is no longer open in its owner, which has undone its hooks."""
-        owner = self._owner
-        if owner is None:
-            return False
+        """Whether a group that this session inherits is no longer open in its owner, or the owner has ended."""
+        if (owner := self.owner) is None:
+            return (journal := self.executor.journal) is not None and journal.content.owner is not None
         return not owner.is_open or not all(map(owner.snapshot.is_active, self.inherited))
 
     def holder(self, path: str) -> Session:
@@ -195,12 +206,17 @@ class Session(Displayed):
         A tool of the group finds what a hook stored under `context.session` under `context.session.holder(path)`, also
         where a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
-        return self._owner if self._owner is not None and path in self.inherited else self
+        return self.owner if self.owner is not None and path in self.inherited else self
 
     @property
     def fence(self) -> int | None:
         """The fencing token of the lease that is held now; `None` for a session that is in no store (SPEC STO-2)."""
-        return None
+        return None if (journal := self.executor.journal) is None else journal.token
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a store has the session."""
+        return (journal := self.executor.journal) is not None and bool(journal.version)
 
     @property
     def is_open(self) -> bool:
@@ -212,7 +228,7 @@ class Session(Displayed):
     @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        return self._executor.snapshot
+        return self.executor.snapshot
 
     @property
     def catalog(self) -> Catalog:
@@ -232,7 +248,8 @@ class Session(Displayed):
     @property
     def oldest_first(self) -> tuple[str, ...]:
         """The active groups, the longest-active first where that is known, else in canonical order."""
-        return self.snapshot.configuration.oldest_first
+        journal, now = self.executor.journal, self.snapshot
+        return now.configuration.oldest_first if journal is None else now.in_order(journal.content.opened)
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -242,7 +259,7 @@ class Session(Displayed):
     @property
     def discarded(self) -> tuple[str, ...]:
         """The groups that a restored state had and that this catalog does not allow (SPEC PER-2)."""
-        return self._discarded
+        return self._discarded if (journal := self.executor.journal) is None else journal.discarded
 
     def dump(self) -> dict[str, Any]:
         """Return the state as a small JSON value, for `ToolSet.restore_session` (SPEC PER-1).
@@ -326,7 +343,7 @@ class Session(Displayed):
             catalog = view.snapshot.catalog
             component = calling.find("tool", name, view, hints=self._runtime.hints)
             if catalog.evict_by_use:
-                self._executor.use(required_groups(component.rule))
+                self.executor.use(required_groups(component.rule))
             context = Context(self, name, view, request, progress or no_progress)
             result = await calling.run(restrict(component, view), arguments, context, view.to_wire(name))
             observers.answered(self.id, result.is_error)
@@ -418,11 +435,11 @@ class Session(Displayed):
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
         request = TransitionRequest(activate, deactivate)
-        async with self._executor.change("transition", request, force):
+        async with self.executor.change("transition", request, force):
             self._check_open()
             self._runtime.pool.touch(self)
             planner = partial(plan, request=request)
-            return await self._executor.execute(planner, partial(HookContext, self), force=force, view=view)
+            return await self.executor.execute(planner, partial(HookContext, self), force=force, view=view)
 
     @on_loop
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
@@ -437,11 +454,11 @@ class Session(Displayed):
         """
         with self._runtime.observers.requested(self.id, "set_fact", name):
             self._check_open()
-            self._executor.refuse_reentry()
+            self.executor.refuse_reentry()
             before = self.view(view)
             facts = with_fact(before.snapshot.facts, name, value)
             self._runtime.pool.touch(self)
-            self._executor.change_facts(facts, before)
+            self.executor.change_facts(facts, before)
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
@@ -449,7 +466,7 @@ class Session(Displayed):
         It is a plain function that returns at once; `kinds` names the lists, such as `{"tool"}`. What it raises is
         logged. Returns a function that removes the listener.
         """
-        return self._executor.listen(listener)
+        return self.executor.listen(listener)
 
     @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
@@ -457,13 +474,12 @@ class Session(Displayed):
 
         Raises `ConfigError` as `ToolSet.notify_list_changed` does.
         """
-        self._executor.notify(kinds_of(kinds))
+        changed = kinds_of(kinds)
+        self.executor.notify(changed)
+        if (journal := self.executor.journal) is not None and journal.client is not None:
+            journal.client.announced(changed)
 
     # -- internals ----------------------------------------------------------------------------------------------------
-
-    async def _begin_with(self, planner: Planner) -> None:
-        async with self._executor.change("start"):
-            await self._executor.execute(planner, partial(HookContext, self), compare=False)
 
     def _check_open(self) -> None:
         if self._status == "new":

@@ -42,6 +42,11 @@ class Record:
     intent: str | None = None
     held: float = 0.0
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether a process ended in the middle of a step."""
+        return self.intent is not None and not self.held
+
 
 @frozen
 class Lease:

@@ -25,10 +25,9 @@ from .events import SessionOpened
 from .journal import Journal
 from .observers import log
 from .runtime import Runtime
-from .session import Session
+from .session import HookContext, Session
 from .state import Content, decoded
 from .store import Place, Record, Store
-from .stored import KeyInUse, StoredSession, is_abandoned
 from .upkeep import Upkeep
 
 CACHED = 10_000
@@ -37,6 +36,10 @@ PAUSE = 0.1
 """Seconds until a session that another process creates is looked for."""
 LATER = 30.0
 """Seconds after which to try again if all sessions are in use."""
+
+
+class KeyInUse(StoreError):
+    """There is a record of that key."""
 
 
 @frozen
@@ -79,7 +82,7 @@ class StoredSessions:
         self._owners = owners
         self._prefix = f"{runtime.name}/{kind.name}"
         self._leased: set[Journal] = set()
-        self._cached: OrderedDict[str, StoredSession] = OrderedDict()
+        self._cached: OrderedDict[str, Session] = OrderedDict()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._upkeep = Upkeep(store, self._prefix, self._leased, self._cached, self._take_over)
 
@@ -118,13 +121,14 @@ class StoredSessions:
             TransitionRequest(activate=start)
         )  # or nothing is stored
         session = await self.get_or_create(_name(name, caller), chosen, start, caller)
-        session.users += 1
+        journal = session.executor.stored
+        journal.users += 1
         try:
             yield session
         finally:
-            session.users -= 1
-            if not session.users:
-                session.silence()
+            journal.users -= 1
+            if not journal.users:
+                session.executor.silence()
             await session.flush()
 
     async def end(self, name: str, *, caller: Caller = None) -> None:
@@ -154,11 +158,11 @@ class StoredSessions:
 
     # -- finding and making -------------------------------------------------------------------------------------------
 
-    async def get(self, name: str, *, reading: bool = False) -> StoredSession | None:
+    async def get(self, name: str, *, reading: bool = False) -> Session | None:
         """Return the session of a name, as it is now; `None` if there is none, or what it inherits has been closed.
 
-        With `reading`, the state that is known here will do while the store does not answer (SPEC STO-5); the session's
-        `store_away` says so.
+        With `reading`, the state that is known here will do while the store does not answer (SPEC STO-5); `is_away` of
+        the session says so.
 
         Raises:
             HookFailed: A hook that resumes a group failed.
@@ -169,33 +173,33 @@ class StoredSessions:
             session = await self._get(key)
         except StoreUnavailable:
             session = self._cached.get(key)
-            if not reading or session is None or not session.is_open or not session.is_settled:
+            if not reading or session is None or not session.is_open or not session.executor.is_settled:
                 raise
-            session.store_away = True
+            session.executor.stored.is_away = True
             return session
         if session is not None:
-            session.store_away = False
+            session.executor.stored.is_away = False
         return session
 
-    async def peek(self, name: str) -> StoredSession | None:
+    async def peek(self, name: str) -> Session | None:
         """Return the session of a name as its record says, where that is for no request; raises `StoreError`."""
         found = await self._read(self.key(name))
         return None if found is None else found[1]
 
-    async def _get(self, key: str) -> StoredSession | None:
+    async def _get(self, key: str) -> Session | None:
         if (found := await self._read(key)) is None:
             return None
         record, session = found
-        if is_abandoned(record) or not session.is_settled:
+        if record.is_abandoned or not session.executor.is_settled:
             async with self._turn(key):
                 try:
-                    await session.recover(record)
-                    await session.resume()
+                    await session.executor.recover(record)
+                    await session.executor.resume()
                 except SessionClosed:
                     return None
         return None if session.is_orphaned or not session.is_open else session
 
-    async def _read(self, key: str) -> tuple[Record, StoredSession] | None:
+    async def _read(self, key: str) -> tuple[Record, Session] | None:
         record, session = await self._store.read(key), self._cached.get(key)
         if record is None:
             if session is not None:
@@ -205,7 +209,7 @@ class StoredSessions:
             async with self._turn(key):
                 session = self._cached.get(key) or await self._open(key, record)
         self._cached.move_to_end(key)
-        await session.load(record)
+        await session.executor.load(record)
         return record, session
 
     def draft(
@@ -219,7 +223,7 @@ class StoredSessions:
         owner: Session | None = None,
         notifies: bool = False,
         about: Any = None,
-    ) -> StoredSession:
+    ) -> Session:
         """Return a session in a state whose groups are all inherited from `owner`; its first step creates its record.
 
         Args:
@@ -233,20 +237,20 @@ class StoredSessions:
             about: What an adapter stores with it, as a JSON value.
         """
         session = self._new(self.key(name), profile, caller, snapshot, owner)
-        session.journal.content = Content(
+        session.executor.stored.content = Content(
             None if start is None else tuple(start),
             session.active,
             session.inherited,
-            owner.journal.key if isinstance(owner, StoredSession) else None,
+            None if owner is None else owner.executor.stored.key,
             notifies=notifies,
             about=about,
         )
         self._runtime.pool.begin_request(session)
         return session
 
-    async def discard(self, session: StoredSession) -> None:
+    async def discard(self, session: Session) -> None:
         """End a session that nobody will ask for; without a record, it is only forgotten."""
-        if session.journal.version:
+        if session.is_stored:
             await self._end(session)
         else:
             self._forget(session)
@@ -260,7 +264,7 @@ class StoredSessions:
         is_usable: Callable[[Session], bool] = lambda session: True,
         *,
         reading: bool = False,
-    ) -> StoredSession:
+    ) -> Session:
         """Return the session of a name, created with groups to start with if there is none; raises as those do."""
         groups = tuple(start)
         while True:
@@ -270,14 +274,14 @@ class StoredSessions:
             if session is not None:
                 await self._end(session)
             try:
-                await self.draft(name, profile, caller, start=groups).ensure()
+                await self.draft(name, profile, caller, start=groups).executor.ensure()
             except KeyInUse:
                 if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
                     await anyio.sleep(PAUSE)
 
-    async def _admit(self, session: StoredSession, data: str) -> None:
+    async def _admit(self, session: Session, data: str) -> None:
         """Create the record of a session."""
-        limit, key, caller = self._kind.limit, session.journal.key, session.caller
+        limit, key, caller = self._kind.limit, session.executor.stored.key, session.caller
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
         while (outcome := await self._store.create(key, data, place, self._kind.lifetime)) != "created":
             if outcome == "exists":
@@ -290,7 +294,7 @@ class StoredSessions:
         self._runtime.observers.notify(SessionOpened(session.id))
         self._cache(session)
 
-    async def _open(self, key: str, record: Record) -> StoredSession:
+    async def _open(self, key: str, record: Record) -> Session:
         """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
         saved, content = decoded(self._runtime.name, key, record.data)
         owner = None
@@ -301,35 +305,38 @@ class StoredSessions:
         except ConfigError as error:
             raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
         session = self._new(key, profile, None, None, owner)
-        await session.load(record)
+        await session.executor.load(record)
         self._runtime.pool.begin_request(session)  # so that changes of the catalog reach it
         self._cache(session)
         return session
 
     def _new(
         self, key: str, profile: Profile | None, caller: Caller, snapshot: Snapshot | None, owner: Session | None
-    ) -> StoredSession:
-        make_journal = partial(
-            Journal,
+    ) -> Session:
+        session = Session(self._runtime, key, profile, (), caller)
+        session.executor.journal = Journal(
+            partial(HookContext, session),
             store=self._store,
             key=key,
             tools=self._runtime.name,
             profile=profile,
             leased=self._leased,
-            admit=lambda data: self._admit(session, data),
+            admit=partial(self._admit, session),
+            find=self._get,
         )
-        session: StoredSession = StoredSession(self._runtime, profile, caller, make_journal, self._get, snapshot, owner)
+        session.begin(snapshot, owner)
         return session
 
-    def _cache(self, session: StoredSession) -> None:
-        self._cached[session.journal.key] = session
+    def _cache(self, session: Session) -> None:
+        self._cached[session.executor.stored.key] = session
         if len(self._cached) > CACHED:
-            idle = (one for one in self._cached.values() if one.journal not in self._leased and not one.users)
+            journals = ((one, one.executor.stored) for one in self._cached.values())
+            idle = (one for one, journal in journals if journal not in self._leased and not journal.users)
             if (oldest := next(idle)) is not session:
                 self._forget(oldest)
 
-    def _forget(self, session: StoredSession) -> None:
-        self._cached.pop(session.journal.key, None)
+    def _forget(self, session: Session) -> None:
+        self._cached.pop(session.executor.stored.key, None)
         session.forget()
 
     @asynccontextmanager
@@ -340,7 +347,7 @@ class StoredSessions:
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    async def _end(self, session: StoredSession) -> None:
+    async def _end(self, session: Session) -> None:
         try:
             with suppress(ExceptionGroup, SessionClosed):
                 await session.close()
@@ -356,7 +363,7 @@ class StoredSessions:
         try:
             async with self._turn(key):
                 session = self._cached.get(key) or await self._open(key, lease.record)
-            await session.recover(lease.record)
+            await session.executor.recover(lease.record)
         except StoreUnavailable:
             raise
         except ToolfoldError as error:

@@ -15,8 +15,8 @@ from attrs import frozen
 from ..errors import StoreUnavailable, ToolfoldError
 from .journal import Journal
 from .observers import log
+from .session import Session
 from .store import Store
-from .stored import StoredSession
 
 SWEEP = 30.0
 """Seconds between two sweeps for sessions that have expired, or that a process left in the middle of a step."""
@@ -41,7 +41,7 @@ class Upkeep:
     store: Store
     kind: str
     leased: set[Journal]
-    cached: Mapping[str, StoredSession]
+    cached: Mapping[str, Session]
     take_over: Callable[[str], Coroutine[Any, Any, bool]]
 
     def start(self, tasks: TaskGroup) -> None:
@@ -92,23 +92,24 @@ class Upkeep:
                 async for key in self.store.changes():
                     pause = FIRST_PAUSE
                     for session in [self.cached.get(key)] if key is not None else list(self.cached.values()):
-                        if session is not None and session.is_followed:
+                        if session is not None and session.executor.is_followed:
                             await self._refresh(session)
             except ToolfoldError as error:
                 log.warning("changes of stored sessions can't be followed now: %s", error)
                 await anyio.sleep(pause)
                 pause = min(2 * pause, LAST_PAUSE)
 
-    async def _refresh(self, session: StoredSession) -> None:
+    async def _refresh(self, session: Session) -> None:
+        journal = session.executor.stored
         try:
-            record = await self.store.read(session.journal.key)
+            record = await self.store.read(journal.key)
             if record is None:
                 return
-            await session.load(record)
+            await session.executor.load(record)
         except StoreUnavailable:
             raise
         except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)
-            log.warning("changes of the stored session %s can't be followed: %s", session.journal.key, error)
+            log.warning("changes of the stored session %s can't be followed: %s", journal.key, error)
             return
-        if session.client is not None and session.journal.content.owed:
-            session.client.owed()
+        if journal.client is not None and journal.content.owed:
+            journal.client.owed()

@@ -18,7 +18,7 @@ from weakref import ref
 from attrs import define, field
 
 from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolSet
-from toolfold.spi import RequestView, StoredSession, available, events, is_hidden
+from toolfold.spi import RequestView, available, events, is_hidden
 
 from ..interaction import asked_for
 from ..page import tokens
@@ -221,7 +221,7 @@ class Recording:
             self._under_way.clear()
             self._retained.clear()
             pool = self.tools.pool
-            stored = (one for one in pool.live if isinstance(one, StoredSession) and one.journal.version)
+            stored = (one for one in pool.live if one.is_stored)
             for session in (*pool.sessions, *stored)[-SESSIONS:]:
                 self._new(session.id, session.caller or "", is_session=True).source = ref(session)
             self._stop = self.tools.trace(self.record)
@@ -349,9 +349,7 @@ class Recording:
 
 
 def _outlives_its_request(tools: ToolSet, session: Session) -> bool:
-    if isinstance(session, StoredSession):
-        return bool(session.journal.version)
-    return session in tools.pool.sessions
+    return session.is_stored or session in tools.pool.sessions
 
 
 def _state_of(source: Source, known: Snapshot) -> Snapshot:

@@ -93,8 +93,8 @@ async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_afte
     _, elsewhere = of_kind(desk(), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert await found.claim() == (frozenset({"tool"}), frozenset({"prompt"}))
-    assert await found.claim() == ()
+    assert await found.executor.claim() == (frozenset({"tool"}), frozenset({"prompt"}))
+    assert await found.executor.claim() == ()
 
 
 @pytest.mark.spec("NTF-1", "STO-7")
@@ -105,7 +105,7 @@ async def test_of_a_great_many_steps_a_bounded_number_is_kept_the_last_of_which_
         await session.activate("mail")
         await session.deactivate("mail")
     await session.activate("notes")
-    assert await session.claim() == (*[{"tool"}] * (MAX_OWED - 1), {"tool", "prompt"})
+    assert await session.executor.claim() == (*[{"tool"}] * (MAX_OWED - 1), {"tool", "prompt"})
 
 
 @pytest.mark.spec("DEL-4", "STO-4")

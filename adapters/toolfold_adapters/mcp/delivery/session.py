@@ -30,7 +30,7 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.spi import Caller, Kind, StoredSession, Tally
+from toolfold.spi import Caller, Kind, Tally
 
 from ...sdk import connection_of
 from ..callers import caller_of, one_client, principal_of
@@ -279,8 +279,7 @@ class PrincipalSessions:
         try:
             yield session
         finally:
-            if isinstance(session, StoredSession):
-                await session.flush()
+            await session.flush()
 
     async def follow(self, ctx: Any) -> Session:
         """Return the session of the caller of a request, whose changes its subscribers are notified of."""
