@@ -22,7 +22,7 @@ from ._toolset.prompts import openers
 from ._usercode import is_failure
 from ._view import describe as descriptions
 from ._view import directory, results
-from ._view.listing import group_infos, listed, listed_in
+from ._view.listing import group_infos, listed, listed_in, paged
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
 from .errors import warn
@@ -64,6 +64,7 @@ __all__ = [
     "opened_by_search",
     "opened_for",
     "openers",
+    "paged",
     "quoted",
     "results",
     "rules",

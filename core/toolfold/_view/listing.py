@@ -10,6 +10,7 @@ import base64
 import binascii
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import TypeVar
 
 from attrs import frozen
 
@@ -22,6 +23,8 @@ from .._snapshot import Page as Page
 from ..errors import InvalidCursor
 from ..machine import RegionState, bits
 from .visibility import RequestView, is_listed, only_listed, render, restrict
+
+T = TypeVar("T")
 
 
 @frozen
@@ -101,12 +104,21 @@ def page_of(
             return whole.page
     items = _in_order(view, kind, extra, to_wire)
     issuer = f"{view.snapshot.catalog.name}/{kind}"
-    start = 0
-    if cursor is not None:
-        start = bisect_right(items, _decode(cursor, issuer), key=lambda component: to_wire(component.name))
+    return Page(*paged(items, lambda component: to_wire(component.name), issuer, cursor, size))
+
+
+def paged(
+    items: tuple[T, ...], key: Callable[[T], str], issuer: str, cursor: str | None, size: int | None
+) -> tuple[tuple[T, ...], str | None]:
+    """Return one page of items in ascending order of their key, and the cursor of the next, if there is one.
+
+    Raises:
+        InvalidCursor: The cursor is malformed or of another issuer (SPEC LST-3).
+    """
+    start = 0 if cursor is None else bisect_right(items, _decode(cursor, issuer), key=key)
     if size is None or start + size >= len(items):
-        return Page(items[start:])
-    return Page(items[start : start + size], _encode(to_wire(items[start + size - 1].name), issuer))
+        return items[start:], None
+    return items[start : start + size], _encode(key(items[start + size - 1]), issuer)
 
 
 def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
