@@ -6,7 +6,8 @@ handlers.py  the delivery of each request                limits.py    limits in 
 callers.py   the caller of a request                     handles.py   handles, signed or (stored_handles.py) stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already     shared.py    sessions that requests share
-notify.py    notifications of legacy connections         subscriptions.py  those of the modern era
+notify.py    notifications of legacy connections         subscriptions.py, listening.py  those of the modern era
+groups_extension.py   what is said of the draft extension for groups
 client.py    a client that sends the newest handle       meta.py      Toolfold's additions to MCP
 connections.py, http_sessions.py   limits of HTTP        stored_connections.py  legacy sessions in a store
 """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -17,10 +18,11 @@ from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
 
 from .callers import caller_of, principal_of
-from .delivery.disclosure import EXTENSION, Disclosure, GroupParams, GroupsListParams
+from .delivery.disclosure import Disclosure, GroupParams
 from .delivery.handle import HandleDelivery
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
+from .groups_extension import EXTENSION, declares
 from .limits import record_refusal
 from .subscriptions import Subscriptions, unauthenticated
 
@@ -34,7 +36,8 @@ class RequestHandlers:
     Attributes:
         legacy: Answers requests of the era up to 2025-11-25.
         modern: Answers those of 2026-07-28.
-        disclosure: Answers modern requests that declare the extension for groups; `None` to serve it to nobody.
+        disclosure: Answers the requests of clients that declare the extension for groups, by whether they are modern;
+            empty to serve it to nobody.
         by_principal: Whether modern requests must be authenticated.
         subscriptions: The subscriptions of modern clients.
         calls: Counts requests in progress.
@@ -44,7 +47,7 @@ class RequestHandlers:
 
     legacy: SessionDelivery
     modern: HandleDelivery | SessionDelivery
-    disclosure: Disclosure | None
+    disclosure: Mapping[bool, Disclosure]
     by_principal: bool
     subscriptions: Subscriptions
     calls: Tally
@@ -53,11 +56,12 @@ class RequestHandlers:
 
     def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure:
         """Return the delivery of a request; raises if lists are per caller and the caller is not authenticated."""
-        if not _is_modern(ctx):
-            return self.legacy
-        if self.by_principal and not principal_of(ctx):
+        modern = _is_modern(ctx)
+        if modern and self.by_principal and not principal_of(ctx):
             raise unauthenticated()
-        return self.disclosure if self.disclosure is not None and _declares_extension(ctx) else self.modern
+        if self.disclosure and declares(ctx, modern=modern):
+            return self.disclosure[modern]
+        return self.modern if modern else self.legacy
 
     def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
@@ -105,24 +109,30 @@ class RequestHandlers:
     async def listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""
         with wire_errors("subscriptions", modern=True), self.streams.held(caller_of(ctx)):
-            return await self.subscriptions.listen(ctx, params)
+            delivery = self.delivery(ctx)
+            groups = partial(delivery.top, ctx) if isinstance(delivery, Disclosure) else None
+            return await self.subscriptions.listen(ctx, params, groups)
 
-    async def list_groups(self, ctx: Context, params: GroupsListParams) -> Any:
+    async def list_groups(self, ctx: Context, params: types.PaginatedRequestParams) -> Any:
         """Answer `groups/list`."""
-        with wire_errors("groups", modern=True):
-            return self._disclosure(ctx, "groups/list").groups(ctx)
+        with self.answering(ctx, "groups"):
+            disclosure = self._disclosure(ctx, "groups/list")
+            if not _is_modern(ctx):
+                async with self.session(ctx):  # its client is notified when lists change
+                    pass
+            return disclosure.groups(ctx, params.cursor)
 
     async def get_group(self, ctx: Context, params: GroupParams) -> Any:
         """Answer `groups/get`."""
-        with wire_errors(params.name, modern=True):
+        with self.answering(ctx, params.name):
             return self._disclosure(ctx, "groups/get").group(ctx, params.name)
 
     def _disclosure(self, ctx: Context, method: str) -> Disclosure:
-        if not _is_modern(ctx):
-            raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         delivery = self.delivery(ctx)
         if isinstance(delivery, Disclosure):
             return delivery
+        if not _is_modern(ctx):
+            raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         raise MCPError(
             code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
             message=f"{method} needs the extension {EXTENSION} in the request's client capabilities.",
@@ -132,8 +142,3 @@ class RequestHandlers:
 
 def _is_modern(ctx: Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def _declares_extension(ctx: Context) -> bool:
-    """Return whether a modern request declares the extension for groups."""
-    return bool(ctx.session.check_client_capability(types.ClientCapabilities(extensions={EXTENSION: {}})))

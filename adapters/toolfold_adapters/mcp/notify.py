@@ -20,6 +20,7 @@ from mcp.server.connection import Connection
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 from ..sdk import can_notify_in_responses, has_standing_stream
+from .groups_extension import GROUPS_CHANGED, declared_by
 
 METHODS = {
     "tool": "notifications/tools/list_changed",
@@ -34,11 +35,6 @@ EVENTS: dict[str, Any] = {
     "resource_template": ResourcesListChanged,
 }
 """The event that is published to the subscriptions of modern clients when a kind of list changes."""
-_NOTIFICATIONS: dict[str, Any] = {
-    "notifications/tools/list_changed": types.ToolListChangedNotification,
-    "notifications/prompts/list_changed": types.PromptListChangedNotification,
-    "notifications/resources/list_changed": types.ResourceListChangedNotification,
-}
 
 MAX_WAITING = 16
 """How many notifications of one kind may be queued for a client with a stream; the last one covers the rest."""
@@ -56,7 +52,8 @@ class Notifier:
 
     def changed(self, kinds: frozenset[str]) -> None:
         """Queue notifications that lists have changed."""
-        methods = sorted({METHODS[kind] for kind in kinds})
+        groups = {GROUPS_CHANGED} if declared_by(self._connection.client_params) else set[str]()
+        methods = sorted({METHODS[kind] for kind in kinds} | groups)
         scope = _request_scope.get()
         if scope is not None and scope.carries(self):
             _queue(scope.pending, methods, MAX_WAITING)
@@ -75,7 +72,7 @@ class Notifier:
             yield
             while scope.pending or (scope.notifier is not None and self._owed and not self._sending):
                 method = (scope.pending or self._owed).popleft()
-                await ctx.session.send_notification(_NOTIFICATIONS[method](), related_request_id=ctx.request_id)
+                await ctx.session.send_notification(notification(method), related_request_id=ctx.request_id)
             self._owe(())
         finally:
             _request_scope.reset(token)
@@ -122,6 +119,11 @@ class RequestScope:
 
 
 _request_scope: ContextVar[RequestScope | None] = ContextVar("toolfold_request_scope", default=None)
+
+
+def notification(method: str, params: types.NotificationParams | None = None) -> Any:
+    """Return a notification, of the protocol or of an extension."""
+    return types.Notification[types.NotificationParams | None, str](method=method, params=params)
 
 
 def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:

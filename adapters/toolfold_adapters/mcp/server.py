@@ -9,14 +9,16 @@ from typing import Any, Unpack
 from anyio.abc import TaskGroup
 from mcp.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp_types import PaginatedRequestParams
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
 
-from .delivery.disclosure import EXTENSION, SETTINGS, GroupParams, GroupsListParams
+from .delivery.disclosure import GroupParams
 from .delivery.service import Service
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
+from .groups_extension import EXTENSION, SETTINGS
 from .http_sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 
@@ -58,7 +60,7 @@ class ToolSetServer(Server[TaskGroup]):
         self.add_request_handler("skills/get", SkillParams, skills.get)
         if settings.disclosure:
             self.extensions[EXTENSION] = dict(SETTINGS)
-            self.add_request_handler("groups/list", GroupsListParams, handlers.list_groups)
+            self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
         if settings.extend is not None:
             settings.extend(self, handlers)
@@ -87,8 +89,10 @@ class ToolSetServer(Server[TaskGroup]):
     ) -> InitializationOptions:
         """Return the options of a legacy connection, which advertise that lists change (SPEC NTF-4)."""
         changing = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
+        spoken = {EXTENSION: dict(SETTINGS)} if self._settings.disclosure else {}
+        experimental = {**spoken, **(experimental_capabilities or {})}
         options = super().create_initialization_options(
-            notification_options or changing, experimental_capabilities, extensions or {}
+            notification_options or changing, experimental or None, extensions or {}
         )
         return options.model_copy(update={"instructions": self._legacy_instructions})
 

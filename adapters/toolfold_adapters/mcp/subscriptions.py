@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from anyio.abc import TaskGroup
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
@@ -16,6 +16,7 @@ from toolfold import Session
 from toolfold.spi import background
 
 from .callers import principal_of
+from .listening import Subscription
 from .notify import EVENTS, MAX_WAITING
 
 Watch = Callable[[Any, Sequence[str], Callable[[str], None]], Coroutine[Any, Any, None]]
@@ -43,20 +44,21 @@ class Subscriptions:
         self._subscribers: dict[str, int] = {}
         self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
-    async def listen(self, ctx: Any, params: Any) -> Any:
-        """Serve one subscription until its client disconnects."""
+    async def listen(self, ctx: Any, params: Any, groups: Callable[[], Any] | None = None) -> Any:
+        """Serve one subscription until its client disconnects; `groups` returns those at root, if it is shown any."""
         caller = principal_of(ctx) if self._by_caller else ""
         if self._by_caller and not caller:
             raise unauthenticated()
         if self.before_listening is not None:
             await self.before_listening(ctx)  # in a store, the session may be known to other processes only
-        bus = _Source(self._buses.setdefault(caller, InMemorySubscriptionBus()))
+        bus = self._buses.setdefault(caller, InMemorySubscriptionBus())
+        subscription = Subscription(ctx, params.notifications, groups)
         self._subscribers[caller] = self._subscribers.get(caller, 0) + 1
         try:
             async with background() as tasks:
                 if self.watch is not None and (uris := params.notifications.resource_subscriptions):
-                    tasks.start_soon(self.watch, ctx, uris, bus.deliver)
-                return await ListenHandler(bus)(ctx, params)
+                    tasks.start_soon(self.watch, ctx, uris, lambda uri: subscription.deliver(ResourceUpdated(uri)))
+                return await subscription.serve(bus)
         finally:
             self._subscribers[caller] -= 1
             if not self._subscribers[caller]:
@@ -100,26 +102,6 @@ class Subscriptions:
     def _is_followed(self, caller: str) -> bool:
         session = self._followed.get(caller)
         return session is not None and session.is_open
-
-
-class _Source:
-    """The events of one subscription: those of its caller's bus, and updates of resources that it alone is sent."""
-
-    def __init__(self, bus: InMemorySubscriptionBus) -> None:
-        self._bus = bus
-        self._listener: Callable[[ServerEvent], None] | None = None
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        self._listener = listener
-        return self._bus.subscribe(listener)
-
-    async def publish(self, event: ServerEvent) -> None:
-        await self._bus.publish(event)
-
-    def deliver(self, uri: str) -> None:
-        """Have the subscriber notified that a resource was updated."""
-        if self._listener is not None:
-            self._listener(ResourceUpdated(uri))
 
 
 def unauthenticated() -> MCPError:

@@ -43,6 +43,9 @@ class _Answer(types.Result):
     groups: list[dict[str, Any]] | None = None
     contents: dict[str, Any] | None = None
     instructions: str | None = None
+    next_cursor: str | None = None
+    ttl_ms: int | None = None
+    cache_scope: str | None = None
 
 
 async def asked(client: Client, method: str, **params: Any) -> _Answer:
@@ -82,7 +85,7 @@ async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not
     async with shop_over("memory") as target:
         async with client_of(target, "auto") as (client, _):
             assert client.protocol_version == MODERN
-            assert client.server_capabilities.extensions == {EXTENSION: {"listChanged": False}}
+            assert client.server_capabilities.extensions == {EXTENSION: {"listChanged": True}}
         async with client_of(target, "legacy", extensions=DECLARED) as (client, _):
             assert client.server_capabilities.extensions is None
 
@@ -100,15 +103,15 @@ async def test_groups_are_disclosed_level_by_level_with_the_listed_definitions()
             {"name": "stock", "title": "stock", "description": "What there is"},
         ]
         stock = await asked(client, "groups/get", name="stock")
-        assert stock.instructions == "What there is"
+        assert stock.instructions is None
         assert stock.contents is not None
         assert stock.contents["groups"] == [
-            {"name": "stock-orders", "title": "orders", "description": "What is to come"}
+            {"name": "stock-0d-orders", "title": "orders", "description": "What is to come"}
         ]
         assert [prompt["name"] for prompt in stock.contents["prompts"]] == ["stock.advise"]
         assert [resource["uri"] for resource in stock.contents["resources"]] == ["shop:///shelves"]
         under = await listed_under(plain, await opened(plain, "stock.orders", await opened(plain, "stock")))
-        orders = await contents_of(client, "stock-orders")
+        orders = await contents_of(client, "stock-0d-orders")
         assert "groups" not in orders
         fetched = {tool["name"]: tool for tool in (*stock.contents["tools"], *orders["tools"])}
         assert set(fetched) == {name for name in under if name.startswith("stock.") and "activate" not in name}
@@ -218,7 +221,7 @@ async def test_errors_are_those_of_the_protocol() -> None:
             for name in ("nothing", "stock.orders", "Stock", ""):
                 error = await refusal_of(client, "groups/get", name=name)
                 assert (error.code, error.message) == (types.INVALID_PARAMS, f"Unknown group: {name}")
-            for cursor in ("", "more"):
+            for cursor in ("", "more", "c2hvcC90b29sCmhlbGxv"):
                 assert (await refusal_of(client, "groups/list", cursor=cursor)).code == types.INVALID_PARAMS
         async with client_of(target, MODERN) as (client, _):
             for method, params in (("groups/list", {}), ("groups/get", {"name": "stock"})):
@@ -295,7 +298,7 @@ async def test_hooks_of_the_group_run_around_a_call_whatever_its_outcome(how: An
             answer = await client.call_tool("outer.inner.work", {"how": how})
             assert answer.is_error == (how != "succeed")
         assert journal == [event for event in AROUND if how != 5 or event != "work"]
-        await contents_of(client, "outer-inner")
+        await contents_of(client, "outer-0d-inner")
         await client.call_tool("ping", {})
         assert len(journal) in (4, 5)
         assert not tools.sessions

@@ -8,22 +8,20 @@ The draft prescribes an error that the revision of 2026-07-28 no longer has; an 
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
+from attrs import frozen
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    PaginatedRequestParams,
-    RequestParams,
-)
-from pydantic import field_validator
+from mcp_types import INVALID_PARAMS, RequestParams
 
 from toolfold import (
     Component,
     GroupSpec,
+    QuotaExceeded,
     Session,
     Snapshot,
     ToolNotFound,
@@ -32,15 +30,11 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.spi import KINDS, Kind, ancestors, listed_in, quoted
+from toolfold.spi import KINDS, Kind, RequestView, ancestors, available, listed, listed_in, paged, quoted
 
+from .group_names import draft_name
 from .render import LISTS, Renderer
-from .selection import SELECTION_FAILURES, DefaultSelection, refusal_text, selection_of
-
-EXTENSION = "io.modelcontextprotocol/groups"
-SETTINGS = {"listChanged": False}
-_NOT_ALLOWED = re.compile(r"[^a-z0-9]+")
-_MAX_LENGTH = 64
+from .selection import SELECTION_FAILURES, DefaultSelection, depends_on_headers, refusal_text, selection_of
 
 
 class GroupParams(RequestParams):
@@ -49,14 +43,55 @@ class GroupParams(RequestParams):
     name: str
 
 
-class GroupsListParams(PaginatedRequestParams):
-    """The parameters of `groups/list`, which has one page; so any cursor is refused."""
+@frozen(eq=False)
+class Disclosed:
+    """What one request is shown: the groups that its caller may fetch, and what is in each.
 
-    @field_validator("cursor")
-    @classmethod
-    def _refuse(cls, cursor: str | None) -> None:
-        if cursor is not None:
-            raise ValueError("there is no such page")
+    Args:
+        start: The initial state of the request.
+        root: A view of what is in no group.
+    """
+
+    _start: Snapshot
+    _root: RequestView
+
+    @cached_property
+    def groups(self) -> Mapping[str, GroupSpec]:
+        """The groups by name, in order; not those whose tools are all withheld from the caller."""
+        shown: dict[str, GroupSpec] = {}
+        above: dict[str | None, bool] = {}
+        for group in reversed(self._start.selectable_groups):  # parents after their children
+            visible = above.get(group.path, False) or any(self.of(group.path, kind) for kind in KINDS)
+            if visible or (group.path not in above and not self._has_members(group.path)):
+                visible, shown[draft_name(group.path)] = True, group
+            above[group.parent] = above.get(group.parent, False) or visible
+        return dict(sorted(shown.items()))
+
+    def _has_members(self, path: str) -> bool:
+        held = self._start.catalog.components.values()
+        return any(component.belongs_to(path) for kind in held for component in kind.by_name.values())
+
+    def inside(self, path: str | None) -> dict[str, GroupSpec]:
+        """Return the groups in a group, or at root."""
+        return {name: group for name, group in self.groups.items() if group.parent == path}
+
+    def of(self, path: str, kind: Kind) -> tuple[Component, ...]:
+        """Return what a group has, but for what is listed to everybody: nothing is in two places."""
+        try:
+            opened = self._start.after(TransitionRequest(activate=(*ancestors(path), path)))
+        except QuotaExceeded:  # it can't be used
+            return ()
+        top = {component.name for component in listed(self._root, kind)}
+        return tuple(one for one in listed_in(self._root.of(opened), kind, path) if one.name not in top)
+
+    def contents(self, path: str, kind: Kind) -> tuple[Component, ...]:
+        """Return what a group has, each as in the first group that has it: the same in all of them."""
+        return tuple(one if one.modes is None else self._first(one, kind) for one in self.of(path, kind))
+
+    def _first(self, component: Component, kind: Kind) -> Component:
+        """Return a composite tool, which depends on what is open, as the first group that has it shows it."""
+        paths = [group.path for group in self._start.selectable_groups if component.belongs_to(group.path)]
+        return next(one for path in paths for one in self.of(path, kind) if one.name == component.name)
 
 
 class Disclosure:
@@ -66,43 +101,47 @@ class Disclosure:
         tools: The tool set.
         wire: The names that clients see.
         default: The initial state that the server was built with.
+        modern: Whether the requests are of the era of 2026-07-28.
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, default: DefaultSelection) -> None:
+    def __init__(self, tools: ToolSet, wire: WireNames, default: DefaultSelection, *, modern: bool) -> None:
         self._tools = tools
         self._wire = wire
         self._default = default
-        self._renderer = Renderer(wire, modern=True)
+        self._renderer = Renderer(wire, modern=modern)
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what is in no group."""
-        catalog = self._start(ctx).catalog.ungrouped
-        view = self._tools.view_of(Snapshot.of(catalog), self._wire.to_wire)
-        return self._renderer.page(self._tools.page(view, kind, cursor), kind)
+        start = self._start(ctx)
+        page = self._renderer.page(self._tools.page(self._root(start), kind, cursor), kind)
+        return {**page, **self._scope(ctx, start, kind)}
 
-    def groups(self, ctx: Any) -> dict[str, Any]:
-        """Return the groups at root; `group` returns those inside others."""
-        groups = self._start(ctx).selectable_groups
-        names = draft_names(groups)
-        top = [_group_entry(group, names) for group in groups if group.parent is None]
-        return {"resultType": "complete", "groups": top}
+    def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
+        """Return a page of the groups at root, in order of name; `group` returns those inside others."""
+        start = self._start(ctx)
+        issuer = f"{start.catalog.name}/groups"
+        page, following = paged(self.top(ctx), itemgetter("name"), issuer, cursor, self._tools.page_size)
+        more = {} if following is None else {"nextCursor": following}
+        return {**self._complete(ctx, start, groups=list(page)), **more}
+
+    def top(self, ctx: Any) -> tuple[dict[str, Any], ...]:
+        """Return the groups at root as they are listed, in order of name."""
+        return tuple(_entry(*item) for item in self._disclosed(self._start(ctx)).inside(None).items())
 
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return the contents of a group: full definitions, and the groups inside; raises `MCPError` if unknown."""
         start = self._start(ctx)
-        groups = start.selectable_groups
-        names = draft_names(groups)
-        path = next((path for path, draft in names.items() if draft == name), None)
-        if path is None:
+        disclosed = self._disclosed(start)
+        group = disclosed.groups.get(name)
+        if group is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {quoted(name)}")
-        view = self._tools.view_of(start.after(TransitionRequest(activate=(*ancestors(path), path))))
-        inner = [_group_entry(group, names) for group in groups if group.parent == path]
+        inner = [_entry(*item) for item in disclosed.inside(group.path).items()]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
-            if definitions := self._renderer.definitions(listed_in(view, kind, path)):
+            if definitions := self._renderer.definitions(disclosed.contents(group.path, kind)):
                 contents[LISTS[kind][1]] = definitions
-        described = start.catalog.instructions([path]) or start.catalog.group(path).description
-        return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
+        said = start.catalog.instructions([group.path]) or ("" if contents else group.description)
+        return self._complete(ctx, start, contents=contents, **({"instructions": said} if said else {}))
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool in any group, which is open for this call only.
@@ -143,9 +182,9 @@ class Disclosure:
 
     @asynccontextmanager
     async def _session(self, ctx: Any, start: Snapshot, component: Component | None) -> AsyncGenerator[Session]:
-        """Yield a session for one call, with the group of `component` open; its hooks run before and after the call."""
+        """Yield a session for one call, with a group of `component` open; its hooks run before and after the call."""
         profile = selection_of(self._tools, self._default, ctx.request).profile
-        state = _opened(start, component)
+        state = self._opened(start, component)
         if not state.catalog.has_hooks:
             async with self._tools.request_session(state, profile) as session:
                 yield session
@@ -154,31 +193,35 @@ class Disclosure:
             await session.set_up(state.active)
             yield session
 
+    def _opened(self, start: Snapshot, component: Component | None) -> Snapshot:
+        """Return the state with the first group open that has `component`; raises if it can't be opened."""
+        if component is None or (component.group is None and available(component, self._root(start))):
+            return start
+        paths = [group.path for group in start.selectable_groups if component.belongs_to(group.path)]
+        if not paths:
+            return start
+        path = component.group if component.group in paths else paths[0]
+        return start.after(TransitionRequest(activate=(*ancestors(path), path)))
+
     def _start(self, ctx: Any) -> Snapshot:
         return selection_of(self._tools, self._default, ctx.request).start(self._tools)
 
+    def _root(self, start: Snapshot) -> RequestView:
+        return self._tools.view_of(Snapshot.of(start.catalog.ungrouped), self._wire.to_wire)
 
-def _opened(start: Snapshot, component: Component | None) -> Snapshot:
-    """Return the state with the group of `component` open, if it is disclosed; raises if it can't be opened."""
-    if component is None or component.group not in {group.path for group in start.selectable_groups}:
-        return start
-    return start.after(TransitionRequest(activate=(*ancestors(component.group), component.group)))
+    def _disclosed(self, start: Snapshot) -> Disclosed:
+        return Disclosed(start, self._root(start))
 
+    def _complete(self, ctx: Any, start: Snapshot, **result: Any) -> dict[str, Any]:
+        return {**self._renderer.complete(result), **self._scope(ctx, start, *KINDS)}
 
-def draft_names(groups: Iterable[GroupSpec]) -> Mapping[str, str]:
-    """Return a name for each path, as the draft requires: of lower-case letters, digits and hyphens."""
-    names: dict[str, str] = {}
-    used: set[str] = set()
-    for group in groups:
-        plain = _NOT_ALLOWED.sub("-", group.path.lower()).strip("-")[:_MAX_LENGTH] or "group"
-        name, number = plain, 1
-        while name in used:
-            number += 1
-            name = f"{plain[: _MAX_LENGTH - len(str(number)) - 1]}-{number}"
-        used.add(name)
-        names[group.path] = name
-    return names
+    def _scope(self, ctx: Any, start: Snapshot, *kinds: Kind) -> dict[str, Any]:
+        """Return for whom an answer is that depends on more than the parameters of its request."""
+        own = depends_on_headers(self._default, ctx.request) or any(
+            start.catalog.components[kind].changing for kind in kinds
+        )
+        return {"cacheScope": "private"} if own and self._renderer.modern else {}
 
 
-def _group_entry(group: GroupSpec, names: Mapping[str, str]) -> dict[str, Any]:
-    return {"name": names[group.path], "title": group.display_name, "description": group.description}
+def _entry(name: str, group: GroupSpec) -> dict[str, Any]:
+    return {"name": name, "title": group.display_name, "description": group.description}

@@ -89,7 +89,7 @@ class Renderer:
         self._to_wire = wire.to_wire
         self._cache_scope = cache_scope
         self._adjust = adjust
-        self._modern = modern
+        self.modern = modern
         self._versions = MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS
         self._definitions: WeakKeyDictionary[Component, dict[str, Any] | None] = WeakKeyDictionary()
 
@@ -100,7 +100,7 @@ class Renderer:
             result["nextCursor"] = page.next_cursor
         if meta:
             result["_meta"] = dict(meta)
-        complete = self._complete(result)
+        complete = self.complete(result)
         return complete if (offer := current_offer.get()) is None else offer.added_to(complete)
 
     def definitions(self, components: Iterable[Component]) -> list[dict[str, Any]]:
@@ -142,13 +142,14 @@ class Renderer:
         method, key = LISTS[kind]
         try:
             for version in self._versions:
-                serialize_server_result(method, version, self._complete({key: [definition]}))
+                serialize_server_result(method, version, self.complete({key: [definition]}))
         except ValidationError:
             return False
         return True
 
-    def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
-        hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": self._cache_scope} if self._modern else {}
+    def complete(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a list or a definition with what the era says of every such result."""
+        hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": self._cache_scope} if self.modern else {}
         return {**result, **hints}
 
     def result(self, result: ToolResult) -> dict[str, Any]:
@@ -156,13 +157,13 @@ class Renderer:
         if isinstance(result, results.Passed):
             return cast("dict[str, Any]", result.answer)
         meta = {"_meta": dict(result.meta)} if result.meta else {}
-        if result.needs is not None and not self._modern:
+        if result.needs is not None and not self.modern:
             return self.result(ToolResult.of_text(UNASKABLE, is_error=True))
         if result.needs is not None:
             return {**_input_required(result.needs), **meta}
         rendered: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
         structured: Any = result.structured
-        if structured is not None and (self._modern or isinstance(structured, dict)):
+        if structured is not None and (self.modern or isinstance(structured, dict)):
             rendered["structuredContent"] = structured
         return self.plain({**rendered, **meta})
 
@@ -170,17 +171,17 @@ class Renderer:
         """Return the contents of a resource, with hints for caches."""
         if isinstance(result, InputRequired):
             return self.plain(result)
-        if not self._modern:
+        if not self.modern:
             return self.plain({key: value for key, value in result.items() if key not in CACHE_HINTS})
         return self.plain({**CACHE_HINTS, **result})
 
     def plain(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return a result of another kind, such as a prompt's messages."""
         if isinstance(result, InputRequired):
-            if not self._modern:
+            if not self.modern:
                 raise MCPError(code=types.INTERNAL_ERROR, message=UNASKABLE)
             return _input_required(result)
-        return {"resultType": "complete", **result} if self._modern else dict(result)
+        return {"resultType": "complete", **result} if self.modern else dict(result)
 
 
 def _input_required(needs: InputRequired) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Service:
         self.handlers = RequestHandlers(
             legacy=self._legacy(),
             modern=self._by_principal() if by_principal else self._by_handle(),
-            disclosure=Disclosure(tools, wire, self._default) if settings.disclosure else None,
+            disclosure=self._disclosure() if settings.disclosure else {},
             by_principal=by_principal,
             subscriptions=self._subscriptions,
             calls=Tally("requests in progress", limits.calls),
@@ -129,6 +129,9 @@ class Service:
             self._answers(renderer),
             {} if name is None else proxies_of(name, with_handle=False, read_tool=self._settings.read_tool),
         )
+
+    def _disclosure(self) -> dict[bool, Disclosure]:
+        return {modern: Disclosure(self._tools, self._wire, self._default, modern=modern) for modern in (False, True)}
 
     def _by_principal(self) -> SessionDelivery:
         renderer = self._renderer(modern=True, cache_scope="private")

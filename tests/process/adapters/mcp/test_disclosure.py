@@ -1,14 +1,21 @@
-"""Disclosure by the draft extension over HTTP (SPEC DEL-5)."""
+"""Disclosure by the draft extension over HTTP and stdio (SPEC DEL-5)."""
 
 from __future__ import annotations
 
 import anyio
 import pytest
 
+from tests.adapters.mcp.shop import shop_over
 from tests.adapters.mcp.support import (
     PATIENCE,
     client_of,
     target_of,
+)
+from tests.adapters.mcp.test_disclosed_views import (
+    a_shop_is_disclosed,
+    changes_are_notified_of,
+    declared_at_once,
+    guarded,
 )
 from tests.adapters.mcp.test_disclosure import (
     AROUND,
@@ -19,6 +26,22 @@ from tests.adapters.mcp.test_handle_delivery import MODERN
 from tests.adapters.mcp.test_stored_handles import Journal
 
 pytestmark = pytest.mark.spec("DEL-5")
+__all__ = ["declared_at_once"]
+
+
+@pytest.mark.usefixtures("declared_at_once")
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+async def test_both_eras_are_served_over_both_transports(transport: str, era: str) -> None:
+    async with shop_over(transport) as target, client_of(target, era, extensions=DECLARED) as (client, _):
+        await a_shop_is_disclosed(client)
+
+
+@pytest.mark.spec("NTF-3")
+async def test_changes_of_the_groups_are_notified_of_over_http() -> None:
+    tools, allowed = guarded()
+    async with target_of("http", tools) as target:
+        await changes_are_notified_of(target, tools, allowed)
 
 
 @pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "DEL-9")

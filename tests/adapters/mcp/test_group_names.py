@@ -1,0 +1,78 @@
+"""Names of groups in the form of the draft extension: every path has one, and no two have the same (SPEC DEL-5)."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolfold_adapters.mcp.delivery.group_names import MAX_LENGTH, draft_name
+
+pytestmark = pytest.mark.spec("DEL-5")
+
+FORM = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SEGMENTS = st.text("abyz019_-ABYZ", min_size=1, max_size=12)
+PATHS = st.lists(SEGMENTS, min_size=1, max_size=3).map(".".join)
+CODES = {"d": ".", "u": "_", "h": "-"}
+
+
+def path_of(name: str) -> str:
+    """Return the path that a name stands for, which was not cut: the mapping back, written from its description."""
+    path, after_word = "", False
+    for word in name.split("-"):
+        is_plain = not word.startswith("0") or word.startswith("0w")
+        path += "-" if is_plain and after_word else ""
+        path += word.removeprefix("0w") if is_plain else decoded(word[1:])
+        after_word = is_plain
+    return path
+
+
+def decoded(codes: str) -> str:
+    signs = re.findall("c.|.", codes)
+    return "".join(CODES[sign] if sign in CODES else sign[1].upper() for sign in signs)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("stock", "stock"),
+        ("pull-requests", "pull-requests"),
+        ("stock.orders", "stock-0d-orders"),
+        ("file_ops", "file-0u-ops"),
+        ("Files", "0cf-iles"),
+        ("a--b", "a-0hh-b"),
+        ("-a", "0h-a"),
+        ("_", "0u"),
+        ("0d", "0w0d"),
+        ("a-0d-b", "a-0w0d-b"),
+    ],
+)
+def test_a_name_of_that_form_stays_and_anything_else_is_escaped(path: str, name: str) -> None:
+    assert draft_name(path) == name
+
+
+@given(PATHS)
+@example("a.b")
+@example("a-0d-b")
+@example("-")
+@example("A.b_-C-d")
+def test_a_name_has_the_form_and_stands_for_its_path_alone(path: str) -> None:
+    name = draft_name(path)
+    assert FORM.fullmatch(name)
+    assert len(name) <= MAX_LENGTH
+    if "0z" not in re.findall(r"(?:^|-)(0z)", name):
+        assert path_of(name) == path
+
+
+@given(st.text("ab_.-", min_size=60, max_size=128), st.text("ab_.-", min_size=60, max_size=128))
+def test_what_is_too_long_ends_in_a_digest_that_no_other_name_has(one: str, other: str) -> None:
+    first, second = draft_name(one), draft_name(other)
+    assert (first == second) == (one == other)
+    for path, name in ((one, first), (other, second)):
+        if re.search("-0z", name):
+            assert len(name) <= MAX_LENGTH
+            assert name.endswith(f"-0z{sha256(path.encode()).hexdigest()[:20]}")
+            assert FORM.fullmatch(name)
