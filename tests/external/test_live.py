@@ -191,7 +191,7 @@ def test_everything_is_reached_by_the_keyboard_and_the_slider_goes_back(browser:
         page.session("database", "database.write")
         said = page.opened(
             shows("#title", "activate mode_b"),
-            *([["press", "Tab"], focused] * 2),
+            *([["press", "Tab"], focused] * 3),
             ["press", "End"],
             shows("#title", "activate database.write"),
             *([["press", "Tab"], focused] * 2),
@@ -208,10 +208,11 @@ def test_everything_is_reached_by_the_keyboard_and_the_slider_goes_back(browser:
             ["attributes", "#now", "aria-pressed"],
             ["attributes", "#sessions", "aria-activedescendant"],
         )["results"]
-    assert [each for each in said if isinstance(each, str)] == ["search", "sessions", "back", "slider", "on", "now"]
-    assert said[13] == ["active", "inactive", "inactive", "inactive", "inactive"]
-    assert said[14] == ["Step 1 of 2: activate database changed"]
-    assert said[17] == ["inactive", "locked", "inactive", "inactive", "inactive"]
+    reached = [each for each in said if isinstance(each, str)]
+    assert reached == ["search", "busy", "sessions", "back", "slider", "on", "now"]
+    assert said[15] == ["active", "inactive", "inactive", "inactive", "inactive"]
+    assert said[16] == ["Step 1 of 2: activate database changed"]
+    assert said[19] == ["inactive", "locked", "inactive", "inactive", "inactive"]
     assert said[-2:] == [["true"], ["session-2"]]
 
 
@@ -311,6 +312,24 @@ def test_its_policy_blocks_injected_styles_markup_and_requests(browser: Browser)
         ["connect-src", "img-src", "require-trusted-types-for", "style-src-elem"],
         "desk, live",
     ]
+
+
+@pytest.mark.spec("EXP-1")
+def test_equal_refusals_are_joined_and_idle_sessions_hidden_by_choice(browser: Browser) -> None:
+    with served(browser, make_desk()) as page:
+        page.session("mode_a")
+        idle = page.session()
+        said = page.opened(
+            shows("#title", "activate mode_a"),
+            ["click", "#busy"],
+            ["shown", f"{ROWS} .name"],
+        )["results"]
+        for _ in range(3):
+            with suppress(ToolfoldError):
+                page.portal.call(idle.activate, "database.write")
+        joined = page.goes_on(shows("#problems .outcome", "refused 3 times"), ["texts", "#problems button"])["results"]
+    assert len(said[2]) == 1
+    assert len(joined[1]) == 1
 
 
 def test_hundreds_of_busy_sessions_are_shown_and_filtered(browser: Browser) -> None:

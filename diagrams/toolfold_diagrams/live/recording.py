@@ -17,8 +17,8 @@ from weakref import ref
 
 from attrs import define, field
 
-from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolSet
-from toolfold.spi import RequestView, available, events, is_hidden
+from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolNotFound, ToolSet, explain
+from toolfold.spi import KINDS, Kind, RequestView, available, events, is_hidden
 
 from ..interaction import asked_for
 from ..page import tokens
@@ -77,8 +77,8 @@ class Step:
     _hook: str = ""
     _is_error: bool = False
 
-    def add(self, event: events.Event | events.Trace) -> None:
-        """Record an event."""
+    def add(self, event: events.Event | events.Trace, view_of: Callable[[Snapshot], RequestView]) -> None:
+        """Record an event; `view_of` returns what explains why something could not be called (SPEC EXP-1)."""
         self.entries += 1
         if self.entries <= ENTRIES:
             self.recorder.record(event)
@@ -99,7 +99,8 @@ class Step:
                 self._is_error |= event.is_error
             case events.Ended(error=Exception() as error):
                 if not (isinstance(error, HookFailed) and self.reasons):  # the hook has said why
-                    self._failed(_text(error))
+                    why = _why(error, view_of(self.after)) if isinstance(error, ToolNotFound) else ""
+                    self._failed(f"{_text(error)}{why}")
             case _:
                 pass
 
@@ -173,7 +174,7 @@ class Record:
 
 @define(eq=False)
 class Problem:
-    """A refusal or a failure: when, of which session and step if known, and why."""
+    """A refusal or a failure: when, of which session and step if known, and why; and how often the same was noted."""
 
     version: int
     at: float
@@ -181,6 +182,7 @@ class Problem:
     key: int | None = None
     step: int | None = None
     outcome: Outcome = "failed"
+    times: int = 1
 
 
 class Recording:
@@ -256,7 +258,13 @@ class Recording:
         """Note a refusal or a failure."""
         key, number = None if record is None else record.key, None if step is None else step.number
         outcome: Outcome = "refused" if step is not None and step.outcome == "refused" else "failed"
-        self.problems.append(Problem(self.version, time(), printable(text)[:LETTERS], key, number, outcome))
+        problem = Problem(self.version, time(), printable(text)[: 2 * LETTERS], key, number, outcome)
+        for same in self.problems:
+            if (same.text, same.key, same.outcome) == (problem.text, problem.key, problem.outcome):
+                problem.times += same.times
+                self.problems.remove(same)
+                break
+        self.problems.append(problem)
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -264,7 +272,7 @@ class Recording:
         number = getattr(event, "number", None) or self.tools.observers.request
         record, step = self._under_way.get(number or 0, (None, None))
         if record is not None and step is not None:
-            step.add(event)
+            step.add(event, self.tools.view_of)
             step.after = record.snapshot = _state_of(step.source, step.after)
             self._touched(record)
         match event:
@@ -362,6 +370,12 @@ def _text(error: BaseException) -> str:
     cause = error.__cause__ if isinstance(error, HookFailed) else None
     because = f" ({': '.join(filter(None, described_error(cause)))})" if cause is not None else ""
     return printable(f"{kind}: {text}{because}" if text else f"{kind}{because}")[:LETTERS]
+
+
+def _why(error: ToolNotFound, view: RequestView) -> str:
+    """Return why something could not be called, in a sentence that follows the error."""
+    kinds: dict[str, Kind] = {kind: kind for kind in KINDS}
+    return f". {printable(str(explain(view, error.name, kinds[error.kind])))[:LETTERS]}"
 
 
 @lru_cache(maxsize=1_024)

@@ -63,7 +63,14 @@ async def test_steps_show_what_changed_what_was_refused_and_which_hook_failed() 
         ),
         ("activate vault", "failed", ["on_activate of vault: ToolError: the key is missing"]),
         ("call ping", "done", []),
-        ("call database.query", "refused", ["ToolNotFound: Unknown tool: database.query"]),
+        (
+            "call database.query",
+            "refused",
+            [
+                "ToolNotFound: Unknown tool: database.query. It needs the group database, which is closed: call "
+                "database.activate first."
+            ],
+        ),
     ]
     assert [step["states"] for step in detail["steps"]] == ["ilaii", *["iliai"] * 5]
     assert [problem["step"] for problem in page.problems] == [3, 4, 6]
@@ -207,6 +214,17 @@ async def test_a_hook_that_fails_as_a_session_ends_is_shown() -> None:
     assert problem["text"] == "on_deactivate of disk: OSError: the disk is gone"
 
 
+@pytest.mark.spec("EXP-1")
+async def test_equal_refusals_of_a_session_are_one_with_their_number() -> None:
+    tools = make_desk()
+    async with watching(quick(tools)) as page, tools.open_session() as session:
+        for name in ("database.query", "vanished", "database.query"):
+            with suppress(ToolfoldError):
+                await session.call(name)
+        await page.until(lambda: page.problems and page.problems[-1]["times"] == 2)
+    assert [(one["times"], one["step"]) for one in page.problems[-2:]] == [(1, 2), (2, 3)]
+
+
 async def test_a_predicate_that_fails_is_shown() -> None:
     tools = ToolSet("broken")
     tools.register("maybe", lambda: "", description="Perhaps", visibility=Visibility.when(lambda view: 1 / 0 > 0))
@@ -247,9 +265,9 @@ async def test_steps_sessions_and_problems_are_bounded() -> None:
             async with tools.open_session():
                 pass
         assert (await get(app, f"/sessions/{key}")).status == 200  # those that ended go first
-        for _ in range(PROBLEMS + 10):
+        for number in range(PROBLEMS + 10):
             with suppress(ToolfoldError):
-                await session.activate("database.write")
+                await session.call(f"tool {number}")
         found = await steps(app, key)
         await page.until(lambda: (row := page.row(session.id)) and row["last"])
         assert len(page.rows) == SESSIONS

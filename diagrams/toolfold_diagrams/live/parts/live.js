@@ -2,6 +2,7 @@
 
 const PROBLEMS = 100;
 const RETRY = 1_000; // milliseconds after which a session is asked for again, if its answer did not come
+const IDLE = 300; // seconds without a request after which a session is idle
 const MANY = 40; // groups, from which on locked ones are left out of the statechart
 const PICTURES = ["structure", "sequence"];
 const STATES = { a: "active", i: "inactive", l: "locked" };
@@ -61,6 +62,7 @@ function showRow(row) {
 }
 
 function matches(row) {
+  if (byId("busy").checked && !(row.last && Date.now() / 1000 - row.last.at < IDLE)) return false;
   const wanted = byId("search").value.trim().toLowerCase();
   return !wanted || [row.name, row.caller, ...row.active].some((text) => text.toLowerCase().includes(wanted));
 }
@@ -111,7 +113,7 @@ byId("sessions").addEventListener("keydown", (event) => {
   choose(Number(boxes[Math.min(there, boxes.length - 1)].dataset.key));
 });
 
-byId("search").addEventListener("input", () => {
+for (const id of ["search", "busy"]) byId(id).addEventListener("input", () => {
   for (const row of rows.values()) items.get(row.key).box.hidden = !matches(row);
   showFigures();
 });
@@ -321,8 +323,10 @@ async function ask(group, open) {
 
 function showProblems(problems) {
   const list = byId("problems");
-  for (const { at: when, text, key, step, outcome } of problems) {
+  for (const { at: when, text, key, step, outcome, times } of problems) {
     const row = rows.get(key);
+    const same = `${key} ${outcome} ${text}`;
+    [...list.children].find((each) => each.dataset.same === same)?.remove();
     const button = element("button", { type: "button", class: "plain", dir: "auto", text, disabled: key === null });
     button.addEventListener("click", () => {
       if (!rows.has(key)) return;
@@ -330,8 +334,8 @@ function showProblems(problems) {
       at = step;
       refresh();
     });
-    const head = element("p", { class: "faint" }, element("span", { class: "outcome", "data-outcome": outcome, text: outcome }), ` ${clock(when)} `, element("span", { text: row?.name ?? "", dir: "auto" }));
-    list.prepend(element("li", {}, head, button));
+    const head = element("p", { class: "faint" }, element("span", { class: "outcome", "data-outcome": outcome, text: times > 1 ? `${outcome} ${number(times)} times` : outcome }), ` ${clock(when)} `, element("span", { text: row?.name ?? "", dir: "auto" }));
+    list.prepend(element("li", { "data-same": same }, head, button));
   }
   while (list.children.length > PROBLEMS) list.lastChild.remove();
   byId("fine").hidden = list.children.length > 0;
