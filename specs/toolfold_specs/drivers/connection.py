@@ -99,6 +99,8 @@ class Connection:
         self._failures = Failures(self._child, target if isinstance(target, str) else None)
         self.changes = 0
         """The number of list_changed notifications that have arrived."""
+        self.other_changes = 0
+        """The number of notifications that lists of another kind have changed."""
         self.owed = 0
         """The number of notices that were due and have not arrived."""
         self.calls = 0
@@ -250,7 +252,9 @@ class Connection:
             raise TimeoutError
 
     async def _received(self, message: object) -> None:
-        if getattr(message, "method", None) == CHANGED:
+        method = str(getattr(message, "method", None))
+        self.other_changes += method.endswith("/list_changed") and method != CHANGED
+        if method == CHANGED:
             self.changes += 1
             if self._changed is not None:
                 self._changed.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ..drivers.connection import Connection
 
 ACTIVATION = "an activation that succeeds"
+BASE64 = f"{string.ascii_letters.swapcase()}{string.digits}-_"
 
 # -- delivery in the legacy era ---------------------------------------------------------------------------------------
 
@@ -35,6 +37,9 @@ def sessions(wire: Wire) -> None:
         came, came_there = wire.main.changes - notices, other.changes - notices_there
         wire.judge("DEL-1", came == 1, "notices of one change of the list", 1, came)
         wire.judge("DEL-1", came_there == 0, "another session is notified", 0, came_there)
+        if wire.test_run.can("setups"):
+            others = wire.main.other_changes
+            wire.judge("DEL-1", others == 0, "notices that lists of another kind have changed", 0, others)
 
 
 @on()
@@ -130,6 +135,8 @@ def _altered(handle: str) -> list[str]:
         f"{body}.{signature[::-1]}",
         handle[:-4],
         handle + handle,
+        f"{handle}=",
+        handle[:-1] + BASE64[BASE64.find(handle[-1]) ^ 1],  # whose last bits are of no byte
         "made up",
         "s." + "A" * 32,
     ]
