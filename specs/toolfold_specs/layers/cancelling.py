@@ -25,22 +25,27 @@ def cancelled_in_queue(test_run: TestRun) -> None:
 
 
 def cancelled_twice(test_run: TestRun) -> None:
-    """Judge that a second cancellation, during the rollback of a step, does not stop the rollback."""
+    """Judge that a cancellation during the rollback of a step, cancelled or failed, does not stop the rollback."""
     setup = hooked("a", "c", "d", exclusions=[("a", "c"), ("a", "d")])
     hook, compensation = ("on_activate", "a"), ("on_activate", "c")
-    run = begun(test_run, setup, steps_of("+c", "+d"), [hook, compensation])
-    if run is None or (ticket := blocked(run, steps_of("+a")[0], undone=hook)) is None:
-        return
-    run.cancel(ticket)
-    if compensation in run.waiting():
-        run.cancel(ticket)
-        if compensation not in run.waiting():
-            run.report("HOOK-6", "a second cancellation interrupts a hook that undoes another")
+    for fails in (False, True) if test_run.can("failing hooks") else (False,):
+        run = begun(test_run, setup, steps_of("+c", "+d"), [hook, compensation])
+        if run is None or (ticket := blocked(run, steps_of("+a")[0], undone=hook)) is None:
             return
-    _judge(run, ticket)
+        if fails:
+            run.release(hook, fail=True)
+        else:
+            run.cancel(ticket)
+        if compensation in run.waiting():
+            run.cancel(ticket)
+            if compensation not in run.waiting():
+                run.report("HOOK-6", "a cancellation interrupts a hook that undoes another")
+                return
+        if not _judge(run, ticket):
+            return
 
 
-def _judge(run: Overlap, ticket: int) -> None:
+def _judge(run: Overlap, ticket: int) -> bool:
     run.drain(oldest)
     answer = run.finish(ticket, "HOOK-6")
     following = run.start(steps_of("-d")[0])  # its answer has the hooks that began until now
@@ -51,5 +56,6 @@ def _judge(run: Overlap, ticket: int) -> None:
         message = "a step that is cancelled again during its rollback is not rolled back completely"
         expected = {"hooks": run.expected_hooks(tickets), "active": active}
         run.report("HOOK-6", message, expected, {"hooks": run.hooks, "active": final.active})
-        return
+        return False
     run.test_run.showed(final, (("HOOK-6", "active"),))
+    return True

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterable
+
 from attrs import evolve, frozen
 
 from ..driver import Answer, Group, Operation, Setup, Tool
 from ..oracle import Oracle
-from ..overlap import Overlap
+from ..overlap import Hook, Overlap
 from ..reference import legal
 from ..runs import TestRun
 from .blocking import HOOKS, begun, blocked, hooked, oldest, steps_of
@@ -47,10 +50,22 @@ def registered(test_run: TestRun) -> None:
             message = "a change of the system is refused while a step is under way" if right else ILLEGAL
             run.report(change.clause, message, got={**answer.to_json(), "active": active})
             return
+        if active is not None and run.hooks is not None and not _fitting(active, [*run.hooks, *(answer.hooks or ())]):
+            message = "the hooks that ran do not fit what is active after a change of the system during a step"
+            run.report(change.clause, message, got={"hooks": [*run.hooks, *(answer.hooks or ())], "active": active})
+            return
         test_run.showed(final, ((change.clause, "active"),))
 
 
 ILLEGAL = "what is active after a change of the system during a step is not legal in it"
+
+
+def _fitting(active: Collection[str], hooks: Iterable[Hook]) -> bool:
+    """Return whether the hooks that ran since only `b` was active leave exactly what is active set up."""
+    balance = Counter({"b": 1})
+    for phase, group in hooks:
+        balance[group] += 1 if phase == "on_activate" else -1
+    return all(balance[group] == (group in active) for group in PAIR.paths)
 
 
 def _changed(run: Overlap, change: Change, first: int) -> tuple[Answer, Answer]:
