@@ -282,6 +282,8 @@ def _restore_mismatches(
         yield Mismatch(home, f"{_said('is active', extra)}{_said('is not active', lost)}".strip("; "))
     if (dropped := got.detail.get("dropped")) is not None and set(dropped) != set(expected.detail["dropped"]):
         yield Mismatch(home, f"{', '.join(dropped) or 'nothing'} is reported as dropped")
+    if got.detail.get("equal") is False and operation.arguments.get("setup") is None:
+        yield Mismatch("PER-1", "the restored session is dumped as another value")
 
 
 def _register_mismatches(

@@ -43,6 +43,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "hooks": "groups can have hooks, and each answer has those that ran",
         "failing hooks": "a hook can be scripted to fail",
         "asking hooks": "a hook can be scripted to request a transition of its own session",
+        "crossing hooks": "a hook can be scripted to request a transition of another session",
         "blocked hooks": "a hook can be scripted to block until it is released",
         "concurrency": "operations can be started before earlier ones have ended",
         "cancellation": "an operation under way can be cancelled",
@@ -291,8 +292,10 @@ class Driver:
         """Return an answer with `active`."""
         raise NotSupported("snapshot")
 
-    def transition(self, activate: tuple[str, ...], deactivate: tuple[str, ...], session: str = MAIN) -> Answer:
-        """Activate and deactivate groups in one step: "transition"."""
+    def transition(
+        self, activate: tuple[str, ...], deactivate: tuple[str, ...], force: bool = False, session: str = MAIN
+    ) -> Answer:
+        """Activate and deactivate groups in one step: "transition"; `force` only with the capability "force"."""
         raise NotSupported("transition")
 
     def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
@@ -321,8 +324,9 @@ class Driver:
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
         """Dump a session, configure `setup` (the same if None), and restore the session in it: "persistence".
 
-        The answer has `active`, and in `detail` as `dropped` the groups that were not restored. Nothing else remains:
-        other sessions are new, and hooks are unscripted. Whether hooks run is not judged.
+        The answer has `active`, and in `detail` as `dropped` the groups that were not restored, and perhaps as `equal`
+        whether what the restored session is dumped as equals the first dump. Nothing else remains: other sessions are
+        new, and hooks are unscripted. Whether hooks run is not judged.
         """
         raise NotSupported("restore")
 
@@ -335,7 +339,8 @@ class Driver:
 
     def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:
         """Set what a hook does from now on: "succeed", "fail" ("failing hooks"), "block" ("blocked hooks"), or "ask"
-        for the activation of the first sibling of its group ("asking hooks").
+        for the activation of the first sibling of its group ("asking hooks"), "ask NAME" in the session of that name
+        ("crossing hooks").
         """
         raise NotSupported("script")
 

@@ -88,6 +88,8 @@ def _evidence(oracle: Oracle, world: World, operation: Operation, expected: Answ
         yield of_restore(oracle, operation), "active"
         if expected.detail["dropped"]:
             yield of_restore(oracle, operation), f"{IN_DETAIL}dropped"
+        if operation.arguments.get("setup") is None:
+            yield "PER-1", f"{IN_DETAIL}equal"
     elif operation.verb == "register":
         yield of_register(oracle, operation), "active"
         if expected.hooks:

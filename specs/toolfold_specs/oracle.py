@@ -164,7 +164,7 @@ class Oracle:
                 return self._step(world, operation.session, (), (arguments["group"],), force)
             case "transition":
                 activate, deactivate = tuple(arguments["activate"]), tuple(arguments["deactivate"])
-                return self._step(world, operation.session, activate, deactivate)
+                return self._step(world, operation.session, activate, deactivate, arguments.get("force", False))
             case "snapshot":
                 return world, self._settled(session_state, hooks=None)
             case "list":

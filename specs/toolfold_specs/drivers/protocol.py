@@ -50,6 +50,7 @@ BEYOND: Mapping[str, str] = MappingProxyType(
         "groups": "MCP has no request that lists groups",
         "transition": "a control tool opens or closes one group",
         "force": "no control tool forces",
+        "crossing hooks": "a server does not know another session by its name",
         "persistence": "MCP has no request for it",
     }
 )

@@ -100,8 +100,9 @@ class CoreDriver(Driver):
         match self._scripts.get((group, phase)):
             case "fail":
                 raise RuntimeError("scripted to fail")
-            case "ask":
-                await context.session.activate(self._tools.list_groups()[0].name)
+            case str(outcome) if outcome.startswith("ask"):
+                session = await self._session(outcome.removeprefix("ask ")) if " " in outcome else context.session
+                await session.activate(self._tools.list_groups()[0].name)
             case "block":
                 future = self._loop.create_future()
                 self._blocked[phase, group] = future
@@ -129,7 +130,8 @@ class CoreDriver(Driver):
 
     async def _restored(self, name: str, dumped: str) -> Answer:
         session = await self._started(name, self._tools.restore_session(json.loads(dumped)))
-        return self._observed(name, session, detail={"dropped": session.discarded})
+        equal = session.dump() == json.loads(dumped)
+        return self._observed(name, session, detail={"dropped": session.discarded, "equal": equal})
 
     async def _answer(self, operation: Operation) -> Answer:
         answer: Answer = await getattr(self, f"_{operation.verb}")(operation.session, **operation.arguments)
@@ -165,9 +167,11 @@ class CoreDriver(Driver):
     async def _deactivate(self, name: str, group: str, force: bool = False) -> Answer:
         return await self._step(name, lambda session: session.deactivate(group, force=force))
 
-    async def _transition(self, name: str, activate: tuple[str, ...], deactivate: tuple[str, ...]) -> Answer:
+    async def _transition(
+        self, name: str, activate: tuple[str, ...], deactivate: tuple[str, ...], force: bool = False
+    ) -> Answer:
         async def step(session: Session) -> bool:
-            return bool(await session.transition(activate, deactivate))
+            return bool(await session.transition(activate, deactivate, force=force))
 
         return await self._step(name, step)
 

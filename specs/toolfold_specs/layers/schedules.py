@@ -370,6 +370,28 @@ def _isolated(test_run: TestRun) -> None:
             test_run.showed(seen, (("SES-1", "active"),))
 
 
+def _crossing(test_run: TestRun) -> None:
+    """Judge that hooks of two sessions which ask one another end: one waits for the other until that asks it."""
+    if "SES-1" in test_run.known:  # which may be that they wait for one another without being asked to
+        return
+    setup = hooked("a", "b", "c", exclusions=[("b", "c")])
+    hooks = {"ask other": ("on_activate", "a"), "ask main": ("on_activate", "b"), "block": ("on_deactivate", "c")}
+    run = begun(test_run, setup, [evolve(steps_of("+c")[0], session=OTHER)], ())
+    if run is None:
+        return
+    for outcome, hook in hooks.items():
+        run.perform(scripts([hook], outcome)[0])
+    tickets = [run.start(evolve(steps_of(step)[0], session=name)) for step, name in (("+b", OTHER), ("+a", "main"))]
+    run.drain(oldest)
+    answers = [run.finish(ticket, "HOOK-7") for ticket in tickets]
+    final = [run.perform(Operation("snapshot", session=name)).active for name in (OTHER, "main")]
+    if None in [answer.error for answer in answers] or final not in ([("c",), ()], [None, None]):
+        message = "of two sessions whose hooks ask one another, none is refused, or one has changed"
+        run.report("HOOK-7", message, got={"answers": [answer.to_json() for answer in answers], "active": final})
+        return
+    test_run.saw(final[0] is not None, "active", "HOOK-7")
+
+
 def _check(name: str, clauses: tuple[str, ...], run: Callable[[TestRun], None], *needs: str) -> Check:
     return Check(name, "schedules", clauses, run, needs)
 
@@ -385,6 +407,7 @@ CHECKS = (
     _check("a step is cancelled while another waits", ("HOOK-6",), _cancelled, *BLOCKING, "setups", "cancellation"),
     _check("hooks that ask their own session", ("HOOK-7",), _asking, "hooks", "asking hooks", "concurrency", "setups"),
     _check("two sessions at once", ("SES-1",), _isolated, *BLOCKING, "setups", "sessions"),
+    _check("hooks that ask one another", ("HOOK-7",), _crossing, *BLOCKING, "setups", "sessions", "crossing hooks"),
     _check("the system changes during a step", REGISTRATION, changing.registered, *BLOCKING, "setups", *AT_RUN_TIME),
     _check("a fact is set during a step", ("SES-5", "NTF-3"), changing.told, *BLOCKING, "setups", "facts", "listing"),
 )

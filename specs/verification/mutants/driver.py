@@ -101,8 +101,9 @@ class EngineDriver(Driver):
         answer = self.configure(self.engine.setup if setup is None else setup)
         if answer.error is not None:
             return answer
-        dropped = self.engine.load(self.engine.session(session), dumped)
-        return evolve(self.perform(Operation("snapshot", session=session)), detail={"dropped": tuple(dropped)})
+        dropped = tuple(self.engine.load(self.engine.session(session), dumped))
+        equal = self.engine.dump(self.engine.session(session)) == dumped
+        return evolve(self.perform(Operation("snapshot", session=session)), detail={"dropped": dropped, "equal": equal})
 
     def start(self, operation: Operation) -> int:
         """Begin an operation; return once it has ended, is queued or is blocked."""

@@ -215,12 +215,27 @@ class Engine(Rules):
         match self.scripts.get(hook):
             case "fail":
                 raise HookError
-            case "ask":
-                yield from self.activate(session, self.first_sibling(hook[1]), within=True)
+            case str(outcome) if outcome.startswith("ask"):
+                name = outcome.removeprefix("ask").strip()
+                yield from self.ask(session, self.session(name) if name else session, self.first_sibling(hook[1]))
             case "block":
                 yield from self.block(hook)
             case _:
                 pass
+
+    def ask(self, session: Session, other: Session, path: str) -> Work[None]:
+        """Activate a group from within a hook of a session, in that or another one."""
+        self.refuse_crossing(session, other)
+        session.asks = other
+        try:
+            yield from self.activate(other, path, within=other is session)
+        finally:
+            session.asks = None
+
+    def refuse_crossing(self, session: Session, other: Session) -> None:  # HOOK-7
+        """Refuse to wait for a session whose hook waits for this one."""
+        if other is not session and other.asks is session:
+            raise Refused("ReentrantTransition")
 
     def block(self, hook: Hook) -> Work[None]:
         """Block until the hook is released."""

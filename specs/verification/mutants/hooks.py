@@ -263,6 +263,18 @@ MUTANTS: tuple[Mutant, ...] = (
         Engine.refuse_reentry, lambda right, self, within: refuse("SessionClosed") if within else None
     ),
     vectors("allows transitions from within hooks", "HOOK-7").being(AllowsReentry),
+    schedules("lets hooks of two sessions wait for one another", "HOOK-7")(
+        Engine.refuse_crossing, lambda right, self, session, other: None
+    ),
+    vectors("forgives activation hooks that fail under force", "HOOK-8")(
+        Engine.ignores_failure, lambda right, self, phase, force: force
+    ),
+    schedules("does not shield the rollback of a failure from cancellation", "HOOK-6", budget=6000)(
+        Engine.roll_back,
+        lambda right, self, session, succeeded, cancelled: (
+            Engine.roll_back(self, session, succeeded, cancelled) if cancelled else self.undo(session, succeeded)
+        ),
+    ),
     vectors("ignores `force`", "HOOK-8")(Engine.ignores_failure, lambda right, self, phase, force: False),
     vectors("runs no hooks of a forced deactivation", "HOOK-8")(
         Engine.run_hooks,

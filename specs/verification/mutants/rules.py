@@ -37,6 +37,8 @@ class Session:
         self.notifications = 0
         self.queue: list[object] = []
         """The requested transitions in order of arrival; the first one is running."""
+        self.asks: Session | None = None
+        """The session that one of its hooks waits for."""
         self.closed = False
 
 

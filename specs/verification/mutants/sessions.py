@@ -173,6 +173,12 @@ PERSISTENCE = (
         lambda right, self, session: {**right(), "active": [path for path in right()["active"] if "." not in path]},
     ),
     vectors("loses facts", "PER-1")(Engine.dump, lambda right, self, session: {**right(), "facts": {}}),
+    vectors("restores no fact that is false", "PER-1")(
+        Engine.load,
+        lambda right, self, session, data: Engine.load(
+            self, session, {**data, "facts": {fact: value for fact, value in data["facts"].items() if value}}
+        ),
+    ),
     vectors("says of no group that it was dropped", "PER-2")(
         Engine.load, lambda right, self, session, data: [*right()][:0]
     ),
