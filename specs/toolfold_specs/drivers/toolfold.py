@@ -215,6 +215,8 @@ class CoreDriver(Driver):
             await session.close()
         except ExceptionGroup as group:
             error = _named(cast("ToolfoldError", group.exceptions[0]))
+        except ToolfoldError as raised:
+            error = _named(raised)
         del self._sessions[name]
         ran = tuple(self._ran.pop(session.id, ()))
         self._notices.pop(name, None)
