@@ -32,7 +32,6 @@ BROKEN: list[Any] = [
         "outputSchema": None,
     },
 ]
-ODD = ["a.b", "a_b", "with space", "pfad/datei", "x" * 70, "x" * 64, "größe", "call_tool", "load_tool_group"]
 WORDS = ["issue_get", "issue.list", "issueClose", "issue_open", "issue_lock", "issue_pin", "search"]
 EVIL = (
     "\x1b[31mred\x1b]0;title\x07 [bold]b[/bold] {0.__class__} {tool} %s %(x)s ../../etc/passwd \u202eturned\u202c "
@@ -49,16 +48,6 @@ EVIL_NAMES = [
     "%s%s",
 ]
 EVIL_URIS = ["file:///../../etc/passwd", "x://\x1b[31m", "y://{0.__class__}", "z://[bold]x[/bold]"]
-FULL = {
-    "name": "full",
-    "title": "Everything",
-    "description": "Has all that a definition may have",
-    "inputSchema": {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "x-extra": [1, None]},
-    "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
-    "annotations": {"title": "T", "readOnlyHint": True, "openWorldHint": False},
-    "icons": [{"src": "https://example.org/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}],
-    "_meta": {"example.org/x": {"deep": [1, 2.5, None]}},
-}
 
 
 def send(message: dict[str, Any]) -> None:
@@ -68,8 +57,6 @@ def send(message: dict[str, Any]) -> None:
 def tools_of(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
     if behaviour == "broken":
         return {"tools": BROKEN}
-    if behaviour == "odd":
-        return {"tools": [{"name": name, "inputSchema": OBJECT} for name in ODD]}
     if behaviour == "hostile":
         texts = {"title": EVIL, "description": EVIL, "inputSchema": {**OBJECT, "description": EVIL}}
         return {"tools": [{"name": name, **texts} for name in EVIL_NAMES]}
@@ -77,8 +64,6 @@ def tools_of(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [{"name": name, "inputSchema": OBJECT} for name in WORDS]}
     if behaviour == "many":
         return {"tools": [{"name": f"tool_{number}", "inputSchema": OBJECT} for number in range(2000)]}
-    if behaviour == "full":
-        return {"tools": [FULL]}
     if behaviour == "not-a-list":
         return {"tools": 5}
     if behaviour == "pages":
