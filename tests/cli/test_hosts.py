@@ -1,0 +1,282 @@
+"""The hosts that `toolfold init` knows: where their files are, and the entry that each is given."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.initialising import SECRET, SERVERS, init, read, write
+from toolfold_adapters.gateway import load_config
+from toolfold_adapters.gateway.config.clients import servers_in
+from toolfold_adapters.gateway.config.data import read_file
+from toolfold_cli.client_files import client_files
+
+pytestmark = pytest.mark.spec("GWY-2")
+
+
+RIGHT = {"command": sys.executable, "args": ["-v"]}
+WRONG = {"command": "no-such-program"}
+TOOLFOLD = ["serve", "SERVED"]
+
+
+def commented(section: str, servers: dict[str, Any]) -> str:
+    """Return JSON with a comment before each server."""
+    entries = "".join(f"    // {name} is mine\n    {json.dumps({name: one})[1:-1]},\n" for name, one in servers.items())
+    return f'{{\n  "theme": "dark", // kept\n  "{section}": {{\n{entries}  }},\n}}\n'
+
+
+CODEX = f"""model = 'x'  # kept
+
+# a is mine
+[mcp_servers.a]
+command = '{sys.executable}' # python
+tool_timeout_sec = 90
+env_vars = ['B', 'A']
+
+[mcp_servers.a.tools.search]
+approval_mode = "approve"
+
+[mcp_servers.off]
+command = "x"
+enabled = false
+
+[mcp_servers.bad]
+command = "no-such-program"
+
+[tui]
+theme = 1
+"""
+
+
+CONTINUE = f"""name: mine
+mcpServers:
+- name: off # kept
+  command: no-such-program
+# a is mine
+- name: a
+  command: {sys.executable}
+  args:
+  - -v
+  connectionTimeout: 5
+
+# kept too
+schema: v1"""
+
+
+GOOSE = f"""# kept
+extensions:
+    developer:
+        type: builtin # theirs
+        enabled: true
+    # a is mine
+    a:
+        type: stdio
+        cmd: {sys.executable}
+        args: [-v]
+        description: |
+            It does
+            a lot.
+        timeout: 400
+    bad:
+        type: stdio
+        cmd: no-such-program
+GOOSE_MODE: auto
+"""
+
+
+HOST_FILES: dict[str, tuple[str, dict[str, Any]]] = {
+    ".claude.json": (
+        commented("mcpServers", {"a": {**RIGHT, "timeout": 9}, "bad": WRONG}),
+        {"type": "stdio", "command": "PROGRAM", "args": TOOLFOLD, "alwaysLoad": True, "timeout": 9},
+    ),
+    ".cursor/mcp.json": (
+        commented("mcpServers", {"bad": WRONG, "a": RIGHT}),
+        {"command": "PROGRAM", "args": TOOLFOLD},
+    ),
+    ".codex/config.toml": (
+        CODEX,
+        {"command": "PROGRAM", "args": TOOLFOLD, "required": True, "tool_timeout_sec": 90, "env_vars": ["A", "B"]},
+    ),
+    ".copilot/mcp-config.json": (
+        commented("mcpServers", {"a": {"type": "local", **RIGHT, "tools": ["*"]}, "bad": WRONG}),
+        {"type": "local", "command": "PROGRAM", "args": TOOLFOLD, "tools": ["*"], "deferTools": "never"},
+    ),
+    ".gemini/settings.json": (
+        commented("mcpServers", {"a": {**RIGHT, "trust": True, "timeout": 900_000}, "b": RIGHT, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD, "timeout": 900_000},
+    ),
+    ".qwen/settings.json": (
+        commented("mcpServers", {"a": {**RIGHT, "trust": True}, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD, "trust": True},
+    ),
+    ".config/opencode/opencode.jsonc": (
+        commented(
+            "mcp", {"a": {"type": "local", "command": [sys.executable, "-v"]}, "bad": {"type": "local", **WRONG}}
+        ),
+        {"type": "local", "enabled": True, "command": ["PROGRAM", *TOOLFOLD]},
+    ),
+    ".cline/data/settings/cline_mcp_settings.json": (
+        commented("mcpServers", {"a": {**RIGHT, "autoApprove": ["search"], "timeout": 30}, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD, "timeout": 30},
+    ),
+    ".codeium/windsurf/mcp_config.json": (
+        commented("mcpServers", {"a": RIGHT, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD},
+    ),
+    ".continue/config.yaml": (
+        CONTINUE,
+        {"name": "toolfold", "command": "PROGRAM", "args": TOOLFOLD, "connectionTimeout": 5},
+    ),
+    ".config/goose/config.yaml": (
+        GOOSE,
+        {"type": "stdio", "name": "toolfold", "enabled": True, "cmd": "PROGRAM", "args": TOOLFOLD, "timeout": 400},
+    ),
+    ".config/zed/settings.json": (
+        commented("context_servers", {"a": {"source": "custom", **RIGHT}, "ext": {"source": "extension"}}),
+        {"source": "custom", "command": "PROGRAM", "args": TOOLFOLD, "env": {}},
+    ),
+}
+
+
+def entries_in(file: Path) -> dict[str, Any]:
+    """Return the servers in a file, whichever host's it is."""
+    found = servers_in(read_file(file))
+    assert found is not None
+    return {**found.entries}
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("name", HOST_FILES)
+def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_undo_is_to_the_byte(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("toolfold_cli.init._program", lambda: ("PROGRAM",))
+    text, entry = HOST_FILES[name]
+    file = home / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
+    file.write_bytes(content)
+    before = entries_in(file)
+    init("--yes")
+    after = entries_in(file)
+    served = file.with_name(f"{file.stem}.toolfold{file.suffix}")
+    assert list(load_config(served).upstreams) == [name for name in before if name in ("a", "b")]
+    moved = entries_in(served)
+    expected = json.loads(json.dumps(entry).replace('"SERVED"', json.dumps(str(served))))
+    assert after.pop("toolfold") == expected
+    assert {**moved, **after} == before
+    assert "kept" in file.read_text()
+    assert "is mine" in served.read_text() or (file.suffix == ".toml" and "is mine" in file.read_text())
+    assert file.read_bytes().startswith(b"\xef\xbb\xbf")
+    init("--undo", "--yes")
+    assert file.read_bytes() == content
+    assert not served.exists()
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("name", [".codex/config.toml", ".continue/config.yaml", ".config/goose/config.yaml"])
+def test_a_file_that_was_edited_since_gets_its_servers_back_with_all_comments(home: Path, name: str) -> None:
+    file = write(home / name, HOST_FILES[name][0])
+    before = read_file(file)
+    init("--yes")
+    file.write_text("# added\n" + file.read_text())
+    init("--undo", "--yes")
+    text = file.read_text()
+    assert all(comment in text for comment in ("# added", "kept", "# a is mine"))
+    after = read_file(file)
+    if isinstance(before.get("mcpServers"), list):
+        assert sorted(map(str, after.pop("mcpServers"))) == sorted(map(str, before.pop("mcpServers")))
+    assert after == before
+
+
+@pytest.mark.spec("GWY-13")
+def test_what_a_host_no_longer_applies_to_its_servers_is_said(home: Path) -> None:
+    for name in (".codex/config.toml", ".cline/data/settings/cline_mcp_settings.json", ".gemini/settings.json"):
+        write(home / name, HOST_FILES[name][0])
+    output = " ".join(init("--dry-run").split())
+    assert "a: tools is not kept: it is about tools by names" in output
+    assert "a: autoApprove is not kept: it is about tools by names" in output
+    assert "a: trust is not kept: not all of the servers have it." in output
+
+
+def test_vs_code_goes_on_asking_for_inputs(home: Path) -> None:
+    inputs = [{"type": "promptString", "id": "api-key", "password": True}]
+    server = {"url": "https://x.org", "headers": {"Key": "${input:api-key}"}}
+    file = write(
+        home / ".config" / "Code" / "User" / "mcp.json", {"inputs": inputs, "servers": {"web": server, "b": server}}
+    )
+    if sys.platform != "linux":
+        pytest.skip("the folder is that of Linux")
+    init("--yes")
+    assert read(file)["inputs"] == inputs
+    assert read(file)["servers"]["toolfold"]["env"] == {"TOOLFOLD_INPUT_API_KEY": "${input:api-key}"}
+    served = file.with_name("mcp.toolfold.json")
+    config = load_config(served, {"TOOLFOLD_INPUT_API_KEY": SECRET})
+    assert config.upstreams["web"].headers == {"Key": SECRET}
+
+
+@pytest.mark.spec("GWY-13")
+def test_servers_that_claude_mcp_add_added_to_a_project_are_served_to_that_project(home: Path) -> None:
+    folder = "/home/me/shop"
+    data = {"mcpServers": SERVERS, "projects": {folder: {"mcpServers": {"a": RIGHT}}, "/x": {"mcpServers": {}}}}
+    file = write(home / ".claude.json", data)
+    output = init("--yes")
+    assert f"Claude Code, in {folder}: " in output
+    changed = read(file)
+    (entry,) = changed["projects"][folder]["mcpServers"].values()
+    served = Path(entry["args"][-1])
+    assert (served.parent, read(served)) == (home, {"mcpServers": {"a": RIGHT}})
+    assert read(home / ".claude.toolfold.json") == {"mcpServers": SERVERS}
+    init("--undo", "--yes")
+    assert read(file) == data
+    assert not served.exists()
+
+
+def test_what_the_client_will_give_toolfold_is_not_missed(home: Path) -> None:
+    write(
+        home / ".codex" / "config.toml",
+        "[mcp_servers.web]\nurl = 'https://x.org'\nbearer_token_env_var = 'NOT_SET_HERE'\n",
+    )
+    assert "NOT_SET_HERE" not in init("--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("platform", "folder"),
+    [
+        ("darwin", "Library/Application Support"),
+        ("win32", "AppData/Roaming"),
+        ("linux", ".config"),
+    ],
+)
+def test_clients_are_found_where_their_platform_has_them(home: Path, platform: str, folder: str) -> None:
+    settings = home / folder
+    config = home / ".config"
+    places = {
+        settings / "Claude" / "claude_desktop_config.json",
+        home / ".claude.json",
+        home / "project" / ".mcp.json",
+        home / ".cursor" / "mcp.json",
+        home / "project" / ".cursor" / "mcp.json",
+        settings / "Code" / "User" / "mcp.json",
+        home / "project" / ".vscode" / "mcp.json",
+        home / ".codex" / "config.toml",
+        home / "project" / ".codex" / "config.toml",
+        home / ".copilot" / "mcp-config.json",
+        *(base / f".{name}" / "settings.json" for name in ("gemini", "qwen") for base in (home, home / "project")),
+        *(config / "opencode" / "opencode.json", home / "project" / "opencode.json"),
+        settings / "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        home / ".cline" / "data" / "settings" / "cline_mcp_settings.json",
+        home / ".continue" / "config.yaml",
+        home / ".codeium" / "windsurf" / "mcp_config.json",
+        settings / "Block" / "goose" / "config" / "config.yaml",
+        *(settings / "Zed" / "settings.json", home / "project" / ".zed" / "settings.json"),
+    }
+    for place in places:
+        write(place, "{}")
+    found = client_files(home, home / "project", {}, platform)
+    assert {file.path for file in found} == places
+    assert len(found) == len(places)
