@@ -1,0 +1,218 @@
+"""What the experiment on deterministic groups asks of a server, in our own words (SPEC DEL-5).
+
+`tests/external/test_contract.py` runs the working group's own checks on the same adapter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import pytest
+import rfc8785
+from mcp_types import INVALID_PARAMS
+
+from tests.adapters.mcp.contract import EXPERIMENT, Adapter, Json, adapter_of
+
+pytestmark = pytest.mark.spec("DEL-5")
+
+
+def tool(name: str, *groups: str, runs: bool = True, **schema: Any) -> Json:
+    return {
+        "name": name,
+        "description": f"Do {name}.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False, **schema},
+        "annotations": {"readOnlyHint": True},
+        "_meta": {EXPERIMENT: {"groups": list(groups), "callable": runs}},
+    }
+
+
+def garage(*tools: Json, garden: str = "Outside") -> Json:
+    return {"groups": {"house": "Inside", "garden": garden}, "tools": list(tools)}
+
+
+CLEAN, DIG, LAMP = tool("clean", "house"), tool("dig", "garden"), tool("lamp", "house", "garden")
+FIXTURE = garage(CLEAN, DIG, LAMP)
+ALL = ("clean", "dig", "lamp")
+
+
+def opened(allowed: Sequence[str] = ALL, **options: Any) -> AbstractAsyncContextManager[Adapter]:
+    return adapter_of(FIXTURE, allowed, options)
+
+
+async def answer(adapter: Adapter, method: str, **params: Any) -> Json:
+    response = await adapter.request({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+    assert (response["jsonrpc"], response["id"]) == ("2.0", 7)
+    return dict(response["result"])
+
+
+async def refused(adapter: Adapter, method: str, **params: Any) -> Json:
+    """Return what a refusal says as data."""
+    error = (await adapter.request({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}))["error"]
+    assert error["code"] == INVALID_PARAMS
+    return dict(error["data"])
+
+
+async def revision(adapter: Adapter) -> str:
+    return str((await answer(adapter, "experimental/groups/list"))["revision"])
+
+
+async def members(adapter: Adapter, group: str) -> list[Json]:
+    at = await revision(adapter)
+    expanded = await answer(adapter, "experimental/groups/expand", id=group, revision=at)
+    assert expanded["revision"] == at
+    return list(expanded["entries"])
+
+
+def assert_describes(entry: Json, definition: Json) -> None:
+    """See that an entry is of a definition, by bytes that were not made by the library under test."""
+    text = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    assert (entry["size"], entry["digest"]) == (len(text), f"sha256:{sha256(text).hexdigest()}")
+    assert entry.keys() == {"name", "size", "digest", "annotations"}
+
+
+async def test_list_manifest_and_descriptions_are_of_the_same_tools() -> None:
+    async with opened() as adapter:
+        listed = {one["name"]: one for one in (await answer(adapter, "tools/list"))["tools"]}
+        entries = (await answer(adapter, "tools/manifest"))["entries"]
+        described = (await answer(adapter, "tools/describe", names=[one["name"] for one in entries]))["tools"]
+        assert [one["name"] for one in entries] == sorted(ALL) == sorted(listed)
+        for entry, definition in zip(entries, described, strict=True):
+            assert (
+                definition == listed[entry["name"]] == next(t for t in FIXTURE["tools"] if t["name"] == entry["name"])
+            )
+            assert_describes(entry, definition)
+
+
+async def test_a_group_expands_to_its_own_members_and_descriptions_come_in_the_order_that_was_asked_for() -> None:
+    async with opened() as adapter:
+        assert [one["name"] for one in await members(adapter, "house")] == ["clean", "lamp"]
+        described = await answer(adapter, "tools/describe", names=["lamp", "clean"])
+        assert [one["name"] for one in described["tools"]] == ["lamp", "clean"]
+
+
+async def test_a_shared_tool_is_the_same_in_both_groups() -> None:
+    async with opened() as adapter:
+        house, garden = [await members(adapter, group) for group in ("house", "garden")]
+        assert [one for one in house if one["name"] == "lamp"] == [one for one in garden if one["name"] == "lamp"]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ([], {"reason": "empty"}),
+        ("clean", {"reason": "names"}),
+        (["clean", "none", "dig", "nor"], {"unknownNames": ["none", "nor"]}),
+        (["clean"] * 51, {"maxNames": 50}),
+    ],
+)
+async def test_descriptions_are_whole_or_refused(names: Any, said: Json) -> None:
+    async with opened() as adapter:
+        assert await refused(adapter, "tools/describe", names=names) == said
+        assert len((await answer(adapter, "tools/describe", names=["clean"] * 50))["tools"]) == 50
+
+
+async def test_what_is_hidden_is_as_what_is_absent() -> None:
+    async with opened(["clean"]) as adapter:
+        directory = await answer(adapter, "experimental/groups/list")
+        assert directory["groups"] == [{"id": "house", "description": "Inside", "count": 1}]
+        for method, key in (("tools/list", "tools"), ("tools/manifest", "entries")):
+            assert [one["name"] for one in (await answer(adapter, method))[key]] == ["clean"]
+        for name in ("dig", "none"):
+            assert await refused(adapter, "tools/describe", names=[name]) == {"unknownNames": [name]}
+        requests = [
+            {"jsonrpc": "2.0", "id": 1, "method": "experimental/groups/expand", "params": {"id": group, "revision": at}}
+            for group in ("garden", "none")
+            for at in (directory["revision"], "old")
+        ]
+        first, *others = [await adapter.request(request) for request in requests]
+        assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize(
+    ("next_fixture", "allowed", "after"),
+    [
+        (garage(tool("clean", "garden"), DIG, LAMP), ALL, ["lamp"]),
+        (garage(tool("clean", "house", title="Updated"), DIG, LAMP), ALL, ["clean", "lamp"]),
+        (garage(CLEAN, DIG, LAMP, garden="Out there"), ALL, ["clean", "lamp"]),
+        (garage(tool("clean", "house", runs=False), DIG, LAMP), ALL, ["clean", "lamp"]),
+        (FIXTURE, ("dig", "lamp"), ["lamp"]),
+    ],
+    ids=["membership", "schema", "text", "availability", "authorization"],
+)
+async def test_a_revision_is_stale_after_any_change_of_what_the_caller_may_see(
+    next_fixture: Json, allowed: Sequence[str], after: list[str]
+) -> None:
+    async with opened() as adapter:
+        before = await revision(adapter)
+        assert await revision(adapter) == before
+        await adapter.replace_fixture(next_fixture)
+        await adapter.set_allowed(allowed)
+        expand = partial(refused, adapter, "experimental/groups/expand")
+        assert await expand(id="house", revision=before) == {"reason": "staleView"}
+        assert [one["name"] for one in await members(adapter, "house")] == after
+        await adapter.replace_fixture(FIXTURE)
+        await adapter.set_allowed(ALL)
+        assert await revision(adapter) == before
+
+
+async def test_a_change_of_what_the_caller_may_not_see_leaves_the_revision() -> None:
+    async with opened(["clean"]) as adapter:
+        before = await revision(adapter)
+        await adapter.replace_fixture(garage(CLEAN, tool("dig", "garden", title="Updated"), LAMP, garden="Out there"))
+        assert await revision(adapter) == before
+
+
+async def test_a_tool_that_is_not_available_now_is_described_and_its_call_is_an_error_result() -> None:
+    async with opened() as adapter:
+        await adapter.replace_fixture(garage(tool("clean", "house", runs=False), DIG, LAMP))
+        (described,) = (await answer(adapter, "tools/describe", names=["clean"]))["tools"]
+        assert described["_meta"][EXPERIMENT]["callable"] is False
+        assert (await answer(adapter, "tools/call", name="clean", arguments={}))["isError"] is True
+
+
+async def test_a_call_is_refused_once_its_tool_is_revoked() -> None:
+    async with opened() as adapter:
+        await answer(adapter, "tools/describe", names=["clean"])
+        assert "isError" not in await answer(adapter, "tools/call", name="clean", arguments={})
+        await adapter.set_allowed(["lamp"])
+        assert await refused(adapter, "tools/call", name="clean", arguments={}) == {"unknownNames": ["clean"]}
+        assert "isError" not in await answer(adapter, "tools/call", name="lamp", arguments={})
+
+
+async def test_a_view_of_another_caller_is_stale_after_a_reconnection() -> None:
+    async with opened() as first:
+        before = await revision(first)
+    async with opened(["clean"]) as second:
+        assert await revision(second) != before
+        params = {"id": "house", "revision": before}
+        assert await refused(second, "experimental/groups/expand", **params) == {"reason": "staleView"}
+
+
+async def test_a_server_without_the_manifest_has_its_list_and_its_calls() -> None:
+    async with opened(manifest=False) as adapter:
+        capabilities = (await answer(adapter, "initialize"))["capabilities"]
+        assert "manifest" not in capabilities["tools"]
+        assert EXPERIMENT not in capabilities.get("experimental", {})
+        assert {one["name"] for one in (await answer(adapter, "tools/list"))["tools"]} == {*ALL}
+        assert "isError" not in await answer(adapter, "tools/call", name="clean", arguments={})
+        unknown = await adapter.request({"jsonrpc": "2.0", "id": 1, "method": "tools/manifest"})
+        assert unknown["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({}, "{}"),
+        ({"b": [{"d": 1, "c": None}], "a": False}, '{"a":false,"b":[{"c":null,"d":1}]}'),
+        ({"t": 'a\nb\t"c\\ü'}, '{"t":"a\\nb\\t\\"c\\\\ü"}'),
+        ({"x": 1e-6, "y": 1e21, "z": -0.0}, '{"x":0.000001,"y":1e+21,"z":0}'),
+        ({"\uff5e": 1, "\U0001f600": 2}, '{"\U0001f600":2,"\uff5e":1}'),
+    ],
+)
+def test_canonical_json_is_that_of_rfc_8785_whose_keys_are_in_the_order_of_utf_16(value: Json, text: str) -> None:
+    assert rfc8785.dumps(value).decode() == text

@@ -1,0 +1,1 @@
+"""Toolfold before the working group's checks for deterministic groups."""
