@@ -21,9 +21,10 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import Component, ConfigError, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
-from toolfold.spi import extras_named, schemas, table
+from toolfold.spi import extras_named, plain_json, table
 
 Find = Callable[[str], Callable[..., Any] | None]
+_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 Handlers = Mapping[str, Callable[..., Any]] | Find
 """Finds the handler of a tool by name: a mapping, or a function that returns `None` or raises for an unknown name."""
 
@@ -162,7 +163,9 @@ class _Loader:
         texts: dict[str, str] = {}
         for key in ("display_name", "description", "instructions"):
             try:
-                text = schemas.check_text("_meta", key, (table(meta) or {}).get(key))
+                text = plain_json("_meta", (table(meta) or {}).get(key), key)
+                if not isinstance(text, str | None):
+                    raise InvalidDefinition("_meta", f"its {key} is {type(text).__name__}, and must be a text")
             except InvalidDefinition as error:
                 self.report(file, position_of(0, meta), error)
             else:
@@ -245,7 +248,7 @@ def tool_of(entry: object) -> tuple[str, object, dict[str, Any]]:
     if not isinstance(name, str):
         raise InvalidEntry("it has no name" if name is None else "its name must be a string")
     either = (given.get("parameters"), given.get("inputSchema"))
-    schema = next((one for one in either if one is not None), schemas.NO_ARGUMENTS)
+    schema = next((one for one in either if one is not None), _NO_ARGUMENTS)
     if not isinstance(given.get("hidden", False), bool):
         raise InvalidEntry("its hidden must be true or false")
     for key in ("icons", "tags"):

@@ -7,14 +7,14 @@ Schema are mostly within a quarter of that; ratios of two costs are much closer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import frozen
 from pydantic_core import to_json
 
 from toolfold import Component
-from toolfold.spi import RequestView, ToWire, listed
+from toolfold.spi import RequestView, listed
 
 CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 5_000
@@ -32,7 +32,7 @@ def approximate_tokens(value: Any) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def cost(components: Iterable[Component], to_wire: ToWire = str) -> int:
+def cost(components: Iterable[Component], to_wire: Callable[[str], str] = str) -> int:
     """Return the approximate number of tokens of tools' definitions, with names converted by `to_wire`."""
     return sum(approximate_tokens(component.render(to_wire)) for component in components)
 

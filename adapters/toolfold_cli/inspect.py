@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from toolfold import Component, GroupInfo
-from toolfold.spi import RequestView, group_infos, listed, rules
+from toolfold import Component, GroupInfo, Visibility
+from toolfold.spi import RequestView, listed
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
@@ -93,7 +93,7 @@ def inspect_command(
 
 def _problems(view: RequestView, max_group_tokens: int | None) -> Iterator[str]:
     """Yield what a model would miss, or have to read too much of."""
-    infos = group_infos(view.snapshot)
+    infos = view.snapshot.groups
     for name in view.snapshot.catalog.undescribed:
         yield f"The tool {name} has no description."
     for info in infos:
@@ -150,7 +150,7 @@ def _control_tools_of_groups(view: RequestView) -> list[Component]:
 
 def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
     costs, without_session = wire_costs(view, read_tool=target.is_gateway)
-    infos = {info.name: info for info in group_infos(view.snapshot)}
+    infos = {info.name: info for info in view.snapshot.groups}
     listed_names = {component.name for component in listed(view, "tool")}
     numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
     rows = table("GROUP", "STATE", *numbers, "DESCRIPTION", numbers=numbers)
@@ -208,7 +208,7 @@ def _advice(view: RequestView, target: Target) -> list[str]:
     control_tools = _control_tools_of_groups(view)
     if control_tools:
         advice.append(_ONE_FOR_ALL[target.is_gateway])
-    if any(component.rule == rules.Always() for component in control_tools):
+    if any(component.rule == Visibility.always() for component in control_tools):
         advice.append(
             "--control-visibility relevant" if target.is_gateway else 'ToolSet(..., control_visibility="relevant")'
         )
@@ -239,7 +239,7 @@ def _report(
 ) -> dict[str, Any]:
     """Return the output of `inspect --json`; keys may be added to it, and none removed."""
     costs, without_session = wire_costs(view, read_tool=target.is_gateway)
-    infos = {info.name: info for info in group_infos(view.snapshot)}
+    infos = {info.name: info for info in view.snapshot.groups}
     listed_names = {component.name for component in listed(view, "tool")}
     by_server = {cost.server: cost for cost in costs_by_server(view, servers)}
     return {

@@ -20,21 +20,21 @@ Layers, each of which knows those before it:
 """
 
 from ._catalog.catalog import Catalog, ListBudget
-from ._catalog.components import Component, GroupSpec, Profile
+from ._catalog.components import Component, GroupSpec, Profile, WithheldBy
 from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
 from ._quota import Limit
+from ._session import events
 from ._session.session import Context, HookContext, Session
-from ._session.store import Lease, Place, Record, Store
+from ._session.store import Created, Lease, Place, Record, Store
 from ._session.stored_sessions import StoredSessions
-from ._snapshot import Change, Page, Snapshot
+from ._snapshot import Change, GroupInfo, Page, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
 from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.toolset import ToolSet, success_of
-from ._view.listing import GroupInfo
 from ._view.reasons import Reason, explain
 from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
@@ -77,6 +77,7 @@ __all__ = [
     "ConfigError",
     "Configuration",
     "Context",
+    "Created",
     "DuplicateName",
     "ExclusionConflict",
     "Forest",
@@ -139,6 +140,8 @@ __all__ = [
     "View",
     "Visibility",
     "WireNames",
+    "WithheldBy",
+    "events",
     "explain",
     "group",
     "plan",

@@ -17,9 +17,22 @@ from ._catalog.catalog import Catalog
 from ._catalog.components import Component, GroupSpec, Kind
 from ._display import Displayed
 from ._memo import Memo, Memory
-from .machine import Configuration, TransitionRequest, bits, plan
+from .machine import Configuration, RegionState, TransitionRequest, bits, plan
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
+
+
+@frozen
+class GroupInfo:
+    """A group as a session sees it (SPEC LST-4). `tool_count` counts user tools directly in the group."""
+
+    name: str
+    description: str
+    display_name: str
+    state: RegionState
+    active: bool
+    parent: str | None
+    tool_count: int
 
 
 @frozen
@@ -98,6 +111,26 @@ class Snapshot(Displayed):
         """The groups that a request may name, and those that are active anyway, in canonical order (SPEC SES-6)."""
         named = bits(self.catalog.selectable | self.configuration.active)
         return tuple(self.catalog.groups[number] for number in named)
+
+    @property
+    def groups(self) -> tuple[GroupInfo, ...]:
+        """All groups with their states, in canonical order, without root (SPEC LST-4)."""
+        catalog = self.catalog
+        infos: list[GroupInfo] = []
+        for number, group in enumerate(catalog.groups):
+            state = self.configuration.state(number)
+            infos.append(
+                GroupInfo(
+                    name=group.path,
+                    description=group.description,
+                    display_name=group.display_name,
+                    state=state,
+                    active=state is RegionState.ACTIVE,
+                    parent=group.parent,
+                    tool_count=catalog.tool_counts.get(group.path, 0),
+                )
+            )
+        return tuple(infos)
 
     def after(self, request: TransitionRequest) -> Snapshot:
         """Return the snapshot that a request leads to; raises as `machine.plan`."""

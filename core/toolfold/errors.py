@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from heapq import nlargest
 from itertools import islice, pairwise
+from typing import ClassVar
 from warnings import warn_explicit
 
 from ._limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, escaped, listed, quoted
@@ -236,6 +237,10 @@ class StoreError(ToolfoldError):
 
 class StoreUnavailable(StoreError):
     """A store does not answer, or not in time; what was asked may be tried again (SPEC STO-5)."""
+
+    AWAY: ClassVar = "The store of this server's sessions does not answer, so nothing was changed; try again soon."
+    FULL: ClassVar = "The store of this server's sessions is full, so nothing was changed; try again later."
+    """What callers are told."""
 
 
 class LeaseLost(StoreUnavailable):

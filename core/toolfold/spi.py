@@ -1,75 +1,72 @@
 """What adapters, diagrams and the kit may use beyond the public API; it may change in any release."""
 
 from ._background import background
-from ._catalog import rules
-from ._catalog.components import KINDS, Kind, WithheldBy
+from ._catalog.components import KINDS, Kind
 from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
 from ._memo import Memo
-from ._names import ToWire, ancestors, check_segment
+from ._names import ancestors
 from ._plain import array, table
 from ._quota import Caller, Full, Tally
-from ._schema import arguments as schemas
-from ._schema.arguments import HANDLE
-from ._session import events
-from ._session import state as saved_state
+from ._schema.arguments import HANDLE, Arguments, plain_json
 from ._session.pool import SessionPool
-from ._session.store import AWAY, FULL, Created
+from ._session.state import StatePacker
+from ._session.state import dumped as dumped_state
+from ._session.state import read as read_state
 from ._session.stored_sessions import KeyInUse, SessionKind
-from ._toolset import control as control_tools
+from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
-from ._toolset.prompts import openers
 from ._usercode import is_failure
-from ._view import describe as descriptions
-from ._view import directory, results
-from ._view.listing import group_infos, listed, listed_in, paged
+from ._view.describe import Described, describe, names_alone, shortened
+from ._view.directory import Directory
+from ._view.listing import listed, paged
+from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
 from .errors import warn
 
 __all__ = [
-    "AWAY",
-    "FULL",
+    "ERROR_META",
     "HANDLE",
     "KINDS",
     "MAX_URI",
+    "Arguments",
     "Caller",
-    "Created",
+    "Described",
+    "Directory",
     "Full",
     "KeyInUse",
     "Kind",
     "Memo",
+    "Passed",
     "RequestView",
     "SessionKind",
     "SessionPool",
+    "StatePacker",
     "Tally",
-    "ToWire",
-    "WithheldBy",
     "ancestors",
     "array",
     "available",
     "background",
-    "check_segment",
-    "control_tools",
-    "descriptions",
-    "directory",
+    "describe",
+    "dumped_state",
     "enumerated",
-    "events",
     "extras_named",
-    "group_infos",
+    "internal_error",
     "is_failure",
     "is_hidden",
     "listed",
-    "listed_in",
+    "misfit",
+    "names_alone",
     "opened_by_search",
     "opened_for",
-    "openers",
     "paged",
+    "plain_json",
     "quoted",
-    "results",
-    "rules",
-    "saved_state",
-    "schemas",
+    "read_state",
+    "refused",
+    "request_of",
+    "shortened",
     "table",
     "warn",
 ]

@@ -15,9 +15,8 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from toolfold import Catalog, Component, ParentInactive, QuotaExceeded, Snapshot, Visibility
+from toolfold import Catalog, Component, ParentInactive, QuotaExceeded, Snapshot
 from toolfold.machine import TABLE, Row, bits
-from toolfold.spi import rules
 
 from .diagram import Source, snapshot_of
 from .palette import EXCLUSION, INK, LOOKS, REFUSED
@@ -142,27 +141,19 @@ def _parts(definition: Mapping[str, Any]) -> list[list[str]]:
 
 def _offered(component: Component, index: Mapping[str, int]) -> list[Any]:
     """Return when a tool is listed or, if it never is, callable; a composite tool also needs a mode."""
-    rule = _rule(component.listing_rule, index)
+    rule = _rule(component.listing_rule.form(), index)
     modes = component.modes.modes.values() if component.modes is not None else ()
     return ["both", rule, ["when"]] if modes and all(mode.available for mode in modes) else rule
 
 
-def _rule(rule: Visibility, index: Mapping[str, int]) -> list[Any]:
-    match rule:
-        case rules.Always():
-            return ["always"]
-        case rules.Group(path):
+def _rule(form: tuple[Any, ...], index: Mapping[str, int]) -> list[Any]:
+    match form:
+        case ("group", path):
             return ["group", index.get(path, -1)]  # a group that is not in this catalog is never active
-        case rules.Both(rules.Always(), inner) | rules.Not(rules.Not(inner)):
+        case ("both", ("always",), inner) | ("not", ("not", inner)):
             return _rule(inner, index)
-        case rules.Both(left, right):
-            return ["both", _rule(left, index), _rule(right, index)]
-        case rules.Either(left, right):
-            return ["either", _rule(left, index), _rule(right, index)]
-        case rules.Not(inner):
-            return ["not", _rule(inner, index)]
         case _:
-            return ["when"]  # a predicate: only the program can ask it
+            return [form[0], *(_rule(part, index) for part in form[1:])]
 
 
 def tokens(definition: Mapping[str, Any]) -> int:

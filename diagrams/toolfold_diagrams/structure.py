@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from attrs import frozen
 
 from toolfold import Catalog, GroupInfo, RegionState, Snapshot
-from toolfold.spi import group_infos
 
 from .diagram import Diagram, Source, described, snapshot_of
 from .dot import Dot, Label, Line
@@ -77,7 +76,7 @@ class _Facts:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> _Facts:
-        catalog, infos = snapshot.catalog, group_infos(snapshot)
+        catalog, infos = snapshot.catalog, snapshot.groups
         parents = tuple(None if info.parent is None else catalog.index[info.parent] for info in infos)
         below = [0] * len(infos)
         for number in reversed(range(len(infos))):

@@ -16,7 +16,7 @@ from toolfold import ConfigError
 
 VERSION = 1
 ASKED = ("tool", "prompt", "resource", "resource_template", "start", "transition", "close", "set_fact", "success")
-"""What can be asked of a session; see `toolfold.spi.events.Asked`."""
+"""What can be asked of a session; see `toolfold.events.Asked`."""
 
 _text: Any = instance_of(str)
 _flag: Any = instance_of(bool)

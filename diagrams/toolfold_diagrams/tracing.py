@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from attrs import define
 
-from toolfold import Session, ToolSet
-from toolfold.spi import events
+from toolfold import Session, ToolSet, events
 
 from . import trace
 from .trace import Entry, Trace

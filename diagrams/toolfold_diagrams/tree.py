@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from toolfold import Catalog, GroupInfo, RegionState
 from toolfold.machine import bits
-from toolfold.spi import group_infos
 
 from .diagram import Source, snapshot_of
 from .palette import LOOKS
@@ -24,7 +23,7 @@ def tree(source: Source, *, width: int | None = None) -> str:
         width: The characters that a line may have; descriptions are cut to fit. `None` cuts nothing.
     """
     snapshot = snapshot_of(source)
-    infos = group_infos(snapshot)
+    infos = snapshot.groups
     children: dict[str | None, list[GroupInfo]] = {}
     for info in infos:
         children.setdefault(info.parent, []).append(info)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.core.support import answer
 from toolfold import Loader, ToolSet
-from toolfold._view.directory import directory, introduced
+from toolfold._view.directory import Directory
 
 pytestmark = pytest.mark.spec("CTL-7")
 
@@ -89,31 +89,31 @@ def test_every_group_is_named_or_counted_within_what_hosts_show(
 @given(count=st.integers(1, 60), room=st.integers(0, 900), inner=st.sampled_from([0, 1, 5]))
 def test_a_directory_has_at_most_its_room_but_for_the_line_that_counts(count: int, room: int, inner: int) -> None:
     groups = dict.fromkeys(paths(count, inner, 5), "Some words about it. And more words.")
-    lines = directory(groups, room, "find_tools")
+    lines = Directory(groups).lines(room, "find_tools")
     assert counted("\n".join(lines), [*groups]) == count
     assert len(lines) == 1 or sum(len(line) + 1 for line in lines) <= room
 
 
 def test_names_come_before_descriptions_and_descriptions_share_what_is_left() -> None:
     groups = {"github": "Code " * 20, "github.issues": "", "github.pulls": "", "mail": "Letters", "maps": "Roads " * 20}
-    assert directory(groups, 70, None) == ["- github (issues, pulls)", "- mail: Letters", "- maps"]
-    assert directory(groups, 100, None) == [
+    assert Directory(groups).lines(70, None) == ["- github (issues, pulls)", "- mail: Letters", "- maps"]
+    assert Directory(groups).lines(100, None) == [
         "- github (issues, pulls): Code Code Code [cut]",
         "- mail: Letters",
         "- maps: Roads Roads Roads [cut]",
     ]
-    assert directory(groups, 37, None) == ["- github (2 in all)", "- mail", "- maps"]
+    assert Directory(groups).lines(37, None) == ["- github (2 in all)", "- mail", "- maps"]
     many = dict.fromkeys((f"group_{number}" for number in range(9)), "")
-    assert directory(many, 50, None) == ["- group_0", "- group_1", "- group_2", "- and 6 more groups"]
-    assert directory(groups, 30, "find_tools") == ["- 5 groups: find_tools finds their tools"]
+    assert Directory(many).lines(50, None) == ["- group_0", "- group_1", "- group_2", "- and 6 more groups"]
+    assert Directory(groups).lines(30, "find_tools") == ["- 5 groups: find_tools finds their tools"]
 
 
 def test_a_first_line_has_the_names_that_fit_and_the_number_of_the_others() -> None:
-    assert introduced(["a", "a.b", "c"], "Open one.") == "Groups of tools: a, c. Open one."
-    assert introduced([f"group_{number}" for number in range(40)], "Open one.", 100) == (
+    assert Directory({"a": "", "a.b": "", "c": ""}).introduced("Open one.") == "Groups of tools: a, c. Open one."
+    assert Directory({f"group_{number}": "" for number in range(40)}).introduced("Open one.", 100) == (
         "Groups of tools: group_0, group_1, group_2, group_3, group_4, group_5 and 34 more. Open one."
     )
-    assert introduced([], "Open one.") == "Open one."
+    assert Directory({}).introduced("Open one.") == "Open one."
 
 
 async def test_opening_a_group_names_those_in_it_and_what_the_list_left_out_of_its_description() -> None:

@@ -30,7 +30,7 @@ from toolfold import (
     ToolResult,
     ToolSet,
 )
-from toolfold.spi import results
+from toolfold.spi import Passed
 
 ODD = "caf\udce9"
 SHOWN = "caf\\udce9"
@@ -265,7 +265,7 @@ async def test_the_answer_of_another_server_passes_without_being_encoded(kind: s
     answer = {"content": [{"type": "text", "text": ODD}], "vendor": {"a set is": "no JSON", "of": {1, 2}}}
 
     async def handler() -> ToolResult:
-        return results.Passed(answer=answer)
+        return Passed(answer=answer)
 
     tools = ToolSet("passing")
     tools.register("thing", handler)
@@ -274,7 +274,7 @@ async def test_the_answer_of_another_server_passes_without_being_encoded(kind: s
     async with tools.open_session() as session:
         if kind == "tool":
             result = await session.call("thing")
-            assert isinstance(result, results.Passed)
+            assert isinstance(result, Passed)
             assert result.answer is answer
         else:
             got = session.get_prompt("thing") if kind == "prompt" else session.read("thing:one")

@@ -14,8 +14,8 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 from mcp.server import Server
 
-from toolfold import ToolfoldError, ToolSet
-from toolfold.spi import Kind, events
+from toolfold import ToolfoldError, ToolSet, events
+from toolfold.spi import Kind
 
 from ..mcp.handlers import RequestHandlers
 from .config.read import follow

@@ -17,7 +17,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from toolfold import Profile
-from toolfold.spi import KINDS, Kind, ancestors, descriptions, table
+from toolfold.spi import KINDS, Kind, ancestors, shortened, table
 from toolfold_adapters.mcp.existing.grouping import tags_of
 from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR, allowed_names, is_allowed
@@ -392,4 +392,4 @@ def _summary(text: str) -> str:
     """Return the beginning of what a server says of itself, without the words that it is an MCP server."""
     said = " ".join(text.split())
     summary = _PREAMBLE.sub("", said) or said
-    return descriptions.shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""
+    return shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""

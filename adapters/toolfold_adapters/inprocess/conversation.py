@@ -27,7 +27,7 @@ from toolfold import (
     system_prompt,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import saved_state
+from toolfold.spi import dumped_state, read_state
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
@@ -233,7 +233,7 @@ class Conversation:
     def dump(self) -> dict[str, Any]:
         """Return the state as a small JSON value, for `restore`; see `Session.dump`. Raises `SessionClosed`."""
         session, start = self._session, self._start
-        state = session.dump() if start is None else saved_state.dumped(self._tools.name, session.profile, start)
+        state = session.dump() if start is None else dumped_state(self._tools.name, session.profile, start)
         native = {} if self._late is None else {"native": self._late.dump()}
         answered = {"answered": self._answered} if self._answered else {}
         return {**state, "loaded": list(self.loaded), **answered, **native}
@@ -412,4 +412,4 @@ class Conversation:
 def _restored(tools: ToolSet, data: Any, profile: str | Profile | None) -> tuple[Session, Snapshot]:
     """Return the session of a dumped conversation, still to be opened, and the state in which it will be."""
     session = tools.restore_session(data, profile)
-    return session, saved_state.read(tools.name, data).snapshot(session.catalog)
+    return session, read_state(tools.name, data).snapshot(session.catalog)

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from toolfold import HookFailed, Session, StoreError, ToolfoldError, ToolNotFound, ToolResult
-from toolfold.spi import is_failure, results
+from toolfold.spi import internal_error, is_failure
 
 from .messages import read_arguments, unreadable_arguments
 from .turn import Call, batches
@@ -101,7 +101,7 @@ async def _result(
         if not is_failure(error):
             raise
         log.exception("the call of %r failed outside its handler", call.name)
-    return results.internal_error(name)
+    return internal_error(name)
 
 
 def _pair(call: Any) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ from toolfold import (
     ReentrantTransition,
     ToolNotFound,
 )
-from toolfold.spi import control_tools, results
+from toolfold.spi import internal_error, misfit, refused
 
 from .messages import PastCall, unreadable_arguments
 from .turn import Call
@@ -57,7 +57,7 @@ def _refusals_of(name: str) -> Iterator[str]:
     """Yield the texts with which a call of any tool is refused."""
     yield str(ToolNotFound(name))
     yield str(InvalidArguments(name, {_PLACEHOLDER: _PLACEHOLDER}))
-    for result in (unreadable_arguments(name), results.internal_error(name), results.misfit(name, _PLACEHOLDER)):
+    for result in (unreadable_arguments(name), internal_error(name), misfit(name, _PLACEHOLDER)):
         yield result.text
 
 
@@ -74,11 +74,11 @@ def _refused_transitions() -> tuple[str, ...]:
     errors = (QuotaExceeded(_PLACEHOLDER, cast("Any", _PLACEHOLDER), _PLACEHOLDER), ReentrantTransition(_PLACEHOLDER))
     open_ended = [
         str(GroupNotFound(_PLACEHOLDER)),
-        *(control_tools.refused(HookFailed(_PLACEHOLDER, phase)) for phase in ("on_activate", "on_deactivate")),
+        *(refused(HookFailed(_PLACEHOLDER, phase)) for phase in ("on_activate", "on_deactivate")),
     ]
     # the text after the name depends on the groups that exist, and on the reason
-    locked = control_tools.refused(ParentInactive(_PLACEHOLDER, _PLACEHOLDER), _PLACEHOLDER)
-    return locked, *map(control_tools.refused, errors), *(text[: text.rindex(_PLACEHOLDER) + 1] for text in open_ended)
+    locked = refused(ParentInactive(_PLACEHOLDER, _PLACEHOLDER), _PLACEHOLDER)
+    return locked, *map(refused, errors), *(text[: text.rindex(_PLACEHOLDER) + 1] for text in open_ended)
 
 
 def _reads_as(text: str, made: str) -> bool:

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from toolfold import Component, ConfigError, ToolResult
-from toolfold.spi import ToWire, descriptions
 
 Format = Literal["anthropic", "openai", "openai_responses"]
 Definition = dict[str, Any]
 
 
-def definition(component: Component, format: Format | None, to_wire: ToWire) -> Definition:
+def definition(component: Component, format: Format | None, to_wire: Callable[[str], str]) -> Definition:
     """Return a tool's definition in a provider's shape; raises `ConfigError` for an unknown format."""
     if format not in _SHAPES:
         known = ", ".join(repr(known) for known in _SHAPES)
@@ -67,7 +66,9 @@ def text_of(result: ToolResult) -> str:
     )
 
 
-def without_schemas(result: ToolResult, to_wire: ToWire, announced: Sequence[Component]) -> Sequence[Mapping[str, Any]]:
+def without_schemas(
+    result: ToolResult, to_wire: Callable[[str], str], announced: Sequence[Component]
+) -> Sequence[Mapping[str, Any]]:
     """Return the content of a result, which names tools without their schemas.
 
     Of those that are announced beside it, whose definitions the model reads there, it has only the names.
@@ -75,8 +76,4 @@ def without_schemas(result: ToolResult, to_wire: ToWire, announced: Sequence[Com
     if result.about is None or result.is_error or not result.about.tools:
         return result.content
     known = {component.name for component in announced}
-    lines = [
-        descriptions.line_of(to_wire(one.name), "" if one.name in known else one.description)
-        for one in result.about.tools
-    ]
-    return ({"type": "text", "text": result.about.text("\n".join(lines))},)
+    return ({"type": "text", "text": result.about.listing(to_wire, known)},)

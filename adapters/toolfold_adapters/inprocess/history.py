@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define
 
 from toolfold import Catalog, HandleInvalid, Snapshot, ToolfoldError, ToolSet, TransitionRequest
-from toolfold.spi import opened_by_search, saved_state
+from toolfold.spi import opened_by_search, read_state
 
 from .failures import has_failed
 from .late_openai import search_tool
@@ -76,7 +76,7 @@ class Replay:
         states = (one.state for one in past if one.state is not None and one.state.get("tools") == self.tools.name)
         latest = max(states, key=_answers_before, default=None)
         try:
-            return None if latest is None else saved_state.read(self.tools.name, latest).snapshot(self.snapshot.catalog)
+            return None if latest is None else read_state(self.tools.name, latest).snapshot(self.snapshot.catalog)
         except HandleInvalid:
             return None
 

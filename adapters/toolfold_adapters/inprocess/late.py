@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, cast
 
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
-from toolfold.spi import openers, table
+from toolfold.spi import table
 
 from .formats import Definition
 from .late_anthropic import AnthropicTools
@@ -145,7 +145,7 @@ class LateTools:
         if catalog is self._catalog:
             return
         self._catalog = catalog
-        for path in openers(catalog):
+        for path in catalog.openers:
             if len(self._names.to_wire(path)) <= self._names.max_length:
                 self._groups[path] = catalog.group(path).description or path
         in_order = sorted(catalog.tools.values(), key=lambda one: (catalog.index.get(one.group or "", -1), one.name))

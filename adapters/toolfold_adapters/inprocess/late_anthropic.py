@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
 from toolfold import Component, ToolResult
-from toolfold.spi import ToWire
 
 from .formats import Definition, definition, text_of, without_schemas
 from .messages import Answered, ToolCall
@@ -18,7 +17,7 @@ from .messages import Answered, ToolCall
 class AnthropicTools:
     """Declares and announces tools; `to_wire` maps their names to those that the model knows."""
 
-    to_wire: ToWire
+    to_wire: Callable[[str], str]
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]

@@ -10,13 +10,13 @@ A function in a namespace has its full name nevertheless, so the name in a call 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
 from toolfold import Catalog, Component, ToolResult
-from toolfold.spi import ToWire, table
+from toolfold.spi import table
 
 from .formats import Definition, definition, text_of, without_schemas
 from .messages import Answered, ToolCall, read_arguments
@@ -37,7 +37,7 @@ class OpenAITools:
         search: The tool that is the tool search.
     """
 
-    to_wire: ToWire
+    to_wire: Callable[[str], str]
     search: Component
 
     def declarations(

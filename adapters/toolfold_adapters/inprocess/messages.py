@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 from pydantic import BaseModel
 
 from toolfold import Component, InvalidDefinition, ToolResult
-from toolfold.spi import quoted, schemas, table
+from toolfold.spi import plain_json, quoted, table
 
 MODEL_ROLES = frozenset({"assistant", "ai", "model"})
 OTHER_TYPES = frozenset({"human", "system"})
@@ -198,7 +198,7 @@ def read_arguments(arguments: Any) -> dict[str, Any] | None:
     """
     try:
         given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
-        return table(schemas.plain_json("arguments", given, "value")) if isinstance(given, Mapping) else None
+        return table(plain_json("arguments", given, "value")) if isinstance(given, Mapping) else None
     except (ValueError, RecursionError, InvalidDefinition):
         return None
 

@@ -27,7 +27,7 @@ import anyio
 from attrs import frozen
 
 from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest, plan
-from toolfold.spi import RequestView, available, control_tools
+from toolfold.spi import RequestView, available, request_of
 
 Batch = list[list[int]]
 """The indices of calls that run concurrently; those of one inner list run one after the other."""
@@ -54,7 +54,7 @@ class Call:
         component = catalog.tools.get(self.name)
         if component is None or component.control is None:
             return [TransitionRequest(activate=path) for path in self.opens(catalog)] if component is not None else ()
-        request = None if self.arguments is None else control_tools.request_of(component, self.arguments, catalog)
+        request = None if self.arguments is None else request_of(component, self.arguments, catalog)
         return () if request is None else (request,)
 
     def is_available(self, view: RequestView) -> bool:

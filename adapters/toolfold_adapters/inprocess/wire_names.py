@@ -9,7 +9,7 @@ from typing import Self, TypedDict
 from attrs import frozen
 
 from toolfold import Catalog, Component, ConfigError, Snapshot, ToolNotFound, WireNames
-from toolfold.spi import Memo, RequestView, listed, rules
+from toolfold.spi import Memo, RequestView, listed
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 
@@ -127,5 +127,5 @@ class ToolOrder:
 
     def _place(self, component: Component) -> int:
         """Return the position of the last loaded group that the tool requires, or -1 if it requires none."""
-        positions = (self.loaded.index(path) for path in rules.required_groups(component.rule) if path in self.loaded)
+        positions = (self.loaded.index(path) for path in component.required_groups if path in self.loaded)
         return max(positions, default=-1)

@@ -36,8 +36,8 @@ from typing import Any
 
 from attrs import define, frozen
 
-from toolfold import Component, ToolSet
-from toolfold.spi import Kind, events, extras_named
+from toolfold import Component, ToolSet, events
+from toolfold.spi import Kind, extras_named
 
 from ..tokens import cost
 

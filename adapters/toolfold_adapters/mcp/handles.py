@@ -19,7 +19,7 @@ from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
 from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Snapshot
-from toolfold.spi import saved_state
+from toolfold.spi import StatePacker
 
 Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
@@ -66,7 +66,7 @@ class SignedHandles:
         self._stale: Stale = stale
         self._clock = clock
         self._verified: OrderedDict[tuple[str, str], tuple[Reading, float]] = OrderedDict()
-        self._packer = saved_state.StatePacker()
+        self._packer = StatePacker()
 
     def issue(self, snapshot: Snapshot, principal: str) -> str:
         """Return a handle of `snapshot` for a caller; `principal` is `""` if callers are not authenticated.

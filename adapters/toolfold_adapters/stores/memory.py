@@ -10,8 +10,7 @@ from typing import Self
 import anyio
 from attrs import define
 
-from toolfold import Lease, Place, Record
-from toolfold.spi import Created
+from toolfold import Created, Lease, Place, Record
 
 LEASE = 10.0
 """Seconds for which leases are held by default."""

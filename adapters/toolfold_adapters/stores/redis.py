@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from hashlib import sha1, sha256
 from typing import Any, Self, cast
 
-from toolfold import ConfigError, Lease, Place, Record, StoreError, StoreUnavailable
-from toolfold.spi import AWAY, FULL, Created, extras_named
+from toolfold import ConfigError, Created, Lease, Place, Record, StoreError, StoreUnavailable
+from toolfold.spi import extras_named
 
 from .memory import LEASE
 
@@ -339,11 +339,11 @@ def _errors() -> Generator[None]:
         raise StoreUnavailable(_REFUSED) from error
     except redis.OutOfMemoryError as error:
         log.warning("the Redis store is full: %s", error)
-        raise StoreUnavailable(FULL) from error
+        raise StoreUnavailable(StoreUnavailable.FULL) from error
     except ValueError as error:  # of a field that is no number, or no text
         raise StoreError(_OTHER) from error
     except (redis.RedisError, OSError) as error:  # away, or read-only while it fails over
         if str(error).startswith(("WRONGTYPE", "user_script:")):  # a script fails where a field is no number
             raise StoreError(_OTHER) from error
         log.warning("the Redis store can't be used now: %s", error)
-        raise StoreUnavailable(AWAY) from error
+        raise StoreUnavailable(StoreUnavailable.AWAY) from error

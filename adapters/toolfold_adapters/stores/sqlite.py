@@ -14,8 +14,7 @@ from typing import Any, Self, TypeVar
 import anyio
 from anyio import to_thread
 
-from toolfold import ConfigError, Lease, Place, Record, StoreUnavailable
-from toolfold.spi import AWAY, FULL, Created
+from toolfold import ConfigError, Created, Lease, Place, Record, StoreUnavailable
 
 from .memory import LEASE
 
@@ -263,7 +262,8 @@ class SQLiteStore:
                     problem = f"{self._path} can't be used as a store: {error}. Choose another file."
                     raise ConfigError(problem) from error
                 log.warning("the store %s can't be used now: %s", self._path, error)
-                raise StoreUnavailable(FULL if code == sqlite3.SQLITE_FULL else AWAY) from error
+                is_full = code == sqlite3.SQLITE_FULL
+                raise StoreUnavailable(StoreUnavailable.FULL if is_full else StoreUnavailable.AWAY) from error
 
     def _open(self) -> sqlite3.Connection:
         """Open the database, and make its tables if it is empty."""

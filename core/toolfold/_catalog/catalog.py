@@ -272,6 +272,13 @@ class Catalog(Displayed):
         return mask
 
     @cached_property
+    def openers(self) -> Mapping[str, str]:
+        """The groups that a model can open, in canonical order, each with the tool that opens it."""
+        loader = self.loader.name if self.loader else None
+        tools = {group.path: loader or f"{group.path}{SEPARATOR}activate" for group in self.groups if group.controls}
+        return {path: tool for path, tool in tools.items() if tool in self.tools}
+
+    @cached_property
     def openable(self) -> int:
         """The groups that the library's own control tools open, as a bit set.
 

@@ -15,7 +15,7 @@ from ..machine import paths_of
 from ..machine.transaction import Hook, Hooks
 from .loader import Loader
 from .modes import Modes
-from .rules import Both, Not, Visibility, enabling_groups, is_static
+from .rules import Both, Not, Visibility, enabling_groups, is_static, required_groups
 
 Kind = Literal["tool", "prompt", "resource", "resource_template"]
 
@@ -145,6 +145,15 @@ class Component:
     def belongs_to(self, path: str) -> bool:
         """Return whether a group has it: it is in the group, or shared with it (SPEC SKL-2). No control tool is."""
         return self.control is None and (self.group == path or path in enabling_groups(self.rule))
+
+    @cached_property
+    def required_groups(self) -> frozenset[str]:
+        """Groups each of which must be active for it to be available; empty if none is necessary."""
+        return required_groups(self.rule)
+
+    def may_change(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call opens or closes groups: of a control tool, unless that is only asked to find tools."""
+        return self.control is not None and (self.control[0] != "find" or arguments.get("open") is True)
 
     @cached_property
     def is_settled(self) -> bool:

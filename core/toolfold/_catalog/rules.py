@@ -83,6 +83,21 @@ class Visibility:
         """
         return When(predicate)
 
+    def form(self) -> tuple[Any, ...]:
+        """Return the rule as nested tuples, such as `("both", ("group", "a"), ("not", ("when",)))`.
+
+        The other forms are `("always",)` and `("either", left, right)`. Nothing is said of a predicate.
+        """
+        match self:
+            case Group(path):
+                return "group", path
+            case Both(left, right) | Either(left, right):
+                return type(self).__name__.lower(), left.form(), right.form()
+            case Not(inner):
+                return "not", inner.form()
+            case _:
+                return (type(self).__name__.lower(),)
+
     def __and__(self, other: Visibility) -> Visibility:
         return Both(self, other)
 

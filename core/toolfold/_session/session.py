@@ -19,11 +19,11 @@ from .._catalog.rules import View, required_groups
 from .._display import Displayed
 from .._limits import escaped
 from .._names import ToWire
-from .._snapshot import Change, Snapshot
+from .._snapshot import Change, GroupInfo, Snapshot
 from .._usercode import on_loop
 from .._view import calling, results
 from .._view.calling import Progress, no_progress
-from .._view.listing import GroupInfo, Page, group_infos
+from .._view.listing import Page
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, restrict
 from ..errors import SessionClosed, ToolfoldError
@@ -303,7 +303,7 @@ class Session(Displayed):
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
-        return group_infos(self._view_of_request().snapshot)
+        return self._view_of_request().snapshot.groups
 
     def list_tools(self, cursor: str | None = None) -> Page:
         """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 from attrs import asdict, evolve, frozen
 
@@ -29,8 +29,6 @@ from ..machine.transaction import Phase, Transaction
 
 VERSION = 1
 """The version of the form in which states are dumped."""
-NAMELESS = "?"
-"""Stands for a group in packed bytes whose name is not known: they hold digests of paths."""
 REMEMBERED_NAMES = 10_000
 """How many paths of groups a packer remembers, to name those that do not exist any more."""
 
@@ -162,6 +160,9 @@ class StatePacker:
     the quota needs their order, which the very same catalog alone can read.
     """
 
+    NAMELESS: ClassVar = "?"
+    """Stands for a group in packed bytes whose name is not known."""
+
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
         self._newest: Catalog | None = None
@@ -205,7 +206,7 @@ class StatePacker:
         if kind == _NAMED:
             known = _paths_by_digest(catalog)
             digests = (state[at : at + _DIGEST] for at in range(0, len(state), _DIGEST))
-            return (known.get(digest) or self._names.get(digest, NAMELESS) for digest in digests)
+            return (known.get(digest) or self._names.get(digest, self.NAMELESS) for digest in digests)
         if kind == _ORDERED:
             numbers = [int.from_bytes(state[at : at + 2], "big") for at in range(0, len(state), 2)]
         else:

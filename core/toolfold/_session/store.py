@@ -15,10 +15,6 @@ Created = Literal["created", "exists", "full", "caller_full"]
 """How an attempt to create a record ended; `caller_full` if its caller has as many as it may."""
 
 
-AWAY = "The store of this server's sessions does not answer, so nothing was changed; try again soon."
-"""The message of `StoreUnavailable`, from whichever engine."""
-FULL = "The store of this server's sessions is full, so nothing was changed; try again later."
-"""Its message where there is no room for what was to be stored."""
 UNCERTAIN = (
     "The store of this server's sessions did not answer when the change was saved, so it may or may not have been "
     "made; look before you repeat it."

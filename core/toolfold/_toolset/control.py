@@ -21,9 +21,9 @@ from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
 from .._session.session import Context
 from .._snapshot import Change
-from .._view.describe import FINDABLE, SHORTENED, describe, line_of, shortened
-from .._view.directory import FIRST_LINE, directory, has_whole, introduced, names_within, one_line, openable
-from .._view.listing import listed, listed_in
+from .._view.describe import FINDABLE, SHORTENED, describe, shortened
+from .._view.directory import FIRST_LINE, Directory, has_whole, names_within, one_line
+from .._view.listing import listed
 from .._view.reasons import opener
 from .._view.results import AboutTools, ToolResult, arguments_refused
 from ..errors import (
@@ -107,8 +107,8 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec], finder: str |
         refused = refuse_loading(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
         return refused or await close_group(context, arguments[loader.argument])
 
-    known = openable(groups)
-    if not known and loader.needs_groups:
+    known = Directory.openable(groups)
+    if not known.groups and loader.needs_groups:
         return ()
     opening = _loader_tool("load", loader.name, _directory_of(loader, known, finder), open_one, loader)
     if loader.closer is None:
@@ -118,17 +118,17 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec], finder: str |
     return opening, closing
 
 
-def _directory_of(loader: Loader, groups: Mapping[str, str], finder: str | None) -> str:
+def _directory_of(loader: Loader, known: Directory, finder: str | None) -> str:
     """Return the description of the tool that opens groups: what every host shows, and the directory (SPEC CTL-7)."""
     about = loader.description.replace("…", "...")
     about = about if len(about) <= loader.room // 2 else shortened(about, loader.room // 2)
-    if not groups:
+    if not known.groups:
         return f"{about}\nThere are no groups."
-    first = introduced(groups, about, FIRST_LINE + len(about.partition(". ")[2]))
-    inner = next((path for path in groups if split_name(path)[0] in groups), None)
+    first = known.introduced(about, FIRST_LINE + len(about.partition(". ")[2]))
+    inner = next((path for path in known.groups if split_name(path)[0] in known.groups), None)
     heading = f"Groups, with those in them, which are opened by path, such as {inner}:" if inner else "Groups:"
     room = loader.room - len(first) - len(heading) - 1
-    return "\n".join([first, heading, *directory(groups, room, finder)])
+    return "\n".join([first, heading, *known.lines(room, finder)])
 
 
 def _loader_tool(role: Role, name: str, description: str, handle: Any, loader: Loader) -> Component:
@@ -169,13 +169,6 @@ def refuse_loading(
     return None
 
 
-def may_change(component: Component | None, arguments: Mapping[str, Any]) -> bool:
-    """Return whether a call is of a control tool that is asked to open or close groups, rather than to find tools."""
-    if component is None or component.control is None:
-        return False
-    return component.control[0] != "find" or arguments.get("open") is True
-
-
 def request_of(component: Component, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
     """Return the request that a call of a control tool asks for in `catalog`.
 
@@ -209,7 +202,7 @@ async def open_group(context: Context, path: str, loader: Loader | None = None) 
     if change:
         new = [component for component in listed(now, "tool") if component.name not in before]
     else:
-        new = [*listed_in(now, "tool", path)]
+        new = [*listed(now, "tool", path)]
     catalog = context.snapshot.catalog
     group, instructions = catalog.group(path), catalog.instructions(change.activated or (path,))
     text: Callable[[str], str] = partial(_opened, path, _omitted(catalog, group), instructions, change)
@@ -318,10 +311,9 @@ def _answer(
         "displaced": [name for name in change.deactivated if name != path],
         "tools": [context.to_wire(component.name) for component in tools],
     }
-    lines = "\n".join(line_of(context.to_wire(component.name), component.description) for component in tools)
     note = SHORTENED if context.snapshot.catalog.finder is None else FINDABLE
     about = AboutTools(tuple(tools), text, describe=partial(describe, note=note))
-    return evolve(ToolResult.of_text(text(lines), structured), about=about)
+    return evolve(ToolResult.of_text(about.listing(context.to_wire), structured), about=about)
 
 
 def _activator(group: GroupSpec, relevant_only: bool) -> Component:

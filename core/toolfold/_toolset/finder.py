@@ -15,7 +15,7 @@ from .._session.session import Context
 from .._snapshot import Change
 from .._usercode import caller
 from .._view.describe import Described, describe_best
-from .._view.directory import directory, introduced, openable
+from .._view.directory import Directory
 from .._view.reasons import opener, reason_of
 from .._view.results import AboutTools, ToolResult
 from .._view.search import Found, Ranker, search_of, to_state, unsearched
@@ -76,7 +76,7 @@ def finder_component(ranker: Ranker, groups: Iterable[GroupSpec] = ()) -> Compon
     async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
         return await find_tools(context, ranker, arguments)
 
-    description = introduced(openable(groups), _DESCRIPTION)
+    description = Directory.openable(groups).introduced(_DESCRIPTION)
     return control_component(("find", ""), FINDER, description, _SCHEMA, handle, Always(), None)
 
 
@@ -149,9 +149,8 @@ def _text(query: str, changes: Sequence[str], places: Sequence[str], missing: Se
 def _missing(view: RequestView) -> list[str]:
     """Return lines that say of which groups no tools are known, so that they were not searched (SPEC FND-5)."""
     groups = unsearched(view)
-    return (
-        ["Not searched, as no tools of theirs are known:", *directory(groups, _ROOM_FOR_GROUPS, None)] if groups else []
-    )
+    lines = Directory(groups).lines(_ROOM_FOR_GROUPS, None)
+    return ["Not searched, as no tools of theirs are known:", *lines] if groups else []
 
 
 def opened_by_search(text: str) -> tuple[str, ...]:

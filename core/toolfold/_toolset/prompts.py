@@ -6,20 +6,13 @@ The section says nothing about which groups are open, so it stays the same for t
 from __future__ import annotations
 
 from .._catalog.catalog import Catalog
-from .._names import SEPARATOR, ToWire
+from .._names import ToWire
 from .._session.session import Session
 from .._view.describe import line_of
 from .toolset import ToolSet
 
 HEADING = "## Available Tool Groups"
 _RULE = "\n\n---\n\n"
-
-
-def openers(catalog: Catalog) -> dict[str, str]:
-    """Return the groups that a model can open, in canonical order, each with the tool that opens it."""
-    loader = catalog.loader.name if catalog.loader else None
-    tools = {group.path: loader or f"{group.path}{SEPARATOR}activate" for group in catalog.groups if group.controls}
-    return {path: tool for path, tool in tools.items() if tool in catalog.tools}
 
 
 def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
@@ -37,7 +30,7 @@ def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
 
 
 def _listed(catalog: Catalog, to_wire: ToWire) -> str:
-    groups = openers(catalog)
+    groups = catalog.openers
     if not groups:
         return ""
     opener = to_wire(next(iter(groups.values())))

@@ -25,9 +25,9 @@ from .._session.session import Session
 from .._session.state import read
 from .._session.store import Store
 from .._session.stored_sessions import SessionKind, StoredSessions
-from .._snapshot import Snapshot
+from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
-from .._view.listing import GroupInfo, Page
+from .._view.listing import Page
 from .._view.results import ToolResult
 from .._view.search import Ranker
 from .._view.visibility import RequestView
@@ -531,7 +531,7 @@ class ToolSet(Displayed):
     def trace(self, tracer: Tracer) -> Callable[[], None]:
         """Have `tracer(event)` called with each event, and with each request, plan and hook as it happens.
 
-        Returns a function that ends that. The events are in `toolfold.spi.events`.
+        Returns a function that ends that. The events are in `toolfold.events`.
         """
         return self.observers.add_tracer(tracer)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from attrs import frozen
+
 from .._catalog.components import GroupSpec
 from .._names import SEPARATOR, ancestors
 from .describe import line_of, shortened
@@ -21,60 +23,69 @@ _NAMES = 60
 _COUNTED = len("9999 in all")
 
 
-def openable(groups: Iterable[GroupSpec]) -> dict[str, str]:
-    """Return the groups that a model can open, in their order, with their descriptions on one line each."""
-    return {group.path: one_line(group.description) for group in groups if group.controls and not group.pinned}
+@frozen
+class Directory:
+    """Groups by path, in their order, each with its description on one line."""
+
+    groups: Mapping[str, str]
+
+    @classmethod
+    def of(cls, groups: Iterable[GroupSpec]) -> Directory:
+        """Return the directory of some groups."""
+        return cls({group.path: one_line(group.description) for group in groups})
+
+    @classmethod
+    def openable(cls, groups: Iterable[GroupSpec]) -> Directory:
+        """Return the directory of those among some groups that a model can open."""
+        return cls.of(group for group in groups if group.controls and not group.pinned)
+
+    def introduced(self, way: str, room: int = FIRST_LINE) -> str:
+        """Return `way`, which says how groups are reached, after the names of those at the top.
+
+        It has at most `room` characters, with as many names as fit, and the number of the others.
+        """
+        names = [*_with_inner(self.groups)]
+        if not names:
+            return way
+        frame = len("Groups of tools: . ") + len(way)
+        return f"Groups of tools: {names_within(names, max(room - frame, _NAMES))}. {way}"
+
+    def lines(self, room: int, finder: str | None) -> list[str]:
+        """Return a line for each group at the top, with the names of those in it: at most `room` characters.
+
+        What room the names leave, descriptions share. If the names don't fit, the last line has the number of the
+        groups that are not named, and `finder`, the tool that finds them; that line is never left out.
+
+        Args:
+            room: The number of characters, with a line break after each line.
+            finder: The name of the tool that searches, if there is one.
+        """
+        inner = _with_inner(self.groups)
+        used = shown = spare = 0
+        end = f" groups{f': {finder} finds their tools' if finder else ''}"
+        for number, (top, names) in enumerate(inner.items(), 1):
+            used += len(line_of(top, "")) + 1 + (_COUNTED + len(" ()") if names else 0)
+            last = 0 if number == len(inner) else len(f"- and {len(self.groups)} more{end}") + 1
+            if used + last <= room:
+                shown, spare = number, room - used - last
+        tops = [*inner][:shown]
+        missing = sum(1 + len(names) for names in [*inner.values()][shown:])
+        more = [f"- and {missing} more{end}" if shown else f"- {missing}{end}"] if missing else []
+        if not tops:
+            return more
+        lists = {top: inner[top] for top in tops if inner[top]}
+        length = _level([len(", ".join(names)) for names in lists.values()], spare + _COUNTED * len(lists))
+        named = {top: names_within(names, max(length, _COUNTED)) for top, names in lists.items()}
+        spare -= sum(map(len, named.values())) - _COUNTED * len(lists)
+        described = [text for top in tops if (text := self.groups[top])]
+        length = _level([len(text) + len(": ") for text in described], spare) - len(": ")
+        heads = {top: f"{top} ({named[top]})" if top in named else top for top in tops}
+        return [*(line_of(heads[top], shortened(self.groups[top], length)) for top in tops), *more]
 
 
 def one_line(text: str) -> str:
     """Return a text as a directory has it: on one line, without an ellipsis."""
     return " ".join(text.replace("…", "...").split())
-
-
-def introduced(groups: Iterable[str], way: str, room: int = FIRST_LINE) -> str:
-    """Return `way`, which says how groups are reached, after the names of those at the top.
-
-    It has at most `room` characters, with as many names as fit, and the number of the others.
-    """
-    names = [*_with_inner(groups)]
-    if not names:
-        return way
-    frame = len("Groups of tools: . ") + len(way)
-    return f"Groups of tools: {names_within(names, max(room - frame, _NAMES))}. {way}"
-
-
-def directory(groups: Mapping[str, str], room: int, finder: str | None) -> list[str]:
-    """Return a line for each group at the top, with the names of those in it, of at most `room` characters in all.
-
-    What room the names leave, descriptions share. If the names don't fit, the last line has the number of the groups
-    that are not named, and `finder`, the tool that finds them; that line is never left out.
-
-    Args:
-        groups: The groups in their order, with their descriptions.
-        room: The number of characters, with a line break after each line.
-        finder: The name of the tool that searches, if there is one.
-    """
-    inner = _with_inner(groups)
-    used = shown = spare = 0
-    end = f" groups{f': {finder} finds their tools' if finder else ''}"
-    for number, (top, names) in enumerate(inner.items(), 1):
-        used += len(line_of(top, "")) + 1 + (_COUNTED + len(" ()") if names else 0)
-        last = 0 if number == len(inner) else len(f"- and {len(groups)} more{end}") + 1
-        if used + last <= room:
-            shown, spare = number, room - used - last
-    tops = [*inner][:shown]
-    missing = sum(1 + len(names) for names in [*inner.values()][shown:])
-    more = [f"- and {missing} more{end}" if shown else f"- {missing}{end}"] if missing else []
-    if not tops:
-        return more
-    lists = {top: inner[top] for top in tops if inner[top]}
-    length = _level([len(", ".join(names)) for names in lists.values()], spare + _COUNTED * len(lists))
-    named = {top: names_within(names, max(length, _COUNTED)) for top, names in lists.items()}
-    spare -= sum(map(len, named.values())) - _COUNTED * len(lists)
-    described = [text for top in tops if (text := groups[top])]
-    length = _level([len(text) + len(": ") for text in described], spare) - len(": ")
-    heads = {top: f"{top} ({named[top]})" if top in named else top for top in tops}
-    return [*(line_of(heads[top], shortened(groups[top], length)) for top in tops), *more]
 
 
 def has_whole(lines: str, path: str, description: str) -> bool:

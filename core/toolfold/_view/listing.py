@@ -12,8 +12,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
-from attrs import frozen
-
 from .._catalog.components import Component, Kind
 from .._limits import MAX_CURSOR
 from .._memo import Memo
@@ -21,24 +19,10 @@ from .._names import ToWire, is_text
 from .._snapshot import Outlook, Snapshot
 from .._snapshot import Page as Page
 from ..errors import InvalidCursor
-from ..machine import RegionState, bits
+from ..machine import bits
 from .visibility import RequestView, is_listed, only_listed, render, restrict
 
 T = TypeVar("T")
-
-
-@frozen
-class GroupInfo:
-    """A group as a session sees it (SPEC LST-4). `tool_count` counts user tools directly in the group."""
-
-    name: str
-    description: str
-    display_name: str
-    state: RegionState
-    active: bool
-    parent: str | None
-    tool_count: int
-
 
 _ORDERED = Memo[tuple[Kind, tuple[Component, ...], ToWire], tuple[Component, ...]](most=16)
 """Lists in the order of wire names, with what an adapter adds to them."""
@@ -52,17 +36,14 @@ def outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     return found
 
 
-def listed(view: RequestView, kind: Kind) -> tuple[Component, ...]:
+def listed(view: RequestView, kind: Kind, group: str | None = None) -> tuple[Component, ...]:
     """Return all that is listed: available and not hidden, in ascending order of name (SPEC LST-1, VIS-6).
 
-    Composite tools are as the view shows them; each one's `origin` is what was registered (SPEC MOD-1).
+    With a group, it is what is listed of that, with what is shared with it (SPEC SKL-2). Composite tools are as the
+    view shows them; each one's `origin` is what was registered (SPEC MOD-1).
     """
-    return _listed(view, view.snapshot, kind, render)
-
-
-def listed_in(view: RequestView, kind: Kind, path: str) -> tuple[Component, ...]:
-    """Return what is listed of a group, with what is shared with it (SPEC SKL-2)."""
-    return tuple(component for component in listed(view, kind) if component.belongs_to(path))
+    found = _listed(view, view.snapshot, kind, render)
+    return found if group is None else tuple(component for component in found if component.belongs_to(group))
 
 
 def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
@@ -119,26 +100,6 @@ def paged(
     if size is None or start + size >= len(items):
         return items[start:], None
     return items[start : start + size], _encode(key(items[start + size - 1]), issuer)
-
-
-def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
-    """Return all groups with their states, in canonical order, without root (SPEC LST-4)."""
-    catalog = snapshot.catalog
-    infos: list[GroupInfo] = []
-    for number, group in enumerate(catalog.groups):
-        state = snapshot.configuration.state(number)
-        infos.append(
-            GroupInfo(
-                name=group.path,
-                description=group.description,
-                display_name=group.display_name,
-                state=state,
-                active=state is RegionState.ACTIVE,
-                parent=group.parent,
-                tool_count=catalog.tool_counts.get(group.path, 0),
-            )
-        )
-    return tuple(infos)
 
 
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:

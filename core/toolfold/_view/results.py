@@ -7,16 +7,17 @@ the SDK and of FastMCP are accepted too, and recognised without importing these 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from attrs import evolve, field, frozen
 
 from .._catalog.components import Component
 from .._limits import escaped
+from .._names import ToWire
 from .._plain import as_json, encodable
 from ..errors import InvalidArguments
-from .describe import Described, describe
+from .describe import Described, describe, line_of
 
 
 def _blocks(blocks: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -50,6 +51,11 @@ class AboutTools:
     text: Callable[[str], str]
     ranked: bool = False
     describe: Callable[[Sequence[Described], int], str] = describe
+
+    def listing(self, to_wire: ToWire, brief: Container[str] = ()) -> str:
+        """Return the text with a line for each tool, which has a name, and a description unless it is among `brief`."""
+        lines = (line_of(to_wire(one.name), "" if one.name in brief else one.description) for one in self.tools)
+        return self.text("\n".join(lines))
 
 
 @frozen

@@ -17,8 +17,8 @@ from weakref import ref
 
 from attrs import define, field
 
-from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolNotFound, ToolSet, explain
-from toolfold.spi import KINDS, Kind, RequestView, available, events, is_hidden
+from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolNotFound, ToolSet, events, explain
+from toolfold.spi import KINDS, Kind, RequestView, available, is_hidden
 
 from ..interaction import asked_for
 from ..page import tokens

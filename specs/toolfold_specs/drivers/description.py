@@ -28,8 +28,7 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from toolfold import Catalog, ToolSet, WireNames
-from toolfold.spi import rules
+from toolfold import Catalog, ToolSet, Visibility, WireNames
 from toolfold_specs.driver import Group, Setup, Tool
 
 GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
@@ -142,7 +141,7 @@ def described(tools: ToolSet, separator: str = WIRE_SEPARATOR) -> Description | 
         if opened is not None and plain and (not parent or parent in groups):
             groups[path] = Described(path, plain, opened, calls.get(("deactivate", path)))
     exclusions = (tuple(sorted(members & groups.keys())) for members in catalog.exclusions)
-    relevant = any(spec.control is not None and spec.rule != rules.Always() for spec in catalog.tools.values())
+    relevant = any(spec.control is not None and spec.rule != Visibility.always() for spec in catalog.tools.values())
     excluded = tuple(sorted(members for members in exclusions if len(members) > 1))
     return Description(tuple(groups.values()), excluded, relevant_controls=relevant)
 
@@ -167,7 +166,9 @@ def _calls(catalog: Catalog, names: WireNames) -> dict[tuple[str, str], Call]:
 def _plain_tools(catalog: Catalog, path: str, names: WireNames) -> tuple[str, ...]:
     """Return the tools that are listed while their group is active, and depend on nothing else."""
     own = [spec for spec in catalog.tools.values() if spec.group == path and spec.control is None]
-    plain = (spec for spec in own if spec.rule == rules.Group(path) and spec.hidden is False and spec.modes is None)
+    plain = (
+        spec for spec in own if spec.rule == Visibility.group(path) and spec.hidden is False and spec.modes is None
+    )
     return tuple(names.to_wire(spec.name) for spec in plain)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolfold.spi import check_segment
+from toolfold import qualified_name
 from toolfold_adapters.gateway.grouping import Sized, by_pattern, description_of, divide, nouns_of
 
 pytestmark = pytest.mark.spec("GWY-2")
@@ -147,7 +147,7 @@ def test_every_tool_is_in_one_group_within_the_budget_and_of_three_where_there_i
     assert sorted(name for members in groups.values() for name in members) == sorted(tokens)
     sizes = {group: sum(tokens[name] for name in members) for group, members in groups.items()}
     for group, members in groups.items():
-        check_segment(group)
+        assert qualified_name("", group) == group
         assert sizes[group] <= budget or len(members) == 1
         if len(members) < 3:
             assert all(sizes[group] + size > budget for other, size in sizes.items() if other != group)

@@ -13,7 +13,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, received, text_of, through
 from toolfold import ConfigError, Context, ToolSet
-from toolfold._session.state import NAMELESS
+from toolfold.spi import StatePacker
 from toolfold_adapters.mcp.meta import DISCARDED_META, HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
@@ -122,7 +122,7 @@ async def test_a_group_that_another_process_had_is_said_to_be_gone_without_its_n
     ):
         handle = await opened(before, "cash", await opened(before, "stock"))
         answer = await through(client, "hello", {}, handle)
-        assert (answer.meta or {})[DISCARDED_META] == [NAMELESS]
+        assert (answer.meta or {})[DISCARDED_META] == [StatePacker.NAMELESS]
         assert "changed: a group that no longer exists." in answer.content[-1].text  # type: ignore[union-attr]
 
 

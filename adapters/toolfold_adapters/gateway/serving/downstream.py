@@ -30,8 +30,8 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from toolfold import Context
-from toolfold.spi import MAX_URI, Caller, Full, Tally, events, table
+from toolfold import Context, events
+from toolfold.spi import MAX_URI, Caller, Full, Tally, table
 
 from ...mcp.callers import caller_of, principal_of
 from ...mcp.limits import DEFAULTS, record_refusal

@@ -17,7 +17,7 @@ from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
 
 from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResult
-from toolfold.spi import MAX_URI, Kind, array, quoted, results, table
+from toolfold.spi import MAX_URI, Kind, Passed, array, quoted, table
 
 from ...mcp.callers import principal_of
 from ...mcp.delivery.passing import end_to_end, for_caller, passed
@@ -84,7 +84,7 @@ class Forwarding:
     ) -> ToolResult | InputRequired:
         params = {"name": item[1], "arguments": arguments}
         result = await self._perform(upstream, "tools/call", params, context, item)
-        if isinstance(result, results.Passed) and not _is_tool_result(result.answer):
+        if isinstance(result, Passed) and not _is_tool_result(result.answer):
             raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
         return result
 
@@ -108,7 +108,7 @@ class Forwarding:
 
     async def _perform(
         self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, item: Item
-    ) -> results.Passed | InputRequired:
+    ) -> Passed | InputRequired:
         """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
         ctx = server_context(context.request)
         if meta := end_to_end(getattr(context.request, "meta", None)):
@@ -236,7 +236,7 @@ def _check_json(asked: Request) -> None:
         raise ToolError(f"The arguments of {name} can't be written as JSON in UTF-8; correct them.") from error
 
 
-def _passing(answer: Mapping[str, Any] | InputRequired, call: Call) -> results.Passed | InputRequired:
+def _passing(answer: Mapping[str, Any] | InputRequired, call: Call) -> Passed | InputRequired:
     """Return the answer of an upstream as one that passes as it came."""
     if isinstance(answer, InputRequired):
         return answer

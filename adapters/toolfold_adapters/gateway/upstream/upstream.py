@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
-from toolfold import Limit
-from toolfold.spi import Full, Tally, WithheldBy
+from toolfold import Limit, WithheldBy
+from toolfold.spi import Full, Tally
 
 from ...mcp.limits import record_refusal
 from ...names import ONE_SERVER

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, field, frozen
 
 from toolfold import Component, ToolResult
-from toolfold.spi import HANDLE, control_tools, descriptions, saved_state
+from toolfold.spi import ERROR_META, HANDLE, Described, StatePacker, describe, names_alone
 
 from ...tokens import CHARACTERS_PER_TOKEN
 from ..meta import CHANGE_META, DISCARDED_META, HANDLE_META
@@ -42,8 +42,8 @@ class Answers:
     _renderer: Renderer
     _form: AnswerForm
     _tokens: int | Callable[[], int]
-    _known: WeakKeyDictionary[Component, descriptions.Described | None] = field(
-        init=False, factory=WeakKeyDictionary[Component, descriptions.Described | None]
+    _known: WeakKeyDictionary[Component, Described | None] = field(
+        init=False, factory=WeakKeyDictionary[Component, Described | None]
     )
 
     def room(self, ctx: Any) -> int:
@@ -102,7 +102,7 @@ class Answers:
         if short and ranked:  # what can be called now is in the caller's list, with its schema
             tools = [tool.without_schema if tool.name in callable_now else tool for tool in tools]
         first = f"{way}\n" if way and (handle is not None or callable_now) else ""
-        shorter = descriptions.names_alone if short and not ranked else result.about.describe
+        shorter = names_alone if short and not ranked else result.about.describe
         text = _text(result.about.text, tools, first, room, shorter)
         change = {**result.structured, "tools": callable_now, **({"found": shown} if ranked else {})}
         if handle is None:
@@ -118,7 +118,7 @@ class Answers:
             self._described(new),
             f"{way}\n",
             room,
-            descriptions.names_alone if self._form == "names" else descriptions.describe,
+            names_alone if self._form == "names" else describe,
         )
         return with_text(result, text, meta={HANDLE_META: handle})
 
@@ -134,16 +134,16 @@ class Answers:
     def _refused(self, result: ToolResult, room: int) -> ToolResult:
         """Return a refusal of a control tool, with its structured content in `_meta` as in all its answers."""
         meta: Mapping[str, Any] = result.meta or {}
-        about: dict[str, Any] = {**meta.get(control_tools.ERROR_META, {}), **(result.structured or {})}
-        return _of_text(result, cut(result.text, room), {control_tools.ERROR_META: about} if about else {})
+        about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
+        return _of_text(result, cut(result.text, room), {ERROR_META: about} if about else {})
 
-    def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[descriptions.Described]:
+    def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[Described]:
         """Return the tools that can be listed to clients of this delivery, as ranked or in list order."""
-        found: list[descriptions.Described] = []
+        found: list[Described] = []
         for component in components:
             if component not in self._known:
                 definition = self._renderer.definition(component)
-                self._known[component] = None if definition is None else descriptions.Described.of(definition)
+                self._known[component] = None if definition is None else Described.of(definition)
             if (described := self._known[component]) is not None:
                 found.append(described)
         return found if ranked else sorted(found, key=lambda described: described.name)
@@ -153,7 +153,7 @@ def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     """Return an answer under a handle that also names its groups that the newest catalog discards (SPEC PER-2)."""
     if not paths:
         return result
-    named = ", ".join("a group that no longer exists" if path == saved_state.NAMELESS else path for path in paths)
+    named = ", ".join("a group that no longer exists" if path == StatePacker.NAMELESS else path for path in paths)
     text = f"No longer open, because this server's groups have changed: {named}."
     return with_text(result, text, meta={DISCARDED_META: list(paths)})
 
@@ -171,10 +171,10 @@ def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = Non
 
 def _text(
     text: Callable[[str], str],
-    tools: Sequence[descriptions.Described],
+    tools: Sequence[Described],
     first: str,
     most: int,
-    describe_tools: Callable[[Sequence[descriptions.Described], int], str],
+    describe_tools: Callable[[Sequence[Described], int], str],
 ) -> str:
     """Return a text about tools after what comes first, of at most so many characters.
 

@@ -30,7 +30,7 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.spi import KINDS, Kind, RequestView, ancestors, available, listed, listed_in, paged, quoted
+from toolfold.spi import KINDS, Kind, RequestView, ancestors, available, listed, paged, quoted
 
 from .group_names import draft_name
 from .render import LISTS, Renderer
@@ -82,7 +82,7 @@ class Disclosed:
         except QuotaExceeded:  # it can't be used
             return ()
         top = {component.name for component in listed(self._root, kind)}
-        return tuple(one for one in listed_in(self._root.of(opened), kind, path) if one.name not in top)
+        return tuple(one for one in listed(self._root.of(opened), kind, path) if one.name not in top)
 
     def contents(self, path: str, kind: Kind) -> tuple[Component, ...]:
         """Return what a group has, each as in the first group that has it: the same in all of them."""

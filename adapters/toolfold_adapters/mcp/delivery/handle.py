@@ -33,7 +33,7 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.spi import HANDLE, Kind, RequestView, control_tools, is_hidden, listed
+from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
 from ..callers import caller_of, one_client, principal_of
 from ..handles import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
@@ -253,7 +253,7 @@ class HandleDelivery:
         if proxy is not None and (refused := proxy.refusal(call.name, component, view)) is not None:
             return refused
         control = component is not None and component.control is not None
-        opening = control_tools.may_change(component, call.arguments)
+        opening = component is not None and component.may_change(call.arguments)
         if opening and state.stored is None and self._stores_sessions(session.catalog):
             self._stored.check(session.caller)  # before any hook runs
         result = await session.call(name, call.arguments, progress=ctx.session.report_progress, request=ctx, view=view)

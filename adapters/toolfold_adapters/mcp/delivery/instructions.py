@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolfold import Catalog, WireNames
-from toolfold.spi import descriptions, directory, openers
+from toolfold.spi import Directory, shortened
 
 FIRST = 240
 """How many characters of instructions every host shows that shows any."""
@@ -27,7 +27,7 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
     """
     pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
     given = "\n\n".join(text for text in (given, pinned) if text)
-    by_group = openers(catalog)
+    by_group = catalog.openers
     if not by_group:
         return given
     opener = wire.to_wire(next(iter(by_group.values())))
@@ -39,15 +39,15 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
     else:
         then = "; its tools are then in your list."
     find = f" {catalog.finder.name} searches all." if catalog.finder else ""
-    first = directory.introduced(by_group, f"{how} opens one{then}{find}", FIRST)
+    known = Directory.of(map(catalog.group, by_group))
+    first = known.introduced(f"{how} opens one{then}{find}", FIRST)
     author = _fitting(given, ROOM - len(first) - _LEAST)
     if catalog.loader is None:  # whose description names them all otherwise
-        described = {path: directory.one_line(catalog.group(path).description) for path in by_group}
         room = ROOM - len(first) - len(author) - len("\nGroups:\n\n")
         finder = catalog.finder.name if catalog.finder else None
-        first = "\n".join([first, "Groups:", *directory.directory(described, room, finder)])
+        first = "\n".join([first, "Groups:", *known.lines(room, finder)])
     return f"{first}\n\n{author}" if author else first
 
 
 def _fitting(text: str, room: int) -> str:
-    return text if len(text) <= room else descriptions.shortened(text, room)
+    return text if len(text) <= room else shortened(text, room)

@@ -26,7 +26,7 @@ from mcp_types import (
 from pydantic import BaseModel
 
 from toolfold import InputRequired, ToolResult
-from toolfold.spi import array, results, table
+from toolfold.spi import Passed, array, table
 
 from ..meta import MOUNTED_META
 
@@ -82,17 +82,17 @@ current_offer: ContextVar[Offer | None] = ContextVar("toolfold_offer", default=N
 """What holds for the lists and answers that are rendered now, where an existing server has groups."""
 
 
-def passed(answer: Any) -> results.Passed:
+def passed(answer: Any) -> Passed:
     """Return the answer of a server's own tool as a result that passes unchanged.
 
     Args:
         answer: What the server answered, or the exception that it raised.
     """
     if isinstance(answer, BaseException):
-        return results.Passed(is_error=True, answer=answer)
+        return Passed(is_error=True, answer=answer)
     kind = _said(answer, "result_type", "resultType")
     said = table(answer) or {}
-    return results.Passed(
+    return Passed(
         content=array(said.get("content")) or (),
         structured=said.get("structuredContent"),
         is_error=_said(answer, "is_error", "isError") is True,
@@ -111,7 +111,7 @@ def with_text(
     def joined(content: Any) -> list[Any]:
         return [block, *content] if first else [*content, block]
 
-    if not isinstance(result, results.Passed):
+    if not isinstance(result, Passed):
         return evolve(result, content=joined(result.content), meta={**(result.meta or {}), **(meta or {})} or None)
     if isinstance(result.answer, BaseException):
         return result

@@ -18,8 +18,9 @@ from toolfold import (
     ToolSet,
     Visibility,
     WireNames,
+    qualified_name,
 )
-from toolfold.spi import HANDLE, RequestView, available, check_segment, opened_for, quoted, schemas, table
+from toolfold.spi import HANDLE, Arguments, RequestView, available, opened_for, quoted, table
 
 from ..meta import ALWAYS_LOAD_META
 from .answers import cut
@@ -67,7 +68,7 @@ class CallToolProxy:
             "required": ["name"],
             "additionalProperties": False,
         }
-        self._arguments = schemas.Arguments.passing_handle(name, schema)
+        self._arguments = Arguments.passing_handle(name, schema)
         which = "a tool that only reads and" if instead else "a tool that"
         reads = {"annotations": {"readOnlyHint": True}} if instead else {}
         definition = {
@@ -153,7 +154,7 @@ def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None
         raise ConfigError(f"The call-tool proxy can't be called {names[0]!r}: that is the name of the one that reads.")
     for name in names:
         try:
-            check_segment(name)
+            qualified_name("", name)
         except InvalidName as error:
             raise ConfigError(f"The call-tool proxy can't be called {name!r}: {error.problem}.") from error
 

@@ -28,7 +28,7 @@ from toolfold import (
     ToolResult,
     WireNames,
 )
-from toolfold.spi import MAX_URI, Full, Kind, quoted, results
+from toolfold.spi import MAX_URI, Full, Kind, Passed, quoted
 
 from ..limits import record_refusal
 from ..meta import ALWAYS_LOAD_META
@@ -154,7 +154,7 @@ class Renderer:
 
     def result(self, result: ToolResult) -> dict[str, Any]:
         """Return a tool's result; that of another server as it came."""
-        if isinstance(result, results.Passed):
+        if isinstance(result, Passed):
             return cast("dict[str, Any]", result.answer)
         meta = {"_meta": dict(result.meta)} if result.meta else {}
         if result.needs is not None and not self.modern:

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames
-from toolfold.spi import SessionKind, SessionPool, Tally, background, events
+from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
+from toolfold.spi import SessionKind, SessionPool, Tally, background
 
 from ..handlers import RequestHandlers
 from ..handles import SignedHandles, signing_keys

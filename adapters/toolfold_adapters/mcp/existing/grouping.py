@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
-from toolfold import ConfigError, InvalidName, ToolNotFound, WireNames
-from toolfold.spi import check_segment, enumerated, quoted, table
+from toolfold import ConfigError, InvalidName, ToolNotFound, WireNames, qualified_name
+from toolfold.spi import enumerated, quoted, table
 
 from ...names import WIRE_SEPARATOR
 from ..meta import GROUP_META, MOUNTED_META
@@ -172,7 +172,7 @@ def check_path(path: Any, where: str) -> str:
     """Return a path that a group can have, or raise `ConfigError`, which says where it is written."""
     try:
         for segment in str(path).split(".") if isinstance(path, str) else [path]:
-            check_segment(segment)
+            qualified_name("", segment)
     except InvalidName as error:
         raise ConfigError(
             f"{quoted(repr(path))} in {where} can't be the path of a group: {error.problem}; rename it."
