@@ -55,12 +55,6 @@ HINTS: Mapping[str, Any] = {"description": None, "annotations": None}
 MEMBERS = (*ANSWERS, "hints", "lists", "calls", "groups")
 """What a server can leave out of what it shows."""
 
-STILL_HELD = {
-    "returns definitions without schemas": ["lists"],  # no list has the parameters that a text should name
-    "lists the state that the last call has left": ["lists"],  # equal lists, on which no tool of a group is ever seen
-}
-"""What is held without evidence, for which CNF-9 is open: by mutant, what was left out."""
-
 
 def leaving_out(member: str, fixture: type[Fixture]) -> type[Fixture]:
     """Return a server that shows all that another does but one member, and that only to the kit's own tool."""
@@ -100,7 +94,7 @@ def test_no_clause_of_a_mutant_is_held_whatever_member_is_left_out(
         report = check(partial(over_mcp, served, mutant.era), checks=about, budget=FEW)
         assert [result.reason for result in report.results if result.status is Status.BROKEN] == []
         held += [member for row in report.rows if row.clause.id == mutant.clause and row.verdict is Verdict.HELD]
-    assert held == STILL_HELD.get(mutant.name, [])
+    assert held == []
 
 
 @pytest.mark.spec("CNF-1")

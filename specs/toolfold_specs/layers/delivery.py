@@ -96,7 +96,7 @@ def handles(wire: Wire) -> None:
 def _defines(wire: Wire, opened: Reply, tool: str) -> bool:
     """Return whether an activation returns the definition of a tool, as data or as text."""
     definitions = (one for one in items(opened.structured.get("tools")) if name_in(one) == tool)
-    return any("inputSchema" in mapping(one) for one in definitions) or not wire.missing_words(opened, [tool])
+    return any("inputSchema" in mapping(one) for one in definitions) or not wire.missing_words("DEL-2", opened, [tool])
 
 
 def _judge_branches(wire: Wire, proxy: str | None, second: str, handle: str) -> None:
@@ -181,7 +181,8 @@ def equal_inputs(wire: Wire) -> None:
     """Judge that equal requests have equal lists (SPEC DEL-7)."""
     first = _bytes(wire.keep(wire.page()))
     opened = wire.step("activate", wire.group)
-    wire.call(wire.tool, {}, {HANDLE_META: opened.handle} if opened.handle else None)
+    meta = {HANDLE_META: opened.handle} if opened.handle else None
+    wire.call(wire.tool, {}, meta)
     wire.call("no_such_tool", {})
     again = _bytes(wire.keep(wire.page()))
     with closing(wire.driver.another()) as other:
@@ -190,6 +191,8 @@ def equal_inputs(wire: Wire) -> None:
         return
     wire.judge("DEL-7", again == first, "the list has changed after other requests", first, again)
     wire.judge("DEL-7", there == first, "the list is another one on another connection", first, there)
+    if wire.test_run.can("listing"):
+        wire.observed(wire.tool in wire.names(meta), "a list that follows a state", "DEL-7")
     result = wire.page()
     lifetime = result.get("ttlMs")
     fits = isinstance(lifetime, int) and lifetime >= 0 and result.get("cacheScope") in ("public", "private")

@@ -152,10 +152,14 @@ class Wire:
         """Return the names on the list."""
         return [str(tool["name"]) for tool in self.tools(meta, on)]
 
-    def missing_words(self, opened: Reply, names: list[str]) -> dict[str, list[str]]:
-        """Return, by tool, which of its name and the names of its parameters the text of an activation lacks."""
+    def missing_words(self, clause: str, opened: Reply, names: list[str]) -> dict[str, list[str]]:
+        """Return, by tool, which of its name and the names of its parameters the text of an activation lacks.
+
+        Parameters of a tool that no list shows are a part of the clause for which there is no evidence.
+        """
         meta = {HANDLE_META: opened.handle} if self.modern and self.test_run.can("listing") else None
         schemas = {tool["name"]: mapping(tool.get("inputSchema")) for tool in self.tools(meta)}
+        self.observed(schemas.keys() >= set(names), "the parameters of what an activation makes available", clause)
         words = {name: [name, *mapping(schemas.get(name, {}).get("properties"))] for name in names}
         missing = {name: [word for word in words[name] if word not in opened.text] for name in names}
         return {name: words for name, words in missing.items() if words}

@@ -46,7 +46,7 @@ def _answered(wire: Wire) -> None:
         return
     new = wire.tools_of(group) if wire.modern else [name for name in wire.names() if name not in before]
     if wire.observed(bool(new), "what an activation makes available", "CTL-4"):
-        missing = wire.missing_words(opened, new)
+        missing = wire.missing_words("CTL-4", opened, new)
         message = "the text of an activation leaves out names or parameters"
         wire.judge("CTL-4", not missing, message, missing, opened.text)
     _judge_change(wire, opened, group, True, (group,), (), new)
