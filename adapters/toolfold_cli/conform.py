@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import define
 
-from .drivers import IN_PROCESS, NOTICE_GRACE, RESPONSE_TIMEOUT, TRANSPORTS, driver_factories, remote_driver
+from .drivers import (
+    IN_PROCESS,
+    NOTICE_GRACE,
+    RESPONSE_TIMEOUT,
+    START_TIMEOUT,
+    TRANSPORTS,
+    driver_factories,
+    remote_driver,
+)
 from .failures import Failed, debugging, failing
 from .options import Number, OneOf, TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
@@ -96,6 +104,14 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     metavar="SECONDS",
     help="A request that is not answered within this time has failed.",
+)
+@click.option(
+    "--start-timeout",
+    type=Number(0, min_open=True),
+    default=START_TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="A server or driver that is not ready within this time after its start has failed.",
 )
 @click.option(
     "--notice-grace",
@@ -190,6 +206,7 @@ def _conform(
     deep: bool,
     timeout: float | None,
     response_timeout: float,
+    start_timeout: float,
     notice_grace: float,
     seed: int,
     expected: Path | None,
@@ -209,13 +226,13 @@ def _conform(
     transports = [name for name in choices if transport in (None, BOTH, name)]
     limit = timeout or (DEEP_TIMEOUT if deep else TIMEOUT)
     arguments = f"--driver {target.arguments}" if speaks_driver else target.arguments
+    times = {"timeout": response_timeout, "start_timeout": start_timeout}
     if speaks_driver:
-        made = remote_driver(target, (era, transport, describe) == (None, None, None), response_timeout)
+        made = remote_driver(target, (era, transport, describe) == (None, None, None), **times)
     else:
-        made = driver_factories(target, eras, transports, describe, timeout=response_timeout, grace=notice_grace)
-    options = _repeated(
-        app_dir=app_dir, describe=describe, response_timeout=response_timeout, notice_grace=notice_grace
-    )
+        made = driver_factories(target, eras, transports, describe, **times, grace=notice_grace)
+    named = {"response_timeout": response_timeout, "start_timeout": start_timeout, "notice_grace": notice_grace}
+    options = _repeated(app_dir=app_dir, describe=describe, **named)
     output = _Output(folder, as_json)
     try:
         with (
@@ -254,7 +271,7 @@ def _conform(
 
 def _repeated(**given: Path | float | None) -> str:
     """Return the options with which a violation is also to be replayed: those that are not as usual."""
-    usual = {"response_timeout": RESPONSE_TIMEOUT, "notice_grace": NOTICE_GRACE}
+    usual = {"response_timeout": RESPONSE_TIMEOUT, "start_timeout": START_TIMEOUT, "notice_grace": NOTICE_GRACE}
     said = {name.replace("_", "-"): value for name, value in given.items() if value != usual.get(name)}
     return "".join(f"--{name} {shlex.quote(str(value))} " for name, value in said.items())
 

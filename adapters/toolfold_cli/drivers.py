@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TRANSPORTS = ("stdio", "http")
 IN_PROCESS = "in-process"
-RESPONSE_TIMEOUT, NOTICE_GRACE = 10.0, 0.5  # seconds
+RESPONSE_TIMEOUT, START_TIMEOUT, NOTICE_GRACE = 10.0, 30.0, 0.5  # seconds
 
 
 @contextmanager
@@ -31,9 +31,7 @@ def driver_factories(
     eras: Sequence[Era],
     transports: Sequence[str],
     description: Path | None = None,
-    *,
-    timeout: float = RESPONSE_TIMEOUT,
-    grace: float = NOTICE_GRACE,
+    **limits: float,
 ) -> Generator[Mapping[str, Factory]]:
     """Yield a factory of drivers for each setting of a target: "in process", or a transport and an era of MCP.
 
@@ -44,8 +42,7 @@ def driver_factories(
         eras: The eras to speak; ignored in process.
         transports: Those of "stdio", "http" and "in-process" to use if the target supports them.
         description: A file that describes the groups of a server that was not made for the kit.
-        timeout: Seconds within which each request is to be answered.
-        grace: Seconds that a notice that is due is awaited if it did not arrive with the answer.
+        limits: `timeout`, `start_timeout` and `grace` of `DriverFactory`, in seconds.
 
     Raises:
         ConfigError: It can't be found, or has none of the transports.
@@ -68,13 +65,13 @@ def driver_factories(
     with ExitStack() as stack:
         addresses = {transport: _address(target, transport, stack) for transport in _available(transports, has, target)}
         yield {
-            f"{transport}, {era}": DriverFactory(address, era, known, timeout, grace)
+            f"{transport}, {era}": DriverFactory(address, era, known, **limits)
             for transport, address in addresses.items()
             for era in eras
         }
 
 
-def remote_driver(target: Target, alone: bool, timeout: float) -> AbstractContextManager[Mapping[str, Factory]]:
+def remote_driver(target: Target, alone: bool, **limits: float) -> AbstractContextManager[Mapping[str, Factory]]:
     """Return the factory of drivers of a command, or of a tool of an MCP server, that speaks the driver protocol."""
     if target.kind not in ("command", "url"):
         raise ConfigError(f"--driver is for a command after --, or the URL of an MCP server; {target.text} is neither.")
@@ -83,11 +80,11 @@ def remote_driver(target: Target, alone: bool, timeout: float) -> AbstractContex
     if target.kind == "command":
         from toolfold_specs.drivers.piped import PipedDriver
 
-        return nullcontext({PipedDriver.name: partial(PipedDriver, target.command, timeout=timeout)})
+        return nullcontext({PipedDriver.name: partial(PipedDriver, target.command, **limits)})
     from toolfold_specs.drivers.link import Link
     from toolfold_specs.drivers.tool import ToolDriver
 
-    return nullcontext({ToolDriver.name: lambda: ToolDriver(Link(target.text, timeout=timeout))})
+    return nullcontext({ToolDriver.name: lambda: ToolDriver(Link(target.text, **limits))})
 
 
 def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> list[str]:

@@ -21,8 +21,9 @@ from attrs import frozen
 
 from toolfold_specs.driver import Answer, Driver, Operation, Setup
 from toolfold_specs.drivers.fixture import FixtureDriver
-from toolfold_specs.drivers.link import TIMEOUT, Link
+from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.protocol import Era
+from toolfold_specs.drivers.replies import TIMEOUT
 from toolfold_specs.kit import check
 from toolfold_specs.layers import all_checks
 from toolfold_specs.report import Report, Row, Verdict

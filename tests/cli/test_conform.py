@@ -330,7 +330,7 @@ def _slow(timeout: float) -> Generator[Connection]:
 def test_limits_of_time_are_obeyed_and_repeated_in_the_command_that_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr(Connection, "wait_for_change", lambda _, seen, seconds: waited.append(seconds))
-    limits = ("--response-timeout", "20.5", "--notice-grace", "0.25")
+    limits = ("--response-timeout", "20.5", "--start-timeout", "40.5", "--notice-grace", "0.25")
     result = vectors("--era", "legacy", "-o", "reports", *limits, "--", "slow")
     assert result.exit_code == 0  # of the levels that are asked for
     assert set(waited) == {0.25}

@@ -14,13 +14,11 @@ from toolfold_specs.exchange import Exchange, Transcript
 from .connection import Address, Connection
 from .process import Child, Command
 from .protocol import Era
+from .replies import START_TIMEOUT, TIMEOUT
 from .spares import Spares
 
 with extras_named():
     from mcp.server import Server
-
-TIMEOUT = 10.0  # seconds for a request
-START_TIMEOUT = 30.0
 
 
 class Link:

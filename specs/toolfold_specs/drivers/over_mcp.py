@@ -13,9 +13,10 @@ from toolfold_specs.driver import Driver
 from .blackbox import BlackBoxDriver
 from .description import Description
 from .fixture import FixtureDriver
-from .link import TIMEOUT, Link
+from .link import Link
 from .process import Command
 from .protocol import TOOL, Era
+from .replies import START_TIMEOUT, TIMEOUT
 from .sessions import GRACE
 
 with extras_named():
@@ -35,6 +36,7 @@ class DriverFactory:
         description: The groups of a server that was not made for the kit; without one they are inferred.
         timeout: Seconds within which each request is to be answered.
         grace: Seconds that a notice that is due is awaited if it did not arrive with the answer.
+        start_timeout: Seconds within which it is to be ready.
 
     Raises:
         TargetFailed: The server can't be started, or does not list its tools.
@@ -45,11 +47,12 @@ class DriverFactory:
     description: Description | None = None
     timeout: float = TIMEOUT
     grace: float = GRACE
+    start_timeout: float = START_TIMEOUT
     _made_for_the_kit: bool | None = field(default=None, init=False)
 
     def __call__(self) -> Driver:
         """Return a new driver, with a connection of its own."""
-        link = Link(self.address(), self.era, self.timeout)
+        link = Link(self.address(), self.era, self.timeout, self.start_timeout)
         if self._made_for_the_kit is None:
             self._made_for_the_kit = _is_made_for_the_kit(link)
         if self._made_for_the_kit:

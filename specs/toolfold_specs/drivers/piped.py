@@ -22,10 +22,8 @@ from toolfold_specs.driver import DriverFault, TargetFailed
 
 from .messages import SHORT
 from .remote import RemoteDriver
-from .replies import TargetNotStarted, last_words
+from .replies import START_TIMEOUT, TIMEOUT, TargetNotStarted, last_words
 
-TIMEOUT = 10.0  # seconds for a request
-START_TIMEOUT = 60.0  # what runs in a virtual machine starts slowly
 END_TIMEOUT = 2.0
 CHUNK = 1 << 16
 

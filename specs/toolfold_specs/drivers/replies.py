@@ -13,6 +13,9 @@ from toolfold_specs.driver import TargetFailed
 
 from .protocol import CHANGE_META, HANDLE, HANDLE_META
 
+TIMEOUT, START_TIMEOUT = 10.0, 30.0
+"""Seconds for a request, and for the first of a server or driver that is started."""
+
 LAST_LINES, LINE_LENGTH = 3, 200
 """How many lines that a program wrote to its stderr are quoted, and how many characters of each."""
 
