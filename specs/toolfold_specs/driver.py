@@ -167,6 +167,11 @@ class Setup:
         """The paths of the groups in canonical order."""
         return tuple(sorted((group.path for group in self.groups), key=lambda path: path.split(".")))
 
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The groups that clients can't close (SPEC CTL-1, FND-4)."""
+        return frozenset({*self.pinned, *(group.path for group in self.groups if not group.deactivator)})
+
     def without(self, gone: Collection[str]) -> Setup:
         """Return it without some groups, which include all their descendants, and without what refers to them."""
         sets = [[path for path in members if path not in gone] for members in self.exclusions]

@@ -209,8 +209,7 @@ class Oracle:
             state = self.state(session_state, path)
             if not self.setup.relevant_controls or state == "inactive":
                 found.add(f"{path}.activate")
-            closed_by_clients = self.groups[path].deactivator and path not in self.setup.pinned  # FND-4
-            if closed_by_clients and (not self.setup.relevant_controls or state == "active"):
+            if path not in self.setup.fixed and (not self.setup.relevant_controls or state == "active"):
                 found.add(f"{path}.deactivate")
         return frozenset(found - {tool.full_name for tool in self.setup.tools})
 

@@ -16,6 +16,7 @@ from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.sessions import MISSES
 from toolfold_specs.fixture_server import Fixture
+from toolfold_specs.kit import check
 from toolfold_specs.runs import TestRun
 from verification.mutants import MUTANTS
 from verification.mutants import server as mutants
@@ -65,6 +66,7 @@ def driven(setup: Setup, server: Server[Any] | None = None) -> FixtureDriver:
 @pytest.mark.spec("NTF-1")
 def test_no_notice_is_awaited_after_a_change_that_leaves_the_list_as_it_was(awaited: list[int]) -> None:
     driver = driven(BARE)
+    awaited.clear()  # but what is of the new system
     assert [driver.activate(group).notified for group in ("a", "b")] == [0, 0]
     assert awaited == []
     driver.close()
@@ -73,6 +75,7 @@ def test_no_notice_is_awaited_after_a_change_that_leaves_the_list_as_it_was(awai
 @pytest.mark.spec("NTF-1")
 def test_a_notice_that_one_of_several_overlapping_operations_took_is_not_awaited_again(awaited: list[int]) -> None:
     driver = driven(FULL)
+    awaited.clear()
     driver.script("a", "on_activate", "block")
     tickets = [driver.start(Operation(verb, {"group": "a"})) for verb in ("activate", "deactivate")]
     driver.release("a", "on_activate")
@@ -90,6 +93,7 @@ def test_a_notice_that_is_due_is_awaited_until_it_is_known_that_none_comes(
 
     monkeypatch.setattr(Connection, "_received", deaf)
     driver = driven(FULL)
+    awaited.clear()
     assert driver.activate("a").notified == 0
     assert awaited == [0]
     for verb in ("deactivate", "activate") * MISSES:
@@ -189,3 +193,15 @@ def test_a_notice_that_comes_too_late_is_missed_and_no_fault_of_another_session(
 def test_a_notice_of_a_fact_is_awaited_as_long_as_any_other() -> None:
     facts = [Operation("set_fact", {"fact": "ready", "value": value}) for value in (True, True, False)]
     assert found_late(LATE + 0.1, *facts) == set()
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.spec("CNF-10")
+def test_an_honest_server_whose_notices_are_late_violates_nothing() -> None:
+    """Neither those of a system that was replaced count, nor is a pinned group closed that clients can't close."""
+
+    def served() -> FixtureDriver:
+        return FixtureDriver(Link(Fixture(call_tool=False).server), LATE + 0.1)
+
+    report = check(served, layers=("exhaustive", "stateful", "schedules"))
+    assert [violation.message for violation in report.violations] == []

@@ -103,6 +103,8 @@ class Connection:
         """The number of notifications that lists of another kind have changed."""
         self.owed = 0
         """The number of notices that were due and have not arrived."""
+        self.follows = False
+        """Whether its list has followed what is active."""
         self.calls = 0
         """The number of calls that were sent."""
         self.successes = 0

@@ -87,15 +87,17 @@ class FixtureDriver(McpDriver):
         return Answer()
 
     def _configure(self, connection: Connection, setup: Setup) -> Mapping[str, Any]:
-        request = {"verb": "configure", "arguments": {"setup": setup.to_json()}}
-        return validated("configure", structured("configure", connection.reply(TOOL, request)))
+        seen, request = connection.changes, {"verb": "configure", "arguments": {"setup": setup.to_json()}}
+        response = validated("configure", structured("configure", connection.reply(TOOL, request)))
+        self._await_notice_of_renewal(connection, seen)
+        return response
 
     def _renew(self) -> None:
         """Begin every session anew, the main one on the same connection."""
         for name, session in tuple(self._sessions.items()):
             main = session.connection is self.main
             if main or self.apart:
-                self._sessions[name] = Session(session.connection, notices=session.connection.changes, current=main)
+                self._sessions[name] = self._new(session.connection, current=main)
             else:  # a notice of its end might come late, and be taken for one of the new session
                 session.connection.close()
                 del self._sessions[name]

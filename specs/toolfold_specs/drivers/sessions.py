@@ -43,7 +43,7 @@ class Session:
     notices: int = 0
     """How many notices of its connection belong to earlier answers."""
     active: tuple[str, ...] | None = ()
-    """What was active when it was last read: nothing in a new session."""
+    """What was active when it was last read, or is in a new session."""
     facts: set[str] = field(factory=set[str])
     """The facts that were set."""
     due: int = 0
@@ -101,6 +101,8 @@ class McpDriver(Driver):
         self._delay = 0.0
         """The longest that a notice was awaited, in seconds, until it arrived."""
         self._surplus_waits = 0
+        self._renewals = {False: 0, True: 0}
+        """How often a notice of a new system was awaited in vain, by whether the list had followed what was active."""
         self._modern = link.era == "modern"
         self.apart = link.own_processes and not self._modern
         self._setup = Setup()
@@ -204,13 +206,17 @@ class McpDriver(Driver):
         if session is None:
             shared = name == MAIN or self._modern
             connection = self.main if shared else self.link.connect()
-            session = Session(connection, notices=connection.changes, current=shared or not self.apart)
-            self._sessions[name] = session
+            session = self._sessions[name] = self._new(connection, current=shared or not self.apart)
         if not session.current:
             self._prepare(session)
             session.notices = session.connection.changes
             session.current = True
         return session
+
+    def _new(self, connection: Connection, current: bool) -> Session:
+        """Return a new session on a connection."""
+        active = tuple(path for path in self._setup.paths if path in self._setup.pinned)
+        return Session(connection, notices=connection.changes, active=active, current=current)
 
     def end(self, session: str = MAIN) -> Answer:
         """Close the session's connection; its hooks run unseen, and another connection follows."""
@@ -286,7 +292,7 @@ class McpDriver(Driver):
             moved = changed if changed is not None else active != session.active  # not every server says
             due = moved and self._list_follows(session.active, active)
         self._await_notices(session, due)
-        session.active = active
+        session.active, session.connection.follows = active, self._list_follows((), active)
         return Answer(error, changed, detail, active=active, hooks=hooks, notified=self._notified(session, due))
 
     def _refusal(self, operation: Operation, reply: Reply) -> tuple[str | None, Mapping[str, Any]]:
@@ -349,19 +355,32 @@ class McpDriver(Driver):
         if due:
             session.due += 1
             if self._missed < MISSES:
-                self._await_notice(session, session.due - 1, self._grace)
+                self._await_notice(session.connection, session.due - 1, self._grace)
                 self._missed += session.connection.changes < session.due
             session.connection.owed += session.connection.changes < session.due
         elif self._delay and self._surplus_waits < SURPLUS_WAITS:
             self._surplus_waits += 1
-            self._await_notice(session, session.notices, min(SURPLUS_PATIENCE * self._delay, self._grace))
+            self._await_notice(session.connection, session.notices, self._patience)
 
-    def _await_notice(self, session: Session, seen: int, seconds: float) -> None:
-        if session.connection.changes > seen:
+    def _await_notice_of_renewal(self, connection: Connection, seen: int) -> None:
+        """Wait for the notice of a replaced system, which a server may send: late, it would count for a session."""
+        followed, connection.follows = connection.follows, False
+        missed = self._renewals[followed]
+        if "notifications" in self.capabilities and missed < MISSES:
+            self._await_notice(connection, seen, self._grace if missed >= 0 else self._patience)
+            self._renewals[followed] = -1 if missed < 0 or connection.changes > seen else missed + 1
+
+    @property
+    def _patience(self) -> float:
+        """Seconds to wait for a notice that may come, since one has."""
+        return min(SURPLUS_PATIENCE * self._delay, self._grace)
+
+    def _await_notice(self, connection: Connection, seen: int, seconds: float) -> None:
+        if connection.changes > seen or not seconds:
             return
         start = time.monotonic()
-        session.connection.wait_for_change(seen, seconds)
-        if session.connection.changes > seen:
+        connection.wait_for_change(seen, seconds)
+        if connection.changes > seen:
             self._delay = max(self._delay, time.monotonic() - start)
 
     def _notified(self, session: Session, due: int = 0) -> int | None:

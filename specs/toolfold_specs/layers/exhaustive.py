@@ -30,9 +30,12 @@ LARGEST_TOUR, TOURS = 4096, 16
 
 def steps(oracle: Oracle) -> list[Operation]:
     """Return the activations and deactivations of every group and an unknown one, as far as there is a deactivator."""
-    fixed = {group.path for group in oracle.setup.groups if not group.deactivator}
     requests = [(verb, path) for path in (*oracle.paths, UNKNOWN) for verb in ("activate", "deactivate")]
-    return [Operation(verb, {"group": path}) for verb, path in requests if verb == "activate" or path not in fixed]
+    return [
+        Operation(verb, {"group": path})
+        for verb, path in requests
+        if verb == "activate" or path not in oracle.setup.fixed
+    ]
 
 
 Left: TypeAlias = dict[World, list[Operation]]

@@ -285,8 +285,7 @@ class SystemMachine(RuleBasedStateMachine):
 
     def _close(self, among: Sequence[str], pick: int, session: str, force: bool = False) -> None:
         """Deactivate one of these groups; if there is none, activate one."""
-        fixed = {*self._setup.pinned, *(group.path for group in self._setup.groups if not group.deactivator)}
-        among = [path for path in among if path not in fixed]
+        among = [path for path in among if path not in self._setup.fixed]
         if not among:
             self._open((), pick, session)
             return
