@@ -5,7 +5,7 @@ Layers, each of which knows those before it:
     errors, _limits     what is refused, and the limits on what comes from outside
     _names, _plain      names and paths, and plain JSON values
     _usercode, _memo    running the code of users, and what is computed once for a value
-    _display, _extras   what notebooks show, and what an extra installs
+    _extras             what an extra installs, and what the core calls of it
     _background, _quota  tasks beside the code that started them, and how much there may be at a time
     machine/            the centre: the table of a group's region, and `plan`, the one decider of state
     _schema/            arguments and results against JSON Schema

@@ -81,3 +81,21 @@ def extras_named() -> Generator[None]:
             raise
         is_old = sys.modules.get(package) is not None  # it is there, and lacks a module that later versions have
         raise MissingExtra(name if is_old else package, EXTRAS[package]) from error
+
+
+class Displayed:
+    """A value that notebooks show as a picture, if anything is installed that draws it (SPEC DIA-1, DIA-3)."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, **_: object) -> Mapping[str, str]:
+        """Return the forms of the value by MIME type; none if there is no package that draws it."""
+        try:
+            bundle: Mapping[str, str] = entry_point("toolfold.display", "diagrams")(self)
+        except MissingExtra:
+            return {}
+        return bundle
+
+    def _repr_svg_(self) -> str | None:
+        """Return the picture as SVG, or `None` if there is no package that draws it."""
+        return self._repr_mimebundle_().get("image/svg+xml")

@@ -7,7 +7,7 @@ its list, is computed once and shared by every session in it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from ._catalog.catalog import Catalog
 from ._catalog.components import Component, GroupSpec, Kind
-from ._display import Displayed
+from ._extras import Displayed
 from ._memo import Memo, Memory
 from .machine import Configuration, RegionState, TransitionRequest, bits, plan
 
@@ -55,15 +55,10 @@ class Page:
 
 @frozen(eq=False)
 class Outlook:
-    """What one snapshot offers of one kind: what is certainly listed, and what depends on predicates."""
+    """What one snapshot offers of one kind: what is certainly listed, as one page, and what depends on predicates."""
 
-    certain: tuple[Component, ...]
+    page: Page
     undecided: tuple[Component, ...]
-
-    @cached_property
-    def page(self) -> Page:
-        """The certain items as the only page."""
-        return Page(self.certain)
 
 
 @frozen(eq=False, weakref_slot=True)

@@ -164,7 +164,9 @@ async def settled(value: Any) -> Any:
 
 def caller(function: Callable[..., Any], *, in_thread: bool) -> Callable[..., Awaitable[Any]]:
     """Return an async function that calls `function`: on the event loop if that is async too, or in a worker thread."""
-    if in_thread and not is_async(function):
+    if is_async(function):
+        return function
+    if in_thread:
         return InThread(function)
 
     async def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Notebooks: what a value of the core looks like as the result of a cell. The core finds this module by name."""
+"""Notebooks: what a value of the core is shown as. The core finds `bundle` by its entry point."""
 
 from __future__ import annotations
 

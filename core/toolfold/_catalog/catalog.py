@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from attrs import evolve, field, frozen
 
-from .._display import Displayed
+from .._extras import Displayed
 from .._limits import MAX_URI
 from .._memo import Memo, Memory
 from .._names import SEPARATOR, canonical_key, is_text

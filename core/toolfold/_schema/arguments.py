@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import jsonschema_rs
 from attrs import field, frozen
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
 from .._memo import Memo, Memory
@@ -23,7 +23,6 @@ from .._plain import TooLarge, levels, table
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
 from .explain import Faults
-from .returns import Conversion
 from .validator import Validator
 
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -179,6 +178,27 @@ def _faults(error: ValidationError) -> Faults:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     places = {_place(one["loc"]): one["msg"] for one in found[:MAX_PROBLEMS]}
     return Faults(places, count - len(places))
+
+
+@frozen
+class Conversion:
+    """Makes structured content of what a handler returned, as its annotation says."""
+
+    adapter: TypeAdapter[Any]
+    is_wrapped: bool
+
+    def __call__(self, value: Any) -> Any:
+        """Return the structured content; raises `pydantic.ValidationError` if the value is not as annotated."""
+        made = self.adapter.validate_python(value, by_alias=True, by_name=True)
+        if isinstance(made, BaseModel):  # perhaps of a subclass, which retains its own fields
+            content = made.model_dump(mode="json", by_alias=True, warnings=False)
+        else:
+            content = self.adapter.dump_python(made, mode="json", by_alias=True, warnings=False)
+        return self.wrapped(content)
+
+    def wrapped(self, content: Any) -> Any:
+        """Return content as the object that structured content must be."""
+        return {"result": content} if self.is_wrapped else content
 
 
 @frozen(eq=False)

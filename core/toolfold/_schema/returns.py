@@ -14,36 +14,15 @@ from dataclasses import is_dataclass
 from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
 import typing_extensions
-from attrs import frozen
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from .._plain import table
+from .arguments import Conversion
 
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
 _LOCAL = "#/$defs/"
 
 SchemaOf = Callable[[TypeAdapter[Any]], dict[str, Any]]
-
-
-@frozen
-class Conversion:
-    """Makes structured content of what a handler returned, as its annotation says."""
-
-    adapter: TypeAdapter[Any]
-    is_wrapped: bool
-
-    def __call__(self, value: Any) -> Any:
-        """Return the structured content; raises `pydantic.ValidationError` if the value is not as annotated."""
-        made = self.adapter.validate_python(value, by_alias=True, by_name=True)
-        if isinstance(made, BaseModel):  # perhaps of a subclass, which retains its own fields
-            content = made.model_dump(mode="json", by_alias=True, warnings=False)
-        else:
-            content = self.adapter.dump_python(made, mode="json", by_alias=True, warnings=False)
-        return self.wrapped(content)
-
-    def wrapped(self, content: Any) -> Any:
-        """Return content as the object that structured content must be."""
-        return {"result": content} if self.is_wrapped else content
 
 
 def structured(annotation: Any, schema_of: SchemaOf) -> tuple[dict[str, Any], Conversion] | None:

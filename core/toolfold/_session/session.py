@@ -16,7 +16,7 @@ from attrs import Factory, field, frozen
 from .._catalog.catalog import Catalog
 from .._catalog.components import Kind, Profile, kinds_of
 from .._catalog.rules import View, required_groups
-from .._display import Displayed
+from .._extras import Displayed
 from .._limits import escaped
 from .._names import ToWire
 from .._snapshot import Change, GroupInfo, Snapshot

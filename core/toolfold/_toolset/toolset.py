@@ -13,8 +13,7 @@ from .._catalog.catalog import Catalog, ListBudget
 from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldBy, kinds_of
 from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
-from .._display import Displayed
-from .._extras import entry_point
+from .._extras import Displayed, entry_point
 from .._names import ToWire, qualified_name
 from .._quota import Limit
 from .._session.events import ListsAnnounced

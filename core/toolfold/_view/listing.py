@@ -111,7 +111,7 @@ def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     settled = (
         [component for component in candidates if component not in components.changing] if undecided else candidates
     )
-    return Outlook(_sorted(only_listed(settled, view)), tuple(undecided))
+    return Outlook(Page(_sorted(only_listed(settled, view))), tuple(undecided))
 
 
 def _listed(
@@ -120,9 +120,9 @@ def _listed(
     """Return all that is listed, each composite tool as `offered` gives it for the view."""
     offer = outlook(view, snapshot, kind)
     if not offer.undecided:
-        return offer.certain
+        return offer.page.items
     decided = [offered(component, view) for component in offer.undecided if is_listed(component, view)]
-    return _sorted([*offer.certain, *decided]) if decided else offer.certain
+    return _sorted([*offer.page.items, *decided]) if decided else offer.page.items
 
 
 def _same(before: tuple[Component, ...], after: tuple[Component, ...]) -> bool:
