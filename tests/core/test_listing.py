@@ -11,9 +11,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.core.support import answer, notifications
-from toolfold import Component, InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, ToolSet, Visibility
+from toolfold import (
+    Component,
+    Configuration,
+    InvalidCursor,
+    Mode,
+    Modes,
+    Page,
+    RegionState,
+    Snapshot,
+    ToolSet,
+    Visibility,
+)
 from toolfold._catalog.catalog import Components
-from toolfold._view.listing import changes
+from toolfold._view.listing import _candidates, changes
 from toolfold._view.visibility import RequestView
 
 NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
@@ -296,14 +307,12 @@ class Counted:
         self.seen = 0
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        candidates = Components.candidates
+        def counting(components: Components, configuration: Configuration) -> list[Component]:
+            found = _candidates(components, configuration)
+            self.seen += len(found)
+            return found
 
-        def counting(components: Components, active: Iterable[int]) -> Iterable[Component]:
-            for spec in candidates(components, active):
-                self.seen += 1
-                yield spec
-
-        monkeypatch.setattr(Components, "candidates", counting)
+        monkeypatch.setattr("toolfold._view.listing._candidates", counting)
 
     def take(self) -> int:
         seen, self.seen = self.seen, 0

@@ -24,6 +24,7 @@ from .._names import SEPARATOR, canonical_key, is_text
 from .._usercode import on_loop
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
+from ..machine.transaction import Hooks
 from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, WithheldBy
 from .rules import required_groups
 from .uri_templates import UriTemplate
@@ -97,13 +98,6 @@ class Components:
             {number: tuple(bucket) for number, bucket in anchored.items()},
             frozenset(changing),
         )
-
-    def candidates(self, active: Iterable[int]) -> list[Component]:
-        """Return everything that might be listed while exactly the groups `active` are."""
-        found = list(self.loose)
-        for number in active:
-            found += self.anchored.get(number, ())
-        return found
 
 
 @frozen(kw_only=True, eq=False)
@@ -258,9 +252,14 @@ class Catalog(Displayed):
         return sha256(json.dumps(content).encode()).hexdigest()
 
     @cached_property
+    def hooks(self) -> tuple[Hooks | None, ...]:
+        """What transitions of each group run, if anything."""
+        return tuple(group.hooks if group.has_hooks else None for group in self.groups)
+
+    @property
     def has_hooks(self) -> bool:
         """Whether any transition runs something outside of the machine."""
-        return any(group.has_hooks for group in self.groups)
+        return any(self.hooks)
 
     @cached_property
     def selectable(self) -> int:

@@ -259,8 +259,8 @@ class Executor:
         The hooks of inherited groups run in the session that they are inherited from.
         """
         deactivated, activated = (
-            [group.hooks for group in groups if group.has_hooks and group.path not in self.inherited]
-            for groups in _groups(catalog, plan)
+            [hooks for number in bits(mask) if (hooks := catalog.hooks[number]) and hooks.path not in self.inherited]
+            for mask in (plan.deactivated, plan.activated)
         )
         return Transaction(reversed(deactivated), activated, force=force)
 

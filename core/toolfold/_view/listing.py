@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
+from .._catalog.catalog import Components
 from .._catalog.components import Component, Kind
 from .._limits import MAX_CURSOR
 from .._memo import Memo
@@ -19,7 +20,7 @@ from .._names import ToWire, is_text
 from .._snapshot import Outlook, Snapshot
 from .._snapshot import Page as Page
 from ..errors import InvalidCursor
-from ..machine import bits
+from ..machine import Configuration, bits
 from .visibility import RequestView, is_listed, only_listed, render, restrict
 
 T = TypeVar("T")
@@ -102,15 +103,20 @@ def paged(
     return items[start : start + size], _encode(key(items[start + size - 1]), issuer)
 
 
+def _candidates(components: Components, configuration: Configuration) -> list[Component]:
+    """Return everything that might be listed in a configuration."""
+    found = [*components.loose]
+    for number in bits(configuration.active):
+        found += components.anchored.get(number, ())
+    return found
+
+
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     components = snapshot.catalog.components[kind]
-    candidates = components.candidates(bits(snapshot.configuration.active))
-    undecided = (
-        [component for component in candidates if component in components.changing] if components.changing else []
-    )
-    settled = (
-        [component for component in candidates if component not in components.changing] if undecided else candidates
-    )
+    settled, undecided = _candidates(components, snapshot.configuration), list[Component]()
+    if changing := components.changing:
+        undecided = [component for component in settled if component in changing]
+        settled = [component for component in settled if component not in changing]
     return Outlook(Page(_sorted(only_listed(settled, view))), tuple(undecided))
 
 
