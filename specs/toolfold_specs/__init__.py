@@ -15,7 +15,7 @@ shrinking, linearize, overlap     shorter histories, the search for an order, op
 confirming, exchange              a second look at findings, and what was sent
 report, render/                   results and verdicts: as text, JSON, JUnit, Markdown
 expected, replay                  the adopter's expected failures, and a violation again
-fixture_server, served, children  servers for the kit, and processes that it has started
+served, children                  servers for the kit, and processes that it has started
 starters/, vectors/               drivers to begin with, and cases as data
 
 `toolfold conform` is the command on top.

@@ -2,6 +2,7 @@
 
 table, links         traceability of clauses to tests, and mentions of clauses as links
 explore              every request in every state of every system up to a size
+library/             the library itself, as the kit reaches it
 mutants/             implementations with one fault, each of which the kit must catch
 verdicts, blindfold  evidence that verdicts can be trusted
 proofs/              proofs for forests of any size, with z3

@@ -28,8 +28,8 @@ DATA = Path(__file__).with_suffix(".toml")
 ROOT = DATA.parents[2]
 SOURCES = ("core", "adapters", "specs")
 COMMAND = (sys.executable, "-m", "toolfold_cli", "conform", "--json", "--profile", "all")
-IN_PROCESS = (*COMMAND, "toolfold_specs.drivers.toolfold:CoreDriver")
-OVER_MCP = (*COMMAND, "--transport", "stdio", "--", sys.executable, "-m", "toolfold_specs.fixture_server")
+IN_PROCESS = (*COMMAND, "verification.library.driver:CoreDriver")
+OVER_MCP = (*COMMAND, "--transport", "stdio", "--", sys.executable, "-m", "verification.library.server")
 
 
 def _clauses(text: str) -> frozenset[str]:

@@ -32,12 +32,12 @@ from toolfold_specs.drivers.connection import Connection
 from toolfold_specs.drivers.over_mcp import DriverFactory
 from toolfold_specs.drivers.process import Command
 from toolfold_specs.drivers.sessions import McpDriver
-from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import all_checks
 from toolfold_specs.layers.exhaustive import tour
 from toolfold_specs.oracle import as_setup
 from toolfold_specs.runs import TestRun
 from toolfold_specs.systems import distinct_systems
+from verification.library.driver import CoreDriver
 from verification.mutants.engine import Engine
 from verification.mutants.server import Fixture
 
@@ -212,7 +212,7 @@ def test_checks_and_clauses_are_listed() -> None:
 
 @pytest.mark.spec("CNF-8")
 def test_the_log_of_the_implementation_is_not_shown() -> None:
-    result = conform("toolfold_specs.drivers.toolfold:CoreDriver", "--layers", "vectors", "--json")
+    result = conform("verification.library.driver:CoreDriver", "--layers", "vectors", "--json")
     verdicts = {line.get("id"): line.get("verdict") for line in map(json.loads, result.stdout.splitlines())}
     assert verdicts["CALL-3"] == "held"  # so a handler failed, which the library logs
     assert "secret" not in result.stderr

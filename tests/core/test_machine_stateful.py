@@ -11,9 +11,9 @@ import pytest
 
 from toolfold_specs.checks import Options, run_checks
 from toolfold_specs.driver import Answer, Operation
-from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import stateful
 from toolfold_specs.report import Violation
+from verification.library.driver import CoreDriver
 
 
 @pytest.fixture(autouse=True)

@@ -59,7 +59,7 @@ def on_the_base_install(code: str, *arguments: str) -> subprocess.CompletedProce
         ("import anyio; from toolfold_cli.scenario import play; anyio.run(play, print)", "mcp", "mcp"),
         ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),
         ("import toolfold_specs.drivers.link", "mcp_types", "mcp"),
-        ("import toolfold_specs.fixture_server", "mcp", "mcp"),
+        ("import verification.library.server", "mcp", "mcp"),
         ("import toolfold_specs.render.text", "rich", "cli"),
     ],
 )

@@ -21,8 +21,8 @@ from toolfold_specs.drivers.messages import HELLO, greeting, load_schema, valida
 from toolfold_specs.drivers.protocol import CLAIMED
 from toolfold_specs.drivers.replies import TargetNotStarted
 from toolfold_specs.drivers.tool import ToolDriver
-from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.report import Verdict
+from verification.library.driver import CoreDriver
 
 DOCUMENT = (Path(__file__).parents[2] / "specs" / "DRIVER-PROTOCOL.md").read_text("utf-8")
 SCHEMA = load_schema()

@@ -14,12 +14,12 @@ from tests.specs.made import CHECKS, FACT, LISTS, PAIRS, UNKNOWN, BrokenDriver, 
 from toolfold_specs import runs
 from toolfold_specs.checks import Check, Options
 from toolfold_specs.driver import Answer, Operation, Setup, TargetFailed
-from toolfold_specs.drivers.quiet import QuietLoop
-from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.kit import Run, check
 from toolfold_specs.render import journal, write_reports
 from toolfold_specs.report import Report, Result, Status, Verdict
 from toolfold_specs.runs import TestRun
+from verification.library.driver import CoreDriver
+from verification.library.quiet import QuietLoop
 
 pytestmark = pytest.mark.spec("CNF-3")
 

@@ -15,12 +15,12 @@ from attrs import evolve
 
 from toolfold_specs.checks import Check, Options, run_checks
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Tool
-from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import blocking, histories, schedules, stateful
 from toolfold_specs.oracle import Oracle
 from toolfold_specs.overlap import Overlap
 from toolfold_specs.report import Result, Status, Violation
 from toolfold_specs.runs import TestRun
+from verification.library.driver import CoreDriver
 from verification.mutants import MUTANTS
 from verification.mutants.driver import EngineDriver
 from verification.mutants.engine import Engine, Session, Work

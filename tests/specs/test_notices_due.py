@@ -15,9 +15,9 @@ from toolfold_specs.drivers.connection import CHANGED, Connection
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.sessions import MISSES
-from toolfold_specs.fixture_server import Fixture
 from toolfold_specs.kit import check
 from toolfold_specs.runs import TestRun
+from verification.library.server import Fixture
 from verification.mutants import MUTANTS
 from verification.mutants import server as mutants
 from verification.mutants.engine import Engine

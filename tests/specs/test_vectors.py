@@ -14,10 +14,10 @@ from toolfold_specs.checks import run_checks
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Setup
 from toolfold_specs.drivers.messages import load_schema
-from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers.vectors import CHECKS, Vector, load_vectors, operation_of
 from toolfold_specs.oracle import Oracle, refusal
 from toolfold_specs.report import Status
+from verification.library.driver import CoreDriver
 
 VECTORS = load_vectors()
 EMPTY: tuple[Any, ...] = (None, 0, False, [], {})

@@ -7,15 +7,15 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from toolfold_specs import fixture_server
 from toolfold_specs.checks import run_checks
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.protocol import HANDLE, Era
-from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import schedules
 from toolfold_specs.layers.wire import CHECKS
 from toolfold_specs.report import Result, Status
+from verification.library import server as fixture_server
+from verification.library.driver import CoreDriver
 from verification.mutants.server import Fixture
 
 

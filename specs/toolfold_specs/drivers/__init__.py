@@ -1,6 +1,5 @@
 """Drivers: ways to reach an implementation.
 
-toolfold.py    Toolfold's core, in process           quiet.py        a loop that runs until everything in it waits
 remote.py      a driver in another language          messages.py     the driver protocol, by its schema
 piped.py       the same, a command                   tool.py         the same, behind a tool over MCP
 over_mcp.py    whichever driver a server needs       sessions.py     what drivers over MCP have in common

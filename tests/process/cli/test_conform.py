@@ -19,7 +19,7 @@ PIPED = Path(__file__).parents[1] / "specs" / "targets" / "piped.py"
 def test_a_server_made_for_the_kit_is_driven_over_mcp_in_both_eras(shop: Path) -> None:
     (shop / "systems.py").write_text("from tests.specs.made import BrokenDriver\n")
     invoke("conform", "--layers", "vectors", "systems:BrokenDriver", "-o", "reports")
-    server = (sys.executable, "-m", "toolfold_specs.fixture_server")
+    server = (sys.executable, "-m", "verification.library.server")
     result = invoke("conform", "--replay", "reports/failure.json", "--", *server)
     assert result.stdout == ("Not reproduced: INV-2 is no longer violated (stdio, legacy / stdio, modern).\n")
     assert result.exit_code == 0
@@ -65,7 +65,7 @@ def test_a_command_that_speaks_the_driver_protocol_is_driven_over_stdio() -> Non
 def test_a_tool_of_a_server_that_speaks_the_driver_protocol_is_driven_over_http(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    core = "from toolfold_specs.drivers.toolfold import CoreDriver\n"
+    core = "from verification.library.driver import CoreDriver\n"
     tools = "from tests.specs.test_driver_protocol import behind_a_tool\ntools = behind_a_tool(CoreDriver())\n"
     (shop / "driven.py").write_text(core + tools)
     for name, value in environment().items():

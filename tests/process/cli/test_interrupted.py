@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spec("CNF-3", "CNF-8")
 DRIVERS = """
 import os, signal, threading
 
-from toolfold_specs.drivers.toolfold import CoreDriver
+from verification.library.driver import CoreDriver
 
 class Hanging(CoreDriver):
     # Hangs in its third operation.

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolfold_specs.drivers.process import Command
 
-FIXTURE = ("-m", "toolfold_specs.fixture_server")
+FIXTURE = ("-m", "verification.library.server")
 
 
 def environment() -> dict[str, str]:

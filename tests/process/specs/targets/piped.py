@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from toolfold_specs.driver import Operation, Setup
-from toolfold_specs.drivers.toolfold import CoreDriver
+from verification.library.driver import CoreDriver
 
 driver = CoreDriver()
 

@@ -1,7 +1,7 @@
 """The library's own server with the driver protocol over MCP, over stdio or HTTP.
 
-    python -m toolfold_specs.fixture_server
-    python -m toolfold_specs.fixture_server --http 0
+    python -m verification.library.server
+    python -m verification.library.server --http 0
 
 `toolfold_adapters.mcp.build_server` builds it for a tool set that each setup replaces.
 """
@@ -20,10 +20,9 @@ import anyio.lowlevel
 from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Visibility
 from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
-
-from .driver import Setup, Tool
-from .drivers.messages import VERSION
-from .drivers.protocol import CLAIMED, TOOL
+from toolfold_specs.driver import Setup, Tool
+from toolfold_specs.drivers.messages import VERSION
+from toolfold_specs.drivers.protocol import CLAIMED, TOOL
 
 with extras_named():
     import uvicorn
@@ -284,7 +283,7 @@ async def serve_http(server: Server[Any], port: int) -> None:
 
 def main() -> None:
     """Serve over the transport chosen on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m toolfold_specs.fixture_server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m verification.library.server", description=__doc__)
     parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP; 0 is any free port")
     parser.add_argument("--no-call-tool", action="store_true", help=f"do not offer {CALL_TOOL} to legacy clients")
     options = parser.parse_args()

@@ -22,8 +22,8 @@ from toolfold import (
     ToolSet,
     Visibility,
 )
+from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed, Tool
 
-from ..driver import AT_RUN_TIME, CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed, Tool
 from .quiet import QuietLoop
 
 T = TypeVar("T")
