@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from .properties import Finite, Members, exclusive, parents_active
@@ -202,20 +201,3 @@ def step_within(
             after -= system.subtree(evictable[0])
     stayed = tuple(group for group in order if group in after)
     return _settled(order, stayed + system.canonical(after - before))
-
-
-def after_use(system: System, order: Order, group: int) -> Order:
-    """FND-3: the order after a tool of a group was used: the group and its ancestors are the last to be evicted."""
-    used = {group, *system.ancestors(group)} & set(order)
-    return tuple(one for one in order if one not in used) + system.canonical(frozenset(used))
-
-
-def greatest_consistent_after(system: System, state: State, group: int) -> State | None:
-    """The greatest legal subset of the state and the group that contains the group; None if there is none.
-
-    This is the definition, evaluated by trying every subset, with which tests compare `activate`.
-    """
-    pool = state | {group}
-    subsets = (frozenset(chosen) for size in range(len(pool) + 1) for chosen in combinations(sorted(pool), size))
-    consistent = [subset for subset in subsets if group in subset and legal(system, subset)]
-    return next((subset for subset in consistent if all(other <= subset for other in consistent)), None)

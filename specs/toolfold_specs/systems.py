@@ -1,4 +1,4 @@
-"""All small systems: every forest, its exclusion sets, and the reachable states."""
+"""All small systems: every forest with its exclusion sets."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, permutations, product
 from typing import TypeAlias, TypeVar
 
-from .reference import Parents, State, System, activate, deactivate, legal, legal_exclusion
+from .reference import Parents, State, System, legal_exclusion
 
 Shape: TypeAlias = tuple["Shape", ...]
 
 T = TypeVar("T")
 
-MOVES = (activate, deactivate)
 
-
-def _subsets(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+def subsets(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+    """Every subset, the smallest first."""
     pool = tuple(items)
     return chain.from_iterable(combinations(pool, size) for size in range(len(pool) + 1))
 
@@ -48,7 +47,7 @@ def legal_sets(parents: Parents, sizes: Iterable[int]) -> tuple[frozenset[int], 
 def systems(n: int) -> Iterator[System]:
     """Every forest of n groups with every graph of legal pairs on it."""
     for parents in forests(n):
-        for pairs in _subsets(legal_sets(parents, (2,))):
+        for pairs in subsets(legal_sets(parents, (2,))):
             yield System(parents, pairs)
 
 
@@ -74,33 +73,3 @@ def distinct_systems(n: int) -> Iterator[System]:
         for image in images[system.parents]:
             moved = frozenset(frozenset(image[member] for member in pair) for pair in system.exclusions)
             seen.add((system.parents, moved))
-
-
-def wide_systems(n: int) -> Iterator[System]:
-    """Every forest of n groups with every family of legal sets, at least one of which has three members."""
-    for parents in forests(n):
-        for family in _subsets(legal_sets(parents, range(2, n + 1))):
-            if any(len(members) > 2 for members in family):
-                yield System(parents, family)
-
-
-def as_pairs(system: System) -> System:
-    """The system with every exclusion set replaced by its pairs."""
-    pairs = {frozenset(pair) for members in system.exclusions for pair in combinations(sorted(members), 2)}
-    return System(system.parents, tuple(sorted(pairs, key=sorted)))
-
-
-def legal_states(system: System) -> frozenset[State]:
-    """All sets of groups that satisfy INV-1 and INV-2."""
-    return frozenset(state for chosen in _subsets(system.groups) if legal(system, state := frozenset(chosen)))
-
-
-def reachable(system: System) -> tuple[State, ...]:
-    """The states that activations and deactivations reach from the empty one, in order of discovery."""
-    found: dict[State, None] = {frozenset(): None}
-    frontier: list[State] = [frozenset()]
-    while frontier:
-        answers = [move(system, state, group) for state in frontier for group in system.groups for move in MOVES]
-        frontier = list(dict.fromkeys(answer.state for answer in answers if answer.state not in found))
-        found.update(dict.fromkeys(frontier))
-    return tuple(found)

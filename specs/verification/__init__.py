@@ -1,6 +1,7 @@
 """The verification of the specification and of the kit itself; not shipped.
 
 table, links         traceability of clauses to tests, and mentions of clauses as links
+systems              wider systems, and the states of a system
 explore              every request in every state of every system up to a size
 library/             the library itself, as the kit reaches it
 mutants/             implementations with one fault, each of which the kit must catch

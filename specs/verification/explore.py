@@ -21,7 +21,8 @@ from toolfold import ParentInactive, Plan, ToolSet, TransitionRequest, plan
 from toolfold.machine import restore
 from toolfold_specs import reference
 from toolfold_specs.reference import State, System
-from toolfold_specs.systems import distinct_systems, legal_states, reachable
+from toolfold_specs.systems import distinct_systems
+from verification.systems import legal_states, reachable
 
 USUAL, DEEP = 5, 6
 """The greatest number of groups."""

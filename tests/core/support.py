@@ -20,7 +20,8 @@ from toolfold._snapshot import NO_FACTS, Snapshot
 from toolfold.machine import Plan, TransitionRequest, plan, restore
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
-from toolfold_specs.systems import systems, wide_systems
+from toolfold_specs.systems import systems
+from verification.systems import wide_systems
 
 WAIT = 60.0
 """Seconds after which a test that hangs fails; nothing ever waits that long."""

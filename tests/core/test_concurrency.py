@@ -42,7 +42,7 @@ from toolfold._session.events import Committed
 from toolfold_specs import reference as model
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
-from toolfold_specs.systems import reachable
+from verification.systems import reachable
 
 Operation = tuple[str, int]
 client: ContextVar[int] = ContextVar("client", default=-1)

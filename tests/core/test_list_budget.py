@@ -26,6 +26,7 @@ from toolfold import (
 from toolfold.machine import Configuration, Interpreter, restore, use
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Order, System
+from verification.systems import after_use
 
 # -- the machine, compared with the reference -------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ def test_a_use_moves_a_group_and_what_it_is_in_to_the_end_of_the_order() -> None
         for order, group in product(orders_of(system), system.groups):
             path = system.paths()[group]
             before = restore(forest, [system.paths()[one] for one in order]).after
-            expected = model.after_use(system, order, group) if group in order else order
+            expected = after_use(system, order, group) if group in order else order
             if group not in order and not set(system.ancestors(group)) & set(order):
                 assert use(before, [path]) is before
             if group in order:

@@ -19,7 +19,7 @@ from toolfold_specs import reference as model
 from toolfold_specs.properties import ALWAYS, SOMETIMES, Members, Property, Request, Step, broken
 from toolfold_specs.reference import Answer, System
 from toolfold_specs.reference import State as Active
-from toolfold_specs.systems import reachable, wide_systems
+from verification.systems import reachable, wide_systems
 
 SMALL = ("pairs-1", "pairs-2", "pairs-3", "wide-3")
 Position = tuple[World, Active]

@@ -21,7 +21,7 @@ from toolfold import (
     explain,
 )
 from toolfold_specs.reference import State, System, step
-from toolfold_specs.systems import reachable
+from verification.systems import reachable
 
 CALLABLE = {"listed", "hidden"}
 

@@ -35,7 +35,7 @@ from toolfold.machine.compiled import compile_table
 from toolfold.machine.planner import Runner
 from toolfold.machine.table import Table
 from toolfold_specs.reference import System
-from toolfold_specs.systems import reachable
+from verification.systems import reachable
 
 DEEPER = (
     System((None, 0, 1, None), (frozenset({2, 3}),)),  # what is locked may exclude something active

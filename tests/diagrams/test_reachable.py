@@ -13,7 +13,7 @@ from toolfold_diagrams import reachable
 from toolfold_diagrams.reachable import Graph, explore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Order, System
-from toolfold_specs.systems import reachable as enumerated
+from verification.systems import reachable as enumerated
 
 Moved = tuple[Order, bool, int, Order]
 """A move: from the groups of a state, activating or not, which group, to the groups of the other state."""

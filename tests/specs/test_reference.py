@@ -9,28 +9,9 @@ from itertools import combinations, permutations, product
 import pytest
 
 from toolfold_specs.linearize import Operation, linearizable, witness
-from toolfold_specs.reference import (
-    Answer,
-    State,
-    System,
-    activate,
-    deactivate,
-    greatest_consistent_after,
-    legal,
-    region,
-    step,
-    step_within,
-)
-from toolfold_specs.systems import (
-    as_pairs,
-    forests,
-    legal_states,
-    numbered_forests,
-    reachable,
-    shape,
-    systems,
-    wide_systems,
-)
+from toolfold_specs.reference import Answer, State, System, activate, deactivate, legal, region, step, step_within
+from toolfold_specs.systems import forests, numbered_forests, shape, systems
+from verification.systems import as_pairs, greatest_consistent_after, legal_states, reachable, wide_systems
 
 SIZES = (1, 2, 3, 4)
 
