@@ -5,6 +5,7 @@ systems              wider systems, and the states of a system
 explore              every request in every state of every system up to a size
 library/             the library itself, as the kit reaches it
 mutants/             implementations with one fault, each of which the kit must catch
+source_mutants       mutants of the library's own source, as data
 verdicts, blindfold  evidence that verdicts can be trusted
 proofs/              proofs for forests of any size, with z3
 spin/                model checking of concurrent steps
