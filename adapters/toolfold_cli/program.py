@@ -31,6 +31,7 @@ COMMANDS = MappingProxyType(
         "init": "Have MCP clients start Toolfold instead of their servers.",
         "inspect": "Show groups, their tools and their token counts.",
         "profiles": "Show the profiles that a target can be served with.",
+        "stubs": "Print declarations of tools for programs that call them.",
         "serve": "Serve tools in groups, over stdio or HTTP.",
     }
 )

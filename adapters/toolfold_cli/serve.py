@@ -13,7 +13,7 @@ import click
 from attrs import asdict, frozen
 from click.core import ParameterSource
 
-from toolfold import Store
+from toolfold import Store, include_stubs
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
 from toolfold_adapters.tokens import ANSWER_TOKENS
@@ -167,6 +167,11 @@ class HttpOptions:
     help="Record OpenTelemetry spans and metrics with the providers of this process, as opentelemetry-instrument makes "
     "them by OTEL_* variables.",
 )
+@click.option(
+    "--stubs",
+    is_flag=True,
+    help="Offer declarations of the tools that can be called as the resources toolfold://stubs.py and .ts.",
+)
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and exit.")
 @server_option(
     "--separator", default=WIRE_SEPARATOR, show_default=True, help="Replaces the dot in names that clients see."
@@ -225,6 +230,7 @@ def serve_command(
     log_level: str,
     log_format: LogFormat,
     telemetry: bool,
+    stubs: bool,
     **given: Any,
 ) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
@@ -254,7 +260,7 @@ def serve_command(
 
         show_profiles(target, options)
         return
-    opening = partial(_open, target, options, server["active"], changed, telemetry=telemetry)
+    opening = partial(_open, target, options, server["active"], changed, telemetry=telemetry, stubs=stubs)
     with cancelled_by_signals() as shutdown:
         if over_http:
             run(partial(_serve_http, opening, server, http))
@@ -268,7 +274,13 @@ Opening = Callable[[], AbstractAsyncContextManager[OpenTarget]]
 
 @asynccontextmanager
 async def _open(
-    target: Target, options: GatewayOptions, active: tuple[str, ...], changed: Sequence[str], *, telemetry: bool
+    target: Target,
+    options: GatewayOptions,
+    active: tuple[str, ...],
+    changed: Sequence[str],
+    *,
+    telemetry: bool,
+    stubs: bool,
 ) -> AsyncGenerator[OpenTarget]:
     async with open_target(target, options, serving=True, active=active) as opened:
         if opened.server is not None:
@@ -281,6 +293,8 @@ async def _open(
                     "--telemetry records no spans: start this with opentelemetry-instrument, which exports them."
                 )
             instrument(opened.tools)
+        if stubs:
+            include_stubs(opened.tools)
         yield opened
 
 

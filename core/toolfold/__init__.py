@@ -33,11 +33,13 @@ from ._session.stored_sessions import StoredSessions
 from ._snapshot import Change, GroupInfo, Page, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
+from ._toolset.programs import include_stubs, invoke
 from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.toolset import ToolSet, success_of
 from ._view.reasons import Reason, explain
 from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
+from ._view.stubs import stubs
 from .errors import (
     ConfigError,
     DuplicateName,
@@ -144,12 +146,15 @@ __all__ = [
     "events",
     "explain",
     "group",
+    "include_stubs",
+    "invoke",
     "plan",
     "prompt",
     "prompt_section",
     "qualified_name",
     "resource",
     "resource_template",
+    "stubs",
     "success_of",
     "system_prompt",
     "tool",

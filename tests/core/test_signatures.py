@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolfold._view.describe import SIGNATURE, signature
+from toolfold._view.types import SIGNATURE, signature
 
 pytestmark = pytest.mark.spec("CTL-4")
 

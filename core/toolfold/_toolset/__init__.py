@@ -7,4 +7,5 @@ options, settings      the options of registrations, and the settings of a tool 
 definitions, handlers  definitions made into components, functions made into handlers and hooks
 control, finder        the tools that the library makes itself: activators, loaders, `find_tools`
 catalog_tool, prompts  the catalog as a tool, and the groups in a system prompt
+programs               the door for programs that call tools, and stubs as resources
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from .._plain import array, table
+from .types import signature
 
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
 FINDABLE = "Not all input schemas fit in here: find_tools with the name of a tool and limit 1 gives its schema."
@@ -144,14 +145,6 @@ def _more(shown: int, total: int) -> list[str]:
 # -- input schemas ----------------------------------------------------------------------------------------------------
 
 
-SIGNATURE = 300
-"""How many characters a signature has at most, unless the names of required arguments alone need more."""
-
-_CHOICES = 60
-_DEPTH = 3
-_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "object", "null": "null"}
-
-
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
@@ -188,99 +181,3 @@ def _repeats(key: str, value: Any, name: str | None) -> bool:
     title, said = (text.casefold().replace("_", "").replace(" ", "") for text in (value, name))
     tool = title.removesuffix("arguments")
     return title == said or (tool not in ("", title) and said.endswith(tool))
-
-
-@frozen
-class _Types:
-    """Writes types: `str`, `[int]`, `{name: str, age?: int}`, `"open"|"closed"`."""
-
-    definitions: Mapping[str, Any]
-    written: dict[tuple[str, int], str] = field(init=False, factory=dict[tuple[str, int], str])
-
-    def write(self, schema: Any, depth: int) -> str:
-        """Return the type of what fits a schema; objects deeper than `depth` are just `object`."""
-        whole = table(schema) or {}
-        if (name := str(whole.get("$ref", "")).rpartition("/")[2]) in self.definitions:
-            return self._definition(name, depth - 1) if depth > 0 else "any"
-        if (values := array(whole.get("enum"))) is not None:
-            return _choices(json.dumps(value, ensure_ascii=False) for value in values)
-        if "const" in whole:
-            return json.dumps(whole["const"], ensure_ascii=False)
-        several = array(whole.get("anyOf")) or array(whole.get("oneOf"))
-        if several is not None:
-            union = "|".join(dict.fromkeys(self.write(one, depth - 1) for one in several)) if depth > 0 else "any"
-            return union if len(union) <= SIGNATURE else "any"
-        named = whole.get("type")
-        kinds = [str(kind) for kind in array(named) or ([named] if named else [])]
-        return "|".join(self._kind(kind, whole, depth) for kind in kinds) or "any"
-
-    def _definition(self, name: str, depth: int) -> str:
-        """Return the type of a shared part, written once: parts may refer to one another many times (SPEC SAF-1)."""
-        if (name, depth) not in self.written:
-            self.written[name, depth] = self.write(self.definitions[name], depth)
-        return self.written[name, depth]
-
-    def _kind(self, kind: str, schema: Mapping[str, Any], depth: int) -> str:
-        if kind == "array":
-            return f"[{self.write(schema.get('items'), depth - 1)}]" if depth > 0 else "[any]"
-        if kind == "object" and depth > 0 and table(schema.get("properties")):
-            required, optional = self.arguments(schema, depth - 1)
-            text = f"{{{', '.join([*required.values(), *optional.values()])}}}"
-            return text if len(text) <= SIGNATURE else "object"
-        return _TYPES.get(kind, "any")
-
-    def arguments(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the required and the optional properties of an object with their types, by name."""
-        required, optional = dict[str, str](), dict[str, str]()
-        needed = array(schema.get("required")) or ()
-        for name, part in (table(schema.get("properties")) or {}).items():
-            written = name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
-            kind = self.write(part, depth)
-            if name in needed:
-                required[written] = f"{written}: {kind}"
-            else:
-                optional[written] = f"{written}?: {kind}"
-        return required, optional
-
-
-def signature(name: str, schema: Any, room: int = SIGNATURE) -> str:
-    """Return a tool as a call on one line: `create_issue(repo: str, title: str, labels?: [str])` (SPEC CTL-4).
-
-    One that is longer than `room` characters has objects without what is in them, then the first optional arguments and
-    the number of the others, and at last the required ones without types. Their names are never left out.
-    """
-    whole = table(schema) or {}
-    types = _Types({**(table(whole.get("definitions")) or {}), **(table(whole.get("$defs")) or {})})
-    if (root := str(whole.get("$ref", "")).rpartition("/")[2]) in types.definitions:
-        whole = table(types.definitions[root]) or {}
-    more = ["see its schema"] if whole.keys() & {"$ref", *_LISTS, "if", "dependentSchemas", "patternProperties"} else []
-    for depth in (_DEPTH, 0):
-        required, optional = types.arguments(whole, depth)
-        text = f"{name}({', '.join([*required.values(), *optional.values(), *more])})"
-        if len(text) <= room:
-            return text
-    parts = [*required.values()]
-    if len(_call(name, parts, len(optional), more)) > room:
-        return _call(name, [*required], len(optional), more)
-    for number, argument in enumerate(optional.values(), 1):
-        if len(_call(name, [*parts, argument], len(optional) - number, more)) > room:
-            return _call(name, parts, len(optional) - number + 1, more)
-        parts.append(argument)
-    return _call(name, parts, 0, more)
-
-
-def _call(name: str, parts: Iterable[str], left_out: int, more: Iterable[str]) -> str:
-    """Return a call with the number of the optional arguments that are left out."""
-    others = [f"and {left_out} optional"] if left_out else []
-    return f"{name}({', '.join([*parts, *others, *more])})"
-
-
-def _choices(values: Iterable[str]) -> str:
-    """Return a choice: as many values as fit, and the number of the others."""
-    shown, others = list[str](), 0
-    for value in values:
-        if others or sum(map(len, shown)) + len(value) > _CHOICES:
-            others += 1
-        else:
-            shown.append(value)
-    return "|".join([*shown, *([f"{others} more"] if others else [])])

@@ -1,0 +1,62 @@
+"""`toolfold stubs`: typed declarations of tools, for programs that call them (SPEC COD-1)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from toolfold import stubs
+from toolfold.spi import RequestView, listed
+from toolfold_adapters.tokens import approximate_tokens
+
+from .costs import initial_view_of
+from .counts import approximate, counted
+from .failures import run
+from .options import OneOf, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+
+
+@click.command(
+    "stubs",
+    cls=TargetCommand,
+    epilog=examples(
+        "toolfold stubs shop:tools > shop_tools.py",
+        "toolfold stubs shop:tools --open orders,orders.returns --language typescript > shop.d.ts",
+        "toolfold stubs gateway.toml --open github.issues",
+        "toolfold stubs -- npx -y some-mcp-server",
+    ),
+)
+@target_options
+@gateway_options
+@click.option("--profile", metavar="NAME", help="Declare what there is with this profile.")
+@click.option(
+    "--open",
+    "active",
+    metavar="GROUPS",
+    multiple=True,
+    callback=parse_groups,
+    help="Groups to open first, separated by commas; hooks do not run.",
+)
+@click.option(
+    "--language", type=OneOf(["python", "typescript"]), default="python", show_default=True, help="Of the program."
+)
+@click.pass_context
+def stubs_command(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    profile: str | None,
+    active: tuple[str, ...],
+    language: Any,
+    **given: Any,
+) -> None:
+    """Print typed declarations of the tools of a TARGET that can be called.
+
+    The number of tools and of tokens goes to standard error.
+    """
+    view: RequestView = run(partial(initial_view_of, *chosen_target(ctx, targets, **given), profile, active))
+    text = stubs(view, language)
+    click.echo(text, nl=False)
+    number = counted(len(listed(view, "tool")), "tool")
+    click.echo(f"toolfold: {number}, {approximate(approximate_tokens(text))} tokens", err=True)
