@@ -39,9 +39,9 @@ def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[st
         ToolfoldError: The initial groups can't be active together.
     """
     selected = tools.profile(profile)
-    snapshot = Snapshot.of(tools.catalog_under(selected))
+    snapshot = Snapshot.of(tools.runtime.catalogs.under(selected))
     groups = (*(selected.active if selected else ()), *active)
-    return tools.view_of(snapshot.after(TransitionRequest(activate=groups)), WireNames(WIRE_SEPARATOR).to_wire)
+    return tools.runtime.view_of(snapshot.after(TransitionRequest(activate=groups)), WireNames(WIRE_SEPARATOR).to_wire)
 
 
 def wire_costs(view: RequestView, *, read_tool: bool) -> tuple[Costs, int | None]:

@@ -45,7 +45,7 @@ def _first_list(what: str, tools: ToolSet, states: list[list[str]], expected: in
     for number, active in enumerate(states):
         snapshot = Snapshot.of(catalog, restore(catalog.forest, active).after, {"number": number})
         start = perf_counter()
-        page = page_of(tools.view_of(snapshot), "tool")
+        page = page_of(tools.runtime.view_of(snapshot), "tool")
         samples.append(perf_counter() - start)
         assert len(page.tools) == expected
     return Row(what="first list of a state", value=statistics.median(samples), unit="µs", target=200e-6, note=what)

@@ -40,12 +40,12 @@ def desk(names: Iterable[str] = (), **settings: Any) -> ToolSet:
 def pages(tools: ToolSet, extra: tuple[Component, ...] = ()) -> list[Page]:
     """Return all pages, from the first cursor to the last; a cursor met twice would lead nowhere else."""
     view = tools.default_session.view()
-    found = [tools.page(view, "tool", None, extra)]
+    found = [tools.runtime.page(view, "tool", None, extra)]
     cursors: set[str] = set()
     while (cursor := found[-1].next_cursor) is not None:
         assert cursor not in cursors
         cursors.add(cursor)
-        found.append(tools.page(view, "tool", cursor, extra))
+        found.append(tools.runtime.page(view, "tool", cursor, extra))
     return found
 
 

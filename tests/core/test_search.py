@@ -249,7 +249,7 @@ def test_what_is_found_can_be_called_after_opening_what_the_search_would_open(
     tools.register_exclusion("b", "c")
     for number, rule in enumerate(drawn):
         tools.register(f"t{number}", answer, visibility=rule)
-    view = tools.view_of(snapshot_of(tools.catalog, opened))
+    view = tools.runtime.view_of(snapshot_of(tools.catalog, opened))
     openable = [path for path, own in zip(GROUPS, controls, strict=True) if own or view.snapshot.is_active(path)]
     found = {one.component.name: one for one in findable(view)}
     for name, one in found.items():

@@ -93,7 +93,7 @@ def test_an_unknown_control_visibility_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.spec("HOOK-6", "SAF-5")
 def test_the_default_hook_timeout_is_half_a_minute() -> None:
-    assert (desk().hook_timeout, desk(hook_timeout=None).hook_timeout) == (30, None)
+    assert (desk().runtime.hook_timeout, desk(hook_timeout=None).runtime.hook_timeout) == (30, None)
 
 
 # Sessions that were not opened

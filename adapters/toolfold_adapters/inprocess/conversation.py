@@ -317,7 +317,7 @@ class Conversation:
 
     def tokens(self) -> Tokens:
         """Return the approximate cost of the next turn's tools and prompt section, and of all tools (SPEC AGT-4)."""
-        costs = measure(self._tools.view_of(self._snapshot, self._names.to_wire))
+        costs = measure(self._tools.runtime.view_of(self._snapshot, self._names.to_wire))
         section = prompt_section(self._session, to_wire=self._names.to_wire)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 
@@ -406,7 +406,7 @@ class Conversation:
         return session if self._start is None else self._start.moved_to(session.catalog)
 
     def _listed(self) -> list[Component]:
-        return self._order.listed(self._tools.view_of(self._snapshot))
+        return self._order.listed(self._tools.runtime.view_of(self._snapshot))
 
 
 def _restored(tools: ToolSet, data: Any, profile: str | Profile | None) -> tuple[Session, Snapshot]:

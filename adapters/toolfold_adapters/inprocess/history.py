@@ -39,13 +39,13 @@ class Replay:
 
     def after(self, turns: Iterable[Iterable[PastCall]]) -> Snapshot:
         """Return the state after these turns; the order is then that of the tools which the model was given."""
-        self.order.listed(self.tools.view_of(self.snapshot))
+        self.order.listed(self.tools.runtime.view_of(self.snapshot))
         for turn in turns:
             before = self.snapshot
             for state in self._states(turn):
                 self.order.update(state)
             if self.snapshot is not before:
-                self.order.listed(self.tools.view_of(self.snapshot))
+                self.order.listed(self.tools.runtime.view_of(self.snapshot))
         return self.snapshot
 
     def _states(self, turn: Iterable[PastCall]) -> Iterator[Snapshot]:
@@ -61,7 +61,7 @@ class Replay:
             yield recorded
             return
         calls = [Call(self._tool_name(one, catalog), read_arguments(one.arguments)) for one in past]
-        for batch in batches(calls, lambda: self.tools.view_of(self.snapshot)):
+        for batch in batches(calls, lambda: self.tools.runtime.view_of(self.snapshot)):
             for number in chain.from_iterable(batch):
                 requests = calls[number].requests(catalog) or self._of_search(calls[number], past[number], catalog)
                 for request in () if not requests or self._failed(past[number], calls[number], catalog) else requests:

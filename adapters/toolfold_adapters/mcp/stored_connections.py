@@ -141,7 +141,7 @@ class StoredConnections:
             _name(session_id),
             selection.profile,
             caller_of(ctx),
-            start=selection.paths(self._tools.catalog_under(selection.profile)),
+            start=selection.paths(self._tools.runtime.catalogs.under(selection.profile)),
             notifies=True,
             about=dict(ctx.params or {}),
         )

@@ -14,7 +14,7 @@ from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldB
 from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._extras import Displayed, entry_point
-from .._names import ToWire, qualified_name
+from .._names import qualified_name
 from .._quota import Limit
 from .._session.events import ListsAnnounced
 from .._session.observers import Observer, Observers, Tracer
@@ -29,7 +29,6 @@ from .._usercode import on_loop
 from .._view.listing import Page
 from .._view.results import ToolResult
 from .._view.search import Ranker
-from .._view.visibility import RequestView
 from ..errors import ConfigError, ExclusionConflict, SessionClosed, warn
 from ..machine import paths_of
 from . import decorators, settings, toolkits
@@ -445,10 +444,6 @@ class ToolSet(Displayed):
         """The present catalog."""
         return self._registration.catalogs.present
 
-    def catalog_under(self, profile: Profile | None) -> Catalog:
-        """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
-        return self._registration.catalogs.under(profile)
-
     def profile(self, profile: str | Profile | None) -> Profile | None:
         """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
 
@@ -493,35 +488,7 @@ class ToolSet(Displayed):
         groups: tuple[GroupSpec, ...] = entry_point("toolfold.include_skill", "cli")(self, folder)
         return groups
 
-    # -- views --------------------------------------------------------------------------------------------------------
-
-    @property
-    def page_size(self) -> int | None:
-        """The greatest number of items in a page of a list."""
-        return self.runtime.page_size
-
-    @property
-    def hook_timeout(self) -> float | None:
-        """Seconds that a hook may take; `None` for no limit (SPEC HOOK-6)."""
-        return self.runtime.hook_timeout
-
-    def view_of(self, snapshot: Snapshot, to_wire: ToWire = str) -> RequestView:
-        """Return a view of a snapshot for one request, whose caller knows tools by `to_wire` (SPEC VIS-3)."""
-        return self.runtime.view_of(snapshot, to_wire)
-
-    def page(
-        self,
-        view: RequestView,
-        kind: Kind,
-        cursor: str | None = None,
-        extra: tuple[Component, ...] = (),
-        session: str = "",
-    ) -> Page:
-        """Return a page of what a view lists, for observers that of a session; raises `InvalidCursor` (SPEC LST-1).
-
-        `extra` is what an adapter lists beside the catalog's own.
-        """
-        return self.runtime.page(view, kind, cursor, extra, session)
+    # -- events -------------------------------------------------------------------------------------------------------
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""

@@ -245,7 +245,7 @@ class Recording:
             case events.Listed(kind="tool"):
                 record = self._of(event.session)
                 record.refresh()
-                record.listed(event.items, paged=self.tools.page_size is not None)
+                record.listed(event.items, paged=self.tools.runtime.page_size is not None)
                 self._touched(record)
             case events.ListsAnnounced():
                 for record in self.records.values():
@@ -272,7 +272,7 @@ class Recording:
         number = getattr(event, "number", None) or self.tools.observers.request
         record, step = self._under_way.get(number or 0, (None, None))
         if record is not None and step is not None:
-            step.add(event, self.tools.view_of)
+            step.add(event, self.tools.runtime.view_of)
             step.after = record.snapshot = _state_of(step.source, step.after)
             self._touched(record)
         match event:

@@ -141,7 +141,7 @@ class Fixture:
             self._under_way -= 1
 
     def _add_own(self, tools: ToolSet) -> None:
-        hidden = tools.page_size is not None  # the kit expects only the setup's tools on a page
+        hidden = tools.runtime.page_size is not None  # the kit expects only the setup's tools on a page
         tools.register(
             TOOL, self._respond, description="For the conformance kit.", input_schema=_REQUEST, hidden=hidden
         )

@@ -113,14 +113,14 @@ class Disclosure:
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what is in no group."""
         start = self._start(ctx)
-        page = self._renderer.page(self._tools.page(self._root(start), kind, cursor), kind)
+        page = self._renderer.page(self._tools.runtime.page(self._root(start), kind, cursor), kind)
         return {**page, **self._scope(ctx, start, kind)}
 
     def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
         """Return a page of the groups at root, in order of name; `group` returns those inside others."""
         start = self._start(ctx)
         issuer = f"{start.catalog.name}/groups"
-        page, following = paged(self.top(ctx), itemgetter("name"), issuer, cursor, self._tools.page_size)
+        page, following = paged(self.top(ctx), itemgetter("name"), issuer, cursor, self._tools.runtime.page_size)
         more = {} if following is None else {"nextCursor": following}
         return {**self._complete(ctx, start, groups=list(page)), **more}
 
@@ -207,7 +207,7 @@ class Disclosure:
         return selection_of(self._tools, self._default, ctx.request).start(self._tools)
 
     def _root(self, start: Snapshot) -> RequestView:
-        return self._tools.view_of(Snapshot.of(start.catalog.ungrouped), self._wire.to_wire)
+        return self._tools.runtime.view_of(Snapshot.of(start.catalog.ungrouped), self._wire.to_wire)
 
     def _disclosed(self, start: Snapshot) -> Disclosed:
         return Disclosed(start, self._root(start))

@@ -121,9 +121,9 @@ class HandleDelivery:
         except HANDLE_ERRORS as error:
             raise _refused_handle(error) from error
         snapshot = reading.snapshot
-        view = self._tools.view_of(snapshot, self._wire.to_wire)
+        view = self._tools.runtime.view_of(snapshot, self._wire.to_wire)
         extra = self._listed_too if kind == "tool" and snapshot.catalog.groups else ()
-        page = self._tools.page(view, kind, cursor, extra)
+        page = self._tools.runtime.page(view, kind, cursor, extra)
         meta: dict[str, Any] = {DISCARDED_META: list(reading.discarded)} if reading.discarded else {}
         if reading.store_away:
             meta[STORE_AWAY_META] = True
@@ -138,7 +138,7 @@ class HandleDelivery:
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool, with the handle of the new state if it changed the state."""
         selection, own = selection_of(self._tools, self._default, ctx.request), None
-        catalog = self._tools.catalog_under(selection.profile)
+        catalog = self._tools.runtime.catalogs.under(selection.profile)
         proxy = self._proxies.get(name) if catalog.groups else None
         call = ToolCall(name, dict(arguments or {}), None)
         state: RequestState | None = None
@@ -186,7 +186,7 @@ class HandleDelivery:
 
     def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
         """Return the content of a signed handle; a catalog with hooks has no signed handles."""
-        catalog = self._tools.catalog_under(selection.profile)
+        catalog = self._tools.runtime.catalogs.under(selection.profile)
         if catalog.has_hooks:
             raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
         return self._signed.read(handle, catalog, principal_of(ctx))

@@ -59,7 +59,7 @@ class Selection:
             ExclusionConflict: Two of the groups exclude one another.
             ParentInactive, QuotaExceeded: They can't be active together for another reason.
         """
-        catalog = tools.catalog_under(self.profile)
+        catalog = tools.runtime.catalogs.under(self.profile)
         paths = self.paths(catalog)
         request = TransitionRequest(activate=paths)
         return _STARTS.of(catalog.memo, paths, lambda: Snapshot.of(catalog).after(request))
@@ -126,7 +126,7 @@ def selection_of(tools: ToolSet, defaults: DefaultSelection, request: Any) -> Se
             log.warning("a request asked for the profile %r, which does not exist", quoted(name))
     if not groups and profile is default.profile:
         return default
-    known = {*selectable(tools.catalog_under(profile)), *default.groups}
+    known = {*selectable(tools.runtime.catalogs.under(profile)), *default.groups}
     if unknown := [name for name in groups if name not in known]:
         log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
     return Selection(profile, tuple(name for name in groups if name in known) if groups else default.groups)

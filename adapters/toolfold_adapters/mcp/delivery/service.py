@@ -160,7 +160,7 @@ class Service:
 
     def instructions(self, given: str | None, *, modern: bool) -> str:
         """Return the instructions for clients of an era: those given, and how groups are opened."""
-        catalog = self._tools.catalog_under(self._default.now().profile)
+        catalog = self._tools.runtime.catalogs.under(self._default.now().profile)
         return instructions_for(given, catalog, self._wire, self._settings.call_tool_for(modern=modern), modern=modern)
 
     @asynccontextmanager

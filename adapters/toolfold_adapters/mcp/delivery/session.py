@@ -91,7 +91,7 @@ class SessionDelivery:
         async with self._source.session(server, ctx) as session:
             view = session.view(to_wire=self._wire.to_wire)
             extra = self._listed_too if kind == "tool" and session.catalog.groups else ()
-            page = self._tools.page(view, kind, cursor, extra, session.id)
+            page = self._tools.runtime.page(view, kind, cursor, extra, session.id)
             if kind == "tool":
                 self._history(session).listed(page, cursor)
             return self._renderer.page(page, kind, {STORE_AWAY_META: True} if is_store_away(session) else {})
@@ -199,7 +199,7 @@ class ConnectionSession:
         async with self._opening:
             if self._session is None or not self._session.is_open:
                 profile = self._selection.profile
-                start = self._selection.paths(self._tools.catalog_under(profile))
+                start = self._selection.paths(self._tools.runtime.catalogs.under(profile))
                 session = await self._tools.open_session(profile, start, caller=self._caller).start()
                 session.on_list_changed(self.notifier.changed)
                 self._session = session
@@ -287,7 +287,7 @@ class PrincipalSessions:
         if not caller:
             raise unauthenticated()
         default = self._default.now()
-        start = default.paths(self._tools.catalog_under(default.profile))
+        start = default.paths(self._tools.runtime.catalogs.under(default.profile))
         session = await self._opened(caller, default.profile, start, caller_of(ctx), reading=is_list(ctx))
         if session not in self._followed:
             self._followed.add(session)

@@ -101,7 +101,7 @@ class GroupedServer:
             raise ConfigError(
                 f"The server {server.name!r} has groups already: group_server is called once for a server."
             )
-        if tools.page_size is not None:
+        if tools.runtime.page_size is not None:
             raise ConfigError(f"The server {server.name!r} pages its own list: leave page_size out of the ToolSet.")
         self._listed, self._called = listed, called
         self._service = Service(

@@ -97,7 +97,7 @@ def test_a_file_gives_upstream_groups_exclusions_profiles_and_options(tmp_path: 
     assert catalog.exclusions == (frozenset({"read", "write"}),)
     assert catalog.profiles["viewer"].active == ("read",)
     assert catalog.profiles["viewer"].description == "A look around"
-    assert (catalog.max_active, catalog.evict_oldest, tools.page_size) == (2, True, 50)
+    assert (catalog.max_active, catalog.evict_oldest, tools.runtime.page_size) == (2, True, 50)
     assert list(config.paths().values()) == ["read.logs", "read", "write", "write.deep"]
 
 
