@@ -91,12 +91,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many to run side by side")
     given = parser.parse_args(arguments)
     chosen = [one for one in source_mutants() if not given.words or any(word in one.does for word in given.words)]
-    for one in chosen:
-        one.applied(ROOT)
     if given.check:
-        return 0
+        return _checked(chosen)
     with ThreadPoolExecutor(given.jobs) as pool:
         return _shown(chosen, pool.map(SourceMutant.reported, chosen))
+
+
+def _checked(mutants: Iterable[SourceMutant]) -> int:
+    status = 0
+    for mutant in mutants:
+        try:
+            mutant.applied(ROOT)
+        except ValueError as error:
+            print(error)
+            status = 1
+    return status
 
 
 def _shown(mutants: Sequence[SourceMutant], reported: Iterable[frozenset[str]]) -> int:
