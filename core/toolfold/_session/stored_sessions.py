@@ -219,7 +219,7 @@ class StoredSessions:
         caller: Caller = None,
         *,
         snapshot: Snapshot | None = None,
-        start: Iterable[str] | None = None,
+        start: Iterable[str] = (),
         owner: Session | None = None,
         notifies: bool = False,
         about: Any = None,
@@ -238,7 +238,7 @@ class StoredSessions:
         """
         session = self._new(self.key(name), profile, caller, snapshot, owner)
         session.executor.stored.content = Content(
-            None if start is None else tuple(start),
+            tuple(start) or None,
             session.active,
             session.inherited,
             None if owner is None else owner.executor.stored.key,
