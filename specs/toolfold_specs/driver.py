@@ -56,6 +56,11 @@ AT_RUN_TIME: Mapping[str, str] = MappingProxyType(
 )
 """Capabilities of implementations whose system changes while they run."""
 
+IN_A_STORE: Mapping[str, str] = MappingProxyType(
+    {"failover": "the process that serves can be stopped, and another goes on with its sessions"}
+)
+"""Capabilities of implementations whose sessions are in a store that processes share; of drivers in Python alone."""
+
 OVER_MCP: Mapping[str, str] = MappingProxyType(
     {
         "wire": "it is reached over MCP",
@@ -348,6 +353,12 @@ class Driver:
         ("crossing hooks").
         """
         raise NotSupported("script")
+
+    def fail_over(self, session: str = MAIN) -> Answer:
+        """Stop the process that serves, in the middle of what it does and for longer than its leases last, and have
+        another go on with the sessions: "failover". A hook that is released later goes on in the stopped process.
+        """
+        raise NotSupported("fail_over")
 
     def start(self, operation: Operation) -> int:
         """Begin an operation and return a ticket for it, once it has ended, is queued or is blocked in a hook:

@@ -4,8 +4,8 @@
     python -m verification.source_mutants eviction list  # those with these words
     python -m verification.source_mutants --check        # only that each still applies to the source
 
-`source_mutants.toml` has them. Each is applied to a copy of the source, and the kit run on that: in process first, and
-over MCP in both eras if that finds nothing.
+`source_mutants.toml` has them. Each is applied to a copy of the source, and the kit run on that: in process, in a store
+if that finds nothing, and then over MCP in both eras.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ROOT = DATA.parents[2]
 SOURCES = ("core", "adapters", "specs")
 COMMAND = (sys.executable, "-m", "toolfold_cli", "conform", "--json", "--profile", "all")
 IN_PROCESS = (*COMMAND, "verification.library.driver:CoreDriver")
+IN_A_STORE = (*COMMAND, "--layers", "schedules", "verification.library.stored:StoredDriver")
 OVER_MCP = (*COMMAND, "--transport", "stdio", "--", sys.executable, "-m", "verification.library.server")
 
 
@@ -66,7 +67,7 @@ class SourceMutant:
                 shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
             path, source = self.applied(Path(folder))
             path.write_text(source, encoding="utf-8")
-            within = [IN_PROCESS] if self.package == "core" else []
+            within = [IN_PROCESS, IN_A_STORE] if self.package == "core" else []
             for command in (*within, OVER_MCP):
                 if found := _violated(command, folder):
                     return found
@@ -76,7 +77,7 @@ class SourceMutant:
 def source_mutants() -> list[SourceMutant]:
     """Return all mutants, in the order of the file."""
     return [
-        SourceMutant(does, package, *row, held_out=kind == "held_out")
+        SourceMutant(does, package, *row[:3], kind == "held_out")
         for kind, packages in tomllib.loads(DATA.read_text(encoding="utf-8")).items()
         for package, rows in packages.items()
         for does, row in rows.items()

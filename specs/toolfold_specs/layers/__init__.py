@@ -7,6 +7,7 @@ random_systems, seeded  systems of up to ten groups, and a backend whose choices
 schedules               overlapping operations with blocked hooks
 blocking, cancelling    their building blocks, and steps that are cancelled
 changing                the system and facts change while a step is blocked
+stopping                a process stops in the middle of a step, and another goes on
 histories               random concurrent histories
 wire                    what is only visible over a protocol
 over_mcp, delivery      how its checks see a run, and those of sessions, handles and lists

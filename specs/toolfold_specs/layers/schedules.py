@@ -12,7 +12,7 @@ from typing import TypeVar
 from attrs import evolve
 
 from ..checks import Check
-from ..driver import AT_RUN_TIME, Answer, Operation, Setup
+from ..driver import AT_RUN_TIME, IN_A_STORE, Answer, Operation, Setup
 from ..evidence import CAUSE
 from ..oracle import Oracle, World, as_setup
 from ..overlap import Hook, Overlap, agrees
@@ -34,6 +34,7 @@ from .blocking import (
     steps_of,
 )
 from .cancelling import cancelled_in_queue, cancelled_twice
+from .stopping import stopped
 
 T = TypeVar("T")
 
@@ -413,5 +414,6 @@ CHECKS = (
     _check("two sessions at once", ("SES-1",), _isolated, *BLOCKING, "setups", "sessions"),
     _check("hooks that ask one another", ("HOOK-7",), _crossing, *BLOCKING, "setups", "sessions", "crossing hooks"),
     _check("the system changes during a step", REGISTRATION, changing.registered, *BLOCKING, "setups", *AT_RUN_TIME),
+    _check("a process stops during a step", ("STO-2", "STO-3"), stopped, *BLOCKING, "setups", *IN_A_STORE),
     _check("a fact is set during a step", ("SES-5", "NTF-3"), changing.told, *BLOCKING, "setups", "facts", "listing"),
 )

@@ -56,19 +56,24 @@ class CoreDriver(Driver):
         """Make a new tool set with everything in `setup`."""
         self._finish_all()
         try:
-            tools = ToolSet(
-                "system",
-                page_size=setup.page_size,
-                max_active=setup.max_active,
-                evict="oldest" if setup.evict_oldest else None,
-                control_visibility="relevant" if setup.relevant_controls else "always",
-                run_in_thread=False,  # a run is the same each time
-            )
-            self._add(tools, setup)
+            tools = self._made(setup)
         except ToolfoldError as error:
             return Answer(error=type(error).__name__)
         self._reset(tools, setup)
         return Answer()
+
+    def _made(self, setup: Setup) -> ToolSet:
+        """Return a tool set with everything in a setup."""
+        tools = ToolSet(
+            "system",
+            page_size=setup.page_size,
+            max_active=setup.max_active,
+            evict="oldest" if setup.evict_oldest else None,
+            control_visibility="relevant" if setup.relevant_controls else "always",
+            run_in_thread=False,  # a run is the same each time
+        )
+        self._add(tools, setup)
+        return tools
 
     def _add(self, tools: ToolSet, setup: Setup, had: Setup = NOTHING) -> None:
         """Register what there is in a setup, and was not in another."""

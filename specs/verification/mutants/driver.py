@@ -163,6 +163,8 @@ class EngineDriver(Driver):
                 yield from engine.register(**arguments)
             case "set_fact":
                 engine.set_fact(session, **arguments)
+            case "fail_over":
+                engine.fail_over()
             case "script":
                 engine.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]
             case "list":

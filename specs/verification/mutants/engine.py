@@ -99,18 +99,19 @@ class Engine(Rules):
 
     def serialized(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
         """SES-2: one transition at a time, in order of arrival."""
-        place = object()
-        session.queue.append(place)
+        place, queue = object(), session.queue
+        queue.append(place)
         try:
-            yield lambda: session.queue[0] is place
+            yield lambda: queue[0] is place
             return (yield from work)
         finally:
-            session.queue.remove(place)
+            queue.remove(place)
 
     def decide(self, session: Session, request: Request) -> Work[bool]:
         """Plan a transition and make it, once it is first in the queue."""
         if session.closed:
             raise Refused("SessionClosed")
+        yield from self.recover(session)
         return (yield from self.take(session, self.plan(session, request.activate, request.deactivate), request.force))
 
     def take(self, session: Session, after: list[str], force: bool) -> Work[bool]:
@@ -120,10 +121,28 @@ class Engine(Rules):
             return self.unchanged(session)
         hooks = self.hook_order(set(before) - set(after), set(after) - set(before))
         cancelled = yield from self.run_hooks(session, hooks, force)
+        session.intent = []
         self.commit(session, before, after)
         if cancelled:
             raise Cancelled
         return True
+
+    # -- processes that stop (SPEC STO-2, STO-3) ----------------------------------------------------------------------
+
+    def fail_over(self) -> None:
+        """Stop what is under way, for another process to go on."""
+        for session in self.sessions.values():
+            session.fence += 1
+            session.abandoned, session.intent, session.queue = session.intent, [], []
+
+    def recover(self, session: Session) -> Work[None]:  # STO-3
+        """Undo what a stopped process has begun."""
+        abandoned, session.abandoned = session.abandoned, []
+        yield from shielded(self.undo(session, abandoned))
+
+    def check_lease(self, session: Session, fence: int) -> None:  # STO-2
+        if session.fence != fence:
+            raise Refused("LeaseLost")
 
     def unchanged(self, session: Session) -> bool:  # ACT-3
         return False
@@ -192,8 +211,9 @@ class Engine(Rules):
     def run_hooks(self, session: Session, hooks: list[Hook], force: bool) -> Work[bool]:
         """Run the hooks of a transition (SPEC HOOK-4); the result is whether a forced one was cancelled."""
         succeeded: list[Hook] = []
-        cancelled = False
+        cancelled, fence = False, session.fence
         for hook in hooks:
+            session.intent = [*succeeded, hook]
             try:
                 work = self.run(session, hook)
                 yield from shielded(work) if cancelled else work
@@ -205,6 +225,7 @@ class Engine(Rules):
                 if cancelled:
                     raise
                 raise Refused("HookFailed", group=hook[1], phase=hook[0], cause=cause(error)) from error
+            self.check_lease(session, fence)
             succeeded.append(hook)
         return cancelled
 
@@ -258,6 +279,7 @@ class Engine(Rules):
         return force and phase == "on_deactivate"
 
     def roll_back(self, session: Session, succeeded: list[Hook], cancelled: bool) -> Work[None]:  # HOOK-6
+        session.intent = []
         yield from shielded(self.undo(session, succeeded))
 
     def undo(self, session: Session, succeeded: list[Hook]) -> Work[None]:  # HOOK-5

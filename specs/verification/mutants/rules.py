@@ -37,6 +37,12 @@ class Session:
         self.notifications = 0
         self.queue: list[object] = []
         """The requested transitions in order of arrival; the first one is running."""
+        self.fence = 0
+        """The number of processes that have served it before this one."""
+        self.intent: list[Hook] = []
+        """The hooks that the step under way has begun."""
+        self.abandoned: list[Hook] = []
+        """Those that a stopped process had begun, which are still to be undone."""
         self.asks: Session | None = None
         """The session that one of its hooks waits for."""
         self.closed = False

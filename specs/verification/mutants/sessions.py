@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from toolfold_specs.driver import CAPABILITIES, IN_A_STORE
+
 from .engine import Engine, Hook, Paths, Request, Session, Work
-from .mutant import Mutant, Right, exhaustive, refuse, schedules, vectors
+from .mutant import Mutant, Right, exhaustive, refuse, schedules, then, vectors
 
 # -- notifications, sessions and serialisation ------------------------------------------------------------------------
 
@@ -200,4 +202,26 @@ PERSISTENCE = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = SESSIONS + PERSISTENCE
+# -- processes that share a store -------------------------------------------------------------------------------------
+
+
+def undoes_what_had_ended(right: Right[Work[None]], self: Engine, session: Session) -> Work[None]:
+    session.abandoned = session.abandoned[:-1]
+    return Engine.recover(self, session)
+
+
+STORED = frozenset({*CAPABILITIES, *IN_A_STORE})
+
+STORES = (
+    schedules("does not undo what a stopped process has begun", "STO-3", capabilities=STORED)(
+        Engine.recover, lambda right, self, session: then((), None)
+    ),
+    schedules("undoes only what a stopped process has finished", "STO-3", capabilities=STORED)(
+        Engine.recover, undoes_what_had_ended
+    ),
+    schedules("commits although its lease is lost", "STO-2", capabilities=STORED)(
+        Engine.check_lease, lambda right, self, session, fence: None
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = SESSIONS + PERSISTENCE + STORES
