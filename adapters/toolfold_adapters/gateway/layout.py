@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -26,6 +26,7 @@ from toolfold_adapters.tokens import approximate_tokens
 
 from .config.settings import GatewayConfig, UpstreamConfig, quoted_key
 from .grouping import Sized, by_pattern, description_of, divide, matches
+from .offered import Offered, free_path, offered_by
 from .upstream.definitions import Table, Usable
 
 SUMMARY_LENGTH = 160
@@ -42,7 +43,7 @@ class Placed:
     """Something that an upstream offers, with its place here.
 
     `original` is what the upstream calls it, and `name` what clients do; URIs are the same. `meta` goes over its own.
-    `shared` are skills that it is available with, too.
+    `shared` are further groups and skills that it is available with, too.
     """
 
     kind: Kind
@@ -110,15 +111,17 @@ def layout_of(
     tools = _renamed(config, [one for one in placed if one.kind == "tool"], warnings)
     if config.pins or config.hidden:
         tools = [_pinned(config, tool) for tool in tools]
-    members = _members(config, tools, warnings if not unknown else [])
+    offered = _offered(config, servers, warnings)
+    members = _members(config, tools, offered, warnings if not unknown else [])
     home = {name: path for path, names in members.items() for name in names}
-    groups = _groups(config, servers, members, frozenset(tool.name for tool in tools if tool.hidden))
+    groups = _groups(config, servers, offered, members, frozenset(tool.name for tool in tools if tool.hidden))
     for server, text in unknown.items():
         title = config.upstreams[server].title
         groups.setdefault(server, PlacedGroup(path=server, description=text, title=title))
     for server in late if not groups else ():
         names = description_of([tool.name for tool in tools if not tool.hidden])
         groups[server] = PlacedGroup(path=server, description=f"its tools are in no group, and can be called: {names}")
+    tools = [_shared(tool, offered, home, groups) for tool in tools]
     tools = _with_skills(config, tools, groups, warnings, complete=not unknown)
     components: dict[tuple[Kind, str], Placed] = {}
     for one in (*(_at_home(tool, home, groups) for tool in tools), *(one for one in placed if one.kind != "tool")):
@@ -215,7 +218,29 @@ def _aliases(config: GatewayConfig, tool: Placed) -> tuple[str, ...]:
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _members(config: GatewayConfig, tools: Sequence[Placed], warnings: list[str]) -> dict[str, tuple[str, ...]]:
+def _offered(config: GatewayConfig, servers: Mapping[str, Usable], warnings: list[str]) -> dict[str, Offered]:
+    """Return the groups of the servers that have some by an extension."""
+    found: dict[str, Offered] = {}
+    for server in config.upstreams:
+        if server in servers and (groups := servers[server].said.groups):
+            problems: list[str] = []
+            found[server] = offered_by(groups, server if config.prefixed else "", problems)
+            warnings += (_of_server(config, server, problem) for problem in problems)
+    return found
+
+
+def _shared(tool: Placed, offered: Mapping[str, Offered], home: Mapping[str, str], groups: Container[str]) -> Placed:
+    """Return a tool as it is shared with further groups of its server, if it is in several and in no other here."""
+    paths = offered.get(tool.server, Offered()).homes.get(tool.original, ())
+    own = home.get(tool.name)
+    if own is None or not paths or paths[0] not in (own, *ancestors(own)):
+        return tool
+    return evolve(tool, shared=tuple(path for path in paths[1:] if path in groups))
+
+
+def _members(
+    config: GatewayConfig, tools: Sequence[Placed], offered: Mapping[str, Offered], warnings: list[str]
+) -> dict[str, tuple[str, ...]]:
     """Return the names of the tools of each group by its path."""
     free = [tool for tool in tools if ALWAYS_LOAD_META not in tool.meta]
     configured: dict[str, tuple[str, ...]] = {}
@@ -230,14 +255,39 @@ def _members(config: GatewayConfig, tools: Sequence[Placed], warnings: list[str]
     derived: dict[str, tuple[str, ...]] = {}
     for server in config.upstreams:
         own = [tool for tool in free if tool.server == server]
-        derived |= _divided(config, server, own)
+        derived |= _of_groups(config, server, own, offered.get(server, Offered()))
     return {path: (*configured.get(path, ()), *derived.get(path, ())) for path in (*configured, *derived)}
 
 
-def _divided(config: GatewayConfig, server: str, tools: Sequence[Placed]) -> dict[str, tuple[str, ...]]:
-    """Return the groups of one server: its own, with others in it if it is over the budget (SPEC GWY-2).
+def _of_groups(
+    config: GatewayConfig, server: str, tools: Sequence[Placed], offered: Offered
+) -> dict[str, tuple[str, ...]]:
+    """Return the groups of one server: those that it has itself, and what is in none of them as `_divided` has it.
 
-    A server without a name has no group of its own: within the budget it has none, and others are in none.
+    A group of its own that is over the budget has others in it, as the whole server would.
+    """
+    inside: dict[str, list[Placed]] = {path: [] for path in offered.groups}
+    rest: list[Placed] = []
+    for tool in tools:
+        homes = offered.homes.get(tool.original, ())
+        (inside[homes[0]] if homes else rest).append(tool)
+    filled = {path for path, group in offered.groups.items() if group.instructions}
+    filled |= {path for tool in tools for path in offered.homes.get(tool.original, ())}
+    needed = {above for path in filled for above in (path, *ancestors(path))}
+    base = server if config.prefixed else ""
+    groups: dict[str, tuple[str, ...]] = {base: ()} if needed and base else {}
+    for path, own in inside.items():
+        if path in needed:
+            groups |= {path: ()} | _divided(config, path, own)
+    for path, names in _divided(config, base, rest).items():
+        groups[path if path == base else free_path(path, groups)] = names
+    return groups
+
+
+def _divided(config: GatewayConfig, path: str, tools: Sequence[Placed]) -> dict[str, tuple[str, ...]]:
+    """Return the group of some tools, with others in it if it is over the budget (SPEC GWY-2).
+
+    Without a path there is no such group: within the budget they are in none, and others are at root.
     """
     if not tools:
         return {}
@@ -252,12 +302,12 @@ def _divided(config: GatewayConfig, server: str, tools: Sequence[Placed]) -> dic
         for tool in tools
     ]
     if sum(tool.tokens for tool in sized) <= budget:
-        return {server: names} if config.prefixed else {}
+        return {path: names} if path else {}
     own = dict(zip((tool.original for tool in tools), names, strict=True))
     inner = {segment: tuple(own[name] for name in members) for segment, members in divide(sized, budget).items()}
-    if not config.prefixed:
+    if not path:
         return inner
-    return {server: (), **{f"{server}.{segment}": members for segment, members in inner.items()}}
+    return {path: (), **{f"{path}.{segment}": members for segment, members in inner.items()}}
 
 
 def _tags(definition: Table) -> list[str]:
@@ -267,7 +317,11 @@ def _tags(definition: Table) -> list[str]:
 
 
 def _groups(
-    config: GatewayConfig, servers: Mapping[str, Usable], members: Mapping[str, Sequence[str]], hidden: Set[str]
+    config: GatewayConfig,
+    servers: Mapping[str, Usable],
+    offered: Mapping[str, Offered],
+    members: Mapping[str, Sequence[str]],
+    hidden: Set[str],
 ) -> dict[str, PlacedGroup]:
     """Return the groups, each after those that it is in; no description names a hidden tool."""
     named = {path: [name for name in names if name not in hidden] for path, names in members.items()}
@@ -289,8 +343,16 @@ def _groups(
             pinned=path in pinned,
             place=f"[groups.{quoted_key(key)}]",
         )
+    own = {path: group for one in offered.values() for path, group in one.groups.items()}
     for path in named:
-        if path not in groups:
+        if path not in groups and path in own:
+            groups[path] = PlacedGroup(
+                path=path,
+                description=own[path].description or description_of(below[path]),
+                instructions=own[path].instructions,
+                title=own[path].title,
+            )
+        elif path not in groups:
             groups[path] = _of_one_server(config, servers, path, named)
     return dict(sorted(groups.items(), key=lambda item: item[0].count(".")))
 
@@ -316,7 +378,9 @@ def _with_skills(
 ) -> list[Placed]:
     """Add the skills to the groups, and return the tools with those that they are shared with (SPEC SKL-2)."""
     known = {alias: tool.name for tool in tools for alias in _aliases(config, tool)}
-    shared: defaultdict[str, list[str]] = defaultdict(list)
+    shared: defaultdict[str, list[str]] = defaultdict(
+        list, {tool.name: [*tool.shared] for tool in tools if tool.shared}
+    )
     for skill in config.skills:
         if skill.name in groups:
             warnings.append(f"{skill.file}: the skill is left out, since a group is called {skill.name!r} already.")

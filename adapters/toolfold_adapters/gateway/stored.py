@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from toolfold.spi import KINDS, Kind, table
 
+from ..mcp.offered_groups import OfferedGroup
 from .config.settings import UpstreamConfig
 from .upstream.definitions import Definitions, Known, Table, Usable
 
@@ -36,6 +37,10 @@ CHANGED = "dev.toolfold/changed"
 TEXT = "server text"
 """The kind of what a server says of itself."""
 TEXTS = ("title", "instructions")
+GROUP = "group"
+"""The kind of what a server says of its groups."""
+GROUP_TEXTS = ("title", "description", "instructions")
+_MARK = "(changed since it was approved)"
 
 Item = tuple[str, str]
 """Something that a server says: its kind, and what the server calls it."""
@@ -118,6 +123,15 @@ def stored_folder(what: Literal["definitions", "approved", "tokens"]) -> Path:
 # -- for the next start ------------------------------------------------------------------------------------------------
 
 
+class _Group(TypedDict):
+    name: str
+    title: str | None
+    description: str
+    instructions: str
+    parent: str | None
+    tools: tuple[str, ...]
+
+
 class _Definitions(TypedDict):
     name: str
     title: str | None
@@ -127,6 +141,7 @@ class _Definitions(TypedDict):
     prompts: list[Any]
     resources: list[Any]
     resource_templates: list[Any]
+    groups: list[_Group]
     warnings: tuple[str, ...]
 
 
@@ -158,9 +173,10 @@ class DefinitionCache:
         """Return what is stored of an upstream, or `None`."""
         if (stored := self._files.read(_cache_key(config))) is None:
             return None
-        definitions = Definitions(**stored["definitions"])
+        given: dict[str, Any] = {**stored["definitions"]}
+        groups = tuple(OfferedGroup(**one) for one in given.pop("groups"))
         return Known(
-            definitions=definitions,
+            definitions=Definitions(groups=groups, **given),
             modern=stored["modern"],
             able=stored["able"],
             capabilities=stored["capabilities"],
@@ -239,18 +255,34 @@ def reviewed(offered: Usable, changed: frozenset[Item], *, quarantine: bool) -> 
         for kind in KINDS
     }
     texts: dict[str, Any] = {
-        name: None if quarantine else f"(changed since it was approved) {getattr(offered.said, name)}"
+        name: None if quarantine else f"{_MARK} {getattr(offered.said, name)}"
         for name in TEXTS
         if (TEXT, name) in changed
     }
-    served = [*((kind, name) for kind in KINDS for name in offered.by_kind[kind]), *((TEXT, name) for name in texts)]
+    groups = [
+        _reviewed_group(one, quarantine=quarantine) if (GROUP, one.name) in changed else one
+        for one in offered.said.groups
+    ]
+    served = [
+        *((kind, name) for kind in KINDS for name in offered.by_kind[kind]),
+        *((TEXT, name) for name in texts),
+        *((GROUP, one.name) for one in groups),
+    ]
     treated = "withheld" if quarantine else "marked"
     warnings = [
         f"The {words_for(item)} has not been approved as it is now, and is {treated} until `toolfold approve`."
         for item in served
         if item in changed
     ]
-    return Usable(said=evolve(offered.said, **texts), by_kind=by_kind, warnings=(*offered.warnings, *warnings))
+    said = evolve(offered.said, groups=tuple(groups), **texts)
+    return Usable(said=said, by_kind=by_kind, warnings=(*offered.warnings, *warnings))
+
+
+def _reviewed_group(group: OfferedGroup, *, quarantine: bool) -> OfferedGroup:
+    if quarantine:
+        return OfferedGroup(name=group.name, parent=group.parent, tools=group.tools)
+    marked: dict[str, Any] = {name: f"{_MARK} {text}" for name in GROUP_TEXTS if (text := getattr(group, name))}
+    return evolve(group, **marked)
 
 
 def words_for(item: Item) -> str:
@@ -266,7 +298,8 @@ def _marked(definition: Table) -> Table:
 def _said(definitions: Definitions) -> dict[str, dict[str, Any]]:
     """Return all that a server says, by its kind and name."""
     texts = {name: text for name in TEXTS if (text := getattr(definitions, name))}
-    said: dict[str, Any] = {TEXT: texts, **{kind: definitions.by_name(kind) for kind in KINDS}}
+    groups = {one.name: {name: getattr(one, name) for name in GROUP_TEXTS} for one in definitions.groups}
+    said: dict[str, Any] = {TEXT: texts, GROUP: groups, **{kind: definitions.by_name(kind) for kind in KINDS}}
     for uri, resource in said["resource"].items():  # how many bytes it has, which is a number, says nothing to a model
         said["resource"][uri] = {key: value for key, value in resource.items() if key != "size"}
     return said

@@ -9,6 +9,7 @@ existing/    groups for a server that exists already     shared.py    sessions t
 notify.py    notifications of legacy connections         subscriptions.py, listening.py  those of the modern era
 groups_extension.py   what is said of the draft extension for groups
 client.py    a client that sends the newest handle       meta.py      Toolfold's additions to MCP
+offered_groups.py  the groups of another server
 connections.py, http_sessions.py   limits of HTTP        stored_connections.py  legacy sessions in a store
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -14,21 +14,17 @@ from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
 from ...mcp.delivery.render import LISTS
+from ...mcp.offered_groups import IDENTIFIED_BY, OfferedGroup, OfferedGroups
 from .life import NotMcp, stray_warning
 from .wire import Wire
 
 Table = Mapping[str, Any]
-_KEYS: Mapping[Kind, str] = {
-    "tool": "name",
-    "prompt": "name",
-    "resource": "uri",
-    "resource_template": "uriTemplate",
-}
 CHANGES = frozenset(
     {
         "notifications/tools/list_changed",
         "notifications/prompts/list_changed",
         "notifications/resources/list_changed",
+        "notifications/groups/list_changed",
         "notifications/subscriptions/acknowledged",
     }
 )
@@ -45,7 +41,8 @@ class Definitions:
     """What one upstream offers, in its own words: as it answered just now, or when it was last asked.
 
     `tools`, `prompts`, `resources` and `resource_templates` are definitions in the shape of the MCP specification, and
-    are not trusted to be. `warnings` are sentences for the operator, on what is wrong with them.
+    are not trusted to be; what only `groups` have is among them. `warnings` are sentences for the operator, on what is
+    wrong with them.
     """
 
     name: str = ""
@@ -56,6 +53,7 @@ class Definitions:
     prompts: Sequence[Any] = ()
     resources: Sequence[Any] = ()
     resource_templates: Sequence[Any] = ()
+    groups: tuple[OfferedGroup, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def of(self, kind: Kind) -> Sequence[Any]:
@@ -74,7 +72,7 @@ class Definitions:
 
 def name_of(kind: Kind, definition: Any) -> str | None:
     """Return what an upstream calls something by its definition, or `None` if that has no name."""
-    name: Any = (table(definition) or {}).get(_KEYS[kind])
+    name: Any = (table(definition) or {}).get(IDENTIFIED_BY[kind])
     return name if isinstance(name, str) and name else None
 
 
@@ -108,8 +106,16 @@ async def known_of(wire: Wire) -> Known:
         ProtocolError, ConnectionLost: It refused to list its tools, or is gone.
     """
     facts = wire.facts
-    tools, warnings = _callable(wire, await _list(wire, "tool"))
-    beside: dict[str, Any] = {f"{kind}s": await _list_beside(wire, kind, warnings) for kind in KINDS if kind != "tool"}
+    warnings: list[str] = []
+    offered = await _groups(wire, warnings)
+    found = {"tool": await _list(wire, "tool")}
+    for kind in KINDS:
+        if kind != "tool":
+            found[kind] = await _list_beside(wire, kind, warnings)
+        named = {name_of(kind, one) for one in found[kind]}
+        found[kind] += [one for name, one in offered.contents[kind].items() if name not in named]
+    found["tool"], problems = _callable(wire, found["tool"])
+    warnings += problems
     if wire.stray:
         warnings.append(f"The server {facts.info.get('name', '')!r} is untidy. {stray_warning(wire.stray)}")
     definitions = Definitions(
@@ -117,9 +123,9 @@ async def known_of(wire: Wire) -> Known:
         title=_text(facts.info.get("title")) or None,
         version=_text(facts.info.get("version")) or "",
         instructions=facts.instructions,
-        tools=tools,
+        groups=tuple(offered.groups.values()),
         warnings=tuple(warnings),
-        **beside,
+        **{f"{kind}s": definitions for kind, definitions in found.items()},
     )
     return Known(
         definitions=definitions,
@@ -130,18 +136,37 @@ async def known_of(wire: Wire) -> Known:
 
 
 async def _list_beside(wire: Wire, kind: Kind, warnings: list[str]) -> list[Any]:
-    """Return the definitions on all pages of a list that is not needed, or note in `warnings` why there is none."""
-    method = LISTS[kind][0]
+    """Return the definitions on all pages of a list that is not needed, or none."""
+    found: list[Any] = []
+
+    async def fetch() -> None:
+        found.extend(await _list(wire, kind))
+
+    await _beside(wire, LISTS[kind][0], fetch, warnings)
+    return found
+
+
+async def _groups(wire: Wire, warnings: list[str]) -> OfferedGroups:
+    """Return the groups that a server has by an extension, as far as it lists them in time (SPEC DEL-5)."""
+    offered = OfferedGroups()
+    if wire.groups is not None:
+        await _beside(wire, "groups/list", lambda: offered.fetch(wire.request), warnings)
+    warnings += offered.warnings
+    return offered
+
+
+async def _beside(wire: Wire, method: str, fetch: Callable[[], Awaitable[None]], warnings: list[str]) -> None:
+    """Fetch what is not needed, or note in `warnings` why it is not there."""
     reason = f"did not answer {method} within {LIST_SECONDS:g} seconds"
     with anyio.move_on_after(LIST_SECONDS):
         try:
-            return await _list(wire, kind)
+            await fetch()
+            return
         except ProtocolError as error:
             reason = f"answered {method} with the error {error.code} ({error.message})"
         except NotMcp as error:
             reason = f"gives no such list: {error}"
     warnings.append(f"The server {wire.facts.info.get('name', '')!r} {reason}, so it is served without that.")
-    return []
 
 
 async def _list(wire: Wire, kind: Kind) -> list[Any]:
@@ -199,6 +224,9 @@ def merged(known: Definitions, before: Definitions | None, now: Definitions) -> 
         gone = (before or Definitions()).by_name(kind).keys() - newest.keys()
         retained = {name: one for name, one in known.by_name(kind).items() if name not in gone}
         changed[f"{kind}s"] = [*(retained | newest).values()]
+    groups = [{one.name: one for one in each.groups} for each in (known, before or Definitions(), now)]
+    left = {name: one for name, one in groups[0].items() if name not in groups[1]}
+    changed["groups"] = (*(left | groups[2]).values(),)
     return evolve(known, **changed)
 
 

@@ -302,6 +302,7 @@ class Link:
                     self.capabilities,
                     self._answer,
                     self._take,
+                    takes_groups=True,
                 ) as wire:
                     try:
                         listed = await upstream.greet(self, wire)

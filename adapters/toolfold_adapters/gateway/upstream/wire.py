@@ -51,6 +51,7 @@ from toolfold.spi import table
 
 from ...mcp.delivery.passing import OWN_PREFIX
 from ...mcp.meta import ALWAYS_LOAD_META
+from ...mcp.offered_groups import extension_of
 from .life import ConnectionLost, MessageTooLarge, NotMcp
 
 log = logging.getLogger("toolfold.gateway")
@@ -107,7 +108,7 @@ class ModernHeaders:
     def of(self, version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the headers of a request."""
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
-        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        name = params.get("name" if method == "groups/get" else NAME_BEARING_METHODS.get(method, ""))
         if isinstance(name, str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
             if method == "tools/call" and name in self._marked:
@@ -122,6 +123,7 @@ class Wire:
     Attributes:
         facts: What the server said of itself.
         capabilities: The client's capabilities, where a request declares no others.
+        takes_groups: Whether requests to a server that has an extension for groups declare it.
         stray: How many things came that are no messages of the protocol.
         failure: Why no message can come any more, if that is known.
         ended: Is set once no message can come any more.
@@ -129,6 +131,7 @@ class Wire:
 
     _dispatcher: JSONRPCDispatcher
     capabilities: Mapping[str, Any]
+    takes_groups: bool = False
     facts: ServerFacts = field(init=False)
     stray: int = 0
     failure: MessageTooLarge | None = None
@@ -165,6 +168,11 @@ class Wire:
         headers = {MCP_PROTOCOL_VERSION_HEADER: self.facts.version}
         await self._dispatcher.notify(method, params, {"headers": headers})
 
+    @property
+    def groups(self) -> str | None:
+        """The extension for groups that requests declare, if there is one (SPEC DEL-5)."""
+        return extension_of(self.facts.capabilities) if self.takes_groups and self.facts.modern else None
+
     def learn_headers(self, tool: str, input_schema: Any) -> str | None:
         """Have calls of a tool repeat the arguments that its schema marks as headers (modern era).
 
@@ -179,6 +187,8 @@ class Wire:
         if not self.facts.modern:
             return dict(params), {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
         able = self.capabilities if capabilities is None else capabilities
+        if self.groups is not None:
+            able = {**able, "extensions": {**(table(able.get("extensions")) or {}), self.groups: {}}}
         meta = {**params.get("_meta", {}), **_envelope(version, able)}
         return {**params, "_meta": meta}, {"headers": self._headers.of(version, method, params)}
 
@@ -248,6 +258,8 @@ async def connect(
     capabilities: Mapping[str, Any],
     on_request: OnRequest,
     on_notification: OnNotification,
+    *,
+    takes_groups: bool = False,
 ) -> AsyncGenerator[Wire]:
     """Open a connection for the duration of the block.
 
@@ -257,6 +269,7 @@ async def connect(
         capabilities: The client's capabilities, as declared to the server.
         on_request: Answers what the server asks; raises `MCPError` to refuse it.
         on_notification: Is called with each notification, in order, before any answer that came after it.
+        takes_groups: Whether to declare the extensions for groups that the server has.
 
     Raises:
         NotMcp, ProtocolError, ConnectionLost: The handshake failed.
@@ -279,7 +292,7 @@ async def connect(
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()
         dispatcher = JSONRPCDispatcher(_Noting(read, ended), _Noting(write, ended), on_stream_exception=observe)
-        wire = Wire(dispatcher, capabilities, ended=ended)
+        wire = Wire(dispatcher, capabilities, takes_groups, ended=ended)
         await tasks.start(dispatcher.run, answer, _dropped, intercept)
         try:
             await wire.shake_hands(mode)
