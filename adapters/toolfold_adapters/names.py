@@ -1,6 +1,7 @@
 """Names that all known clients and model providers accept: 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-1, NAM-6, AGT-3).
 
-Whatever servers and tools are called, a gateway has such a name for them (SPEC GWY-6).
+Whatever servers and tools are called, a gateway has such a name for them (SPEC GWY-6). The keys that Toolfold adds
+to messages of MCP are named here, too (SPEC DEL-2, DEL-11, CTL-4, GWY-6).
 """
 
 from __future__ import annotations
@@ -22,6 +23,23 @@ SERVER_LENGTH = 24
 _ALLOWED = re.compile(rf"[A-Za-z0-9_-]{{1,{WIRE_LENGTH}}}")
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 _DIGITS = 6
+
+HANDLE_META = "dev.toolfold/handle"
+HANDLE_HEADER = "toolfold-handle"
+NO_HANDLE = ""
+"""The handle in an answer that refuses the one that the request itself carried."""
+CHANGE_META = "dev.toolfold/change"
+"""In an answer of a control tool: the change, as structured data."""
+DISCARDED_META = "dev.toolfold/discarded"
+"""In lists and answers: groups that were open under a handle and that the catalog no longer allows."""
+STORE_AWAY_META = "dev.toolfold/store-away"
+"""In lists: the store did not answer, so this is the state that was known last (SPEC STO-5)."""
+ALWAYS_LOAD_META = "anthropic/alwaysLoad"
+"""In definitions: a client that puts tools behind a search of its own must not do so with this one (SPEC GWY-6)."""
+GROUP_META = "dev.toolfold/group"
+"""In the definition of a tool of an existing server: the path of the group that its author puts it in."""
+MOUNTED_META = "dev.toolfold/mounted-groups"
+"""In a definition within a process: the groups of a tool in the mounted server that it comes from; never sent."""
 
 
 def server_name(name: str) -> str:

@@ -48,7 +48,7 @@ async def tools_of(server: Any) -> ToolSet:
             group_server(server, by)
     grouped = groups_of(server)
     assert grouped is not None
-    grouped.register([one for one in definitions if not grouped.is_control(str(one["name"]))])
+    grouped.own.register([one for one in definitions if not grouped.is_control(str(one["name"]))])
     return grouped.tools
 
 

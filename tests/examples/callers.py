@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.support import build_server
 from toolfold import Session, ToolNotFound, ToolSet
 from toolfold._toolset.control import ERROR_META
-from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
+from toolfold_adapters.names import CHANGE_META, HANDLE_META
 
 CHANGED = "notifications/tools/list_changed"
 UNKNOWN = "unknown tool"

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.external.support import ROOT, outcomes, over_http, preloaded, run
 from tests.process.docs.blocks import blocks_of
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 HERE = Path(__file__).with_name("grouped")
 SHOP = (str(HERE / "shop.py"), "shop")

@@ -26,7 +26,7 @@ from tests.external.support import (
     run,
     typescript,
 )
-from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META, HANDLE_META
+from toolfold_adapters.names import ALWAYS_LOAD_META, HANDLE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 

@@ -25,7 +25,7 @@ from tests.external.test_inspector import inspector
 from tests.external.tried import FILE, facts, facts_in
 from toolfold_adapters.gateway import Runtime, load_config, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
-from toolfold_adapters.mcp.meta import CHANGE_META
+from toolfold_adapters.names import CHANGE_META
 
 pytestmark = [
     pytest.mark.usefixtures("node_packages", "python_servers"),

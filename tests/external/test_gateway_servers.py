@@ -19,7 +19,7 @@ from tests.adapters.mcp.support import change_of
 from tests.external.servers import REAL_SERVERS, RealServer, configured
 from tests.external.support import PATIENCE, definitions, over_stdio
 from tests.external.test_gateway import passed_on, started
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 pytestmark = [pytest.mark.usefixtures("node_packages", "python_servers"), pytest.mark.spec("GWY-1", "GWY-2")]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.external.support import DESK, PACKAGES, TOOLFOLD, names_in, over_http, run
-from toolfold_adapters.mcp.meta import CHANGE_META
+from toolfold_adapters.names import CHANGE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 

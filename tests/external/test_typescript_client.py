@@ -8,7 +8,7 @@ import pytest
 from mcp_types import INVALID_PARAMS
 
 from tests.external.support import DESK, names_in, served, typescript
-from toolfold_adapters.mcp.meta import CHANGE_META
+from toolfold_adapters.names import CHANGE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 

@@ -19,8 +19,7 @@ from attrs import evolve, field, frozen
 from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, shortened, table
 from toolfold_adapters.mcp.existing.grouping import tags_of
-from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
-from toolfold_adapters.names import WIRE_SEPARATOR, allowed_names, is_allowed
+from toolfold_adapters.names import ALWAYS_LOAD_META, WIRE_SEPARATOR, allowed_names, is_allowed
 from toolfold_adapters.skills import Skill, missing
 from toolfold_adapters.tokens import approximate_tokens
 

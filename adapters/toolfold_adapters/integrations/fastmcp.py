@@ -22,11 +22,10 @@ with extras_named():
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
     from ..mcp.delivery.passing import Definition, dumped
-    from ..mcp.existing.grouped import GroupedServer
     from ..mcp.existing.grouping import By, in_group, is_asked_by_another
-    from ..mcp.existing.server import at_once, grouped_server
-    from ..mcp.meta import MOUNTED_META
+    from ..mcp.existing.server import GroupedServer, at_once, grouped_server
     from ..mcp.options import GroupedOptions
+    from ..names import MOUNTED_META
 
 __all__ = ["group_server", "in_group"]
 
@@ -67,7 +66,7 @@ def group_server(
     # and a cache in it would give what one session lists to others.
     made = grouped_server(given._mcp_server, by, tools, options)
     own = given.local_provider
-    made.check(_definitions(at_once(own.list_tools())), complete=all(one is own for one in given.providers))
+    made.own.check(_definitions(at_once(own.list_tools())), complete=all(one is own for one in given.providers))
     made.install()
     given.add_transform(_Mounted(made))
     return server
@@ -83,7 +82,7 @@ class _Mounted(_fastmcp.server.transforms.Transform):  # type: ignore[misc]
         return [self._placed(tool) for tool in tools] if is_asked_by_another(self._groups) else list(tools)
 
     def _placed(self, tool: Any) -> Any:
-        paths = self._groups.paths(dumped(tool.to_mcp_tool(name=tool.name)))
+        paths = self._groups.own.paths(dumped(tool.to_mcp_tool(name=tool.name)))
         return tool.model_copy(update={"meta": {**(tool.meta or {}), MOUNTED_META: list(paths)}}) if paths else tool
 
 

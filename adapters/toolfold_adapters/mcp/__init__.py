@@ -2,14 +2,13 @@
 
 server.py    `build_server`: a server for both eras      serve.py     `serve`: stdio and streamable HTTP
 options.py   the options of a server                     program.py   `ToolSet.run`: a program that serves
-handlers.py  the delivery of each request                limits.py    limits in all and per caller
-callers.py   the caller of a request                     handles.py   handles, signed or (stored_handles.py) stored
+handlers.py  the delivery of each request                limits.py    callers, and limits in all and for each
+handles.py   handles, signed or (stored_handles.py) stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already     shared.py    sessions that requests share
 notify.py    notifications of legacy connections         subscriptions.py, listening.py  those of the modern era
 groups_extension.py   what is said of the draft extension for groups
-client.py    a client that sends the newest handle       meta.py      Toolfold's additions to MCP
-offered_groups.py  the groups of another server
+client.py    a client that sends the newest handle       offered_groups.py  the groups of another server
 connections.py, http_sessions.py   limits of HTTP        stored_connections.py  legacy sessions in a store
 """
 

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputResponses, ListToolsResult, RequestParamsMeta
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from .meta import HANDLE_META, NO_HANDLE
+from ..names import HANDLE_META, NO_HANDLE
 
 
 @dataclass

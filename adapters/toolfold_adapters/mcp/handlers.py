@@ -17,13 +17,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
 
-from .callers import caller_of, principal_of
 from .delivery.disclosure import Disclosure, GroupParams
 from .delivery.handle import HandleDelivery
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
 from .groups_extension import EXTENSION, declares
-from .limits import record_refusal
+from .limits import caller_of, principal_of, record_refusal
 from .subscriptions import Subscriptions, unauthenticated
 
 Context = ServerRequestContext[TaskGroup, Any]

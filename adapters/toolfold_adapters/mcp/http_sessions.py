@@ -28,8 +28,8 @@ from toolfold import Limit, StoreError
 from toolfold.spi import Caller, Full, Tally
 
 from ..sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
-from .callers import caller_at
 from .http.guards import error_response, limit_response
+from .limits import caller_at
 from .stored_connections import StoredConnections
 
 FORGOTTEN = 64

@@ -22,8 +22,8 @@ from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, ToolSet
 from toolfold.spi import KeyInUse, table
 
 from ..sdk import connection_of
-from .callers import caller_of, principal_of
 from .delivery.selection import DefaultSelection, selection_of
+from .limits import caller_of, principal_of
 from .notify import Notifier
 
 _KEY = "toolfold.stored"

@@ -15,7 +15,7 @@ from mcp_types import INVALID_REQUEST
 from toolfold import Session
 from toolfold.spi import background
 
-from .callers import principal_of
+from .limits import principal_of
 from .listening import Subscription
 from .notify import EVENTS, MAX_WAITING
 

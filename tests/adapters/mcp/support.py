@@ -19,7 +19,7 @@ from mcp.server import Server
 
 from toolfold import ToolSet
 from toolfold_adapters import mcp
-from toolfold_adapters.mcp.meta import CHANGE_META
+from toolfold_adapters.names import CHANGE_META
 
 DESK = Path(__file__).with_name("desk.py")
 CHANGED = "notifications/tools/list_changed"

@@ -16,7 +16,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, thr
 from toolfold import ConfigError, Loader, LoaderTexts, ToolSet
 from toolfold._toolset.control import ERROR_META
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
+from toolfold_adapters.names import CHANGE_META, HANDLE_META
 from toolfold_adapters.tokens import approximate_tokens
 
 ERAS = ("legacy", MODERN)

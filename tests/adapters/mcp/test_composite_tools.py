@@ -15,7 +15,7 @@ from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
 from tests.adapters.mcp.test_handle_delivery import text_of, through
 from tests.core.modes import Buffers
 from toolfold import Mode, Modes, ToolSet, View, Visibility
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 ERAS = ("legacy", "auto")
 NAMES = ("errors", "network", "actions")

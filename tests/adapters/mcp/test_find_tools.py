@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.mcp.support import build_server, change_of, client_of, names_of, schemas_in
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
 from toolfold import ToolSet
-from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
+from toolfold_adapters.names import CHANGE_META, HANDLE_META
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import approximate_tokens
 

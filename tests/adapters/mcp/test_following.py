@@ -13,7 +13,7 @@ from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold_adapters.mcp import FollowingClient
-from toolfold_adapters.mcp.meta import HANDLE_HEADER, HANDLE_META
+from toolfold_adapters.names import HANDLE_HEADER, HANDLE_META
 
 TRANSPORTS = ("memory", "stdio", "http")
 

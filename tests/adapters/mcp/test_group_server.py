@@ -15,7 +15,7 @@ from tests.adapters.mcp.existing import CALLS, Recorder, answer, listed, listing
 from tests.adapters.mcp.support import CHANGED, Listener
 from toolfold import ConfigError, ToolfoldError, ToolSet
 from toolfold_adapters.mcp import group_server, in_group
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 from toolfold_adapters.stores import MemoryStore
 
 Era = Literal["legacy", "auto"]

@@ -15,7 +15,7 @@ from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.delivery import service as service_module
-from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
+from toolfold_adapters.names import CHANGE_META, HANDLE_META
 
 MODERN = "2026-07-28"
 TRANSPORTS = ("memory", "stdio", "http")

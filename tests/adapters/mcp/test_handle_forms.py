@@ -14,7 +14,7 @@ from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, received, text_of, through
 from toolfold import ConfigError, Context, ToolSet
 from toolfold.spi import StatePacker
-from toolfold_adapters.mcp.meta import DISCARDED_META, HANDLE_META
+from toolfold_adapters.names import DISCARDED_META, HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
 

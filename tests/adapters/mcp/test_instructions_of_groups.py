@@ -16,7 +16,7 @@ from toolfold import InvalidDefinition, ToolSet, group, prompt_section, tool
 from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.manifests import load_manifests
-from toolfold_adapters.mcp.callers import one_client
+from toolfold_adapters.mcp.limits import one_client
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN
 

@@ -14,7 +14,7 @@ from toolfold_adapters.gateway import GatewayConfig
 from toolfold_adapters.gateway.registration import Registration
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.inprocess import Conversation
-from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
+from toolfold_adapters.names import ALWAYS_LOAD_META
 from toolfold_adapters.search import bm25
 
 pytestmark = pytest.mark.spec("FND-4")

@@ -16,7 +16,7 @@ from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from toolfold import Context, HookContext, Session, Store, StoreUnavailable, ToolError, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("STO-1", "STO-4")

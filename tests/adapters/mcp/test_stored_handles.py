@@ -19,8 +19,8 @@ from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.delivery import service as service_module
 from toolfold_adapters.mcp.delivery.selection import Selection
-from toolfold_adapters.mcp.meta import HANDLE_META
 from toolfold_adapters.mcp.shared import SharedSessions, in_memory
+from toolfold_adapters.names import HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
 

@@ -18,7 +18,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import build_server, change_of, client_of, names_of, target_of
 from toolfold import ConfigError, Context, InputRequired, ProtocolError, ToolfoldError, ToolResult, ToolSet, Visibility
 from toolfold_adapters import mcp
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 ERAS = ("legacy", "2026-07-28")
 OBJECT = {"type": "object"}

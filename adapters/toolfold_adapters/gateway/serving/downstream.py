@@ -33,8 +33,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolfold import Context, events
 from toolfold.spi import MAX_URI, Caller, Full, Tally, table
 
-from ...mcp.callers import caller_of, principal_of
-from ...mcp.limits import DEFAULTS, record_refusal
+from ...mcp.limits import DEFAULTS, caller_of, principal_of, record_refusal
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -50,8 +50,8 @@ from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
 from ...mcp.delivery.passing import OWN_PREFIX
-from ...mcp.meta import ALWAYS_LOAD_META
 from ...mcp.offered_groups import extension_of
+from ...names import ALWAYS_LOAD_META
 from .life import ConnectionLost, MessageTooLarge, NotMcp
 
 log = logging.getLogger("toolfold.gateway")

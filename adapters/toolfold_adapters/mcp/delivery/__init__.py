@@ -4,7 +4,7 @@ service.py   the parts of a server                    selection.py    the groups
 session.py   delivery from sessions                   handle.py       delivery under handles
 disclosure.py  delivery to clients that fetch groups  proxy.py        `call_tool`, which calls other tools
 group_names.py  names of groups for these clients
-answers.py   answers of the library's own tools       render.py       definitions, results and errors on the wire
-passing.py   answers of other servers, as they came   instructions.py  the groups, in a server's instructions
+answers.py   what the library itself says            render.py       definitions, results and errors on the wire
+passing.py   answers of other servers, as they came
 skills.py    entries for clients of the extension for skills
 """

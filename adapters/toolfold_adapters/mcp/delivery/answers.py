@@ -1,4 +1,4 @@
-"""What the library itself answers, for the model and for programs (SPEC CTL-4, CTL-5, CALL-2).
+"""What the library itself says: its answers, and the instructions of a server (SPEC CTL-4, CTL-5, CTL-7, CALL-2).
 
 Every client shows its model the text of a result; some show structured content as well or instead, others do not. So
 the text has everything that a model needs, each definition once, and `_meta` has the same for programs.
@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 
 from attrs import evolve, field, frozen
 
-from toolfold import Component, ToolResult
-from toolfold.spi import ERROR_META, HANDLE, Described, StatePacker, describe, names_alone
+from toolfold import Catalog, Component, ToolResult, WireNames
+from toolfold.spi import ERROR_META, HANDLE, Described, Directory, StatePacker, describe, names_alone, shortened
 
+from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
-from ..meta import CHANGE_META, DISCARDED_META, HANDLE_META
 from .passing import with_text
 from .render import Renderer
 
@@ -27,6 +27,13 @@ CUTS: Mapping[str, int] = {
     "fast-agent": 15_000,  # it shows the first 8,000 bytes and the last
 }
 """How many characters of a text hosts show that cut it before an answer of the default length ends."""
+
+INSTRUCTIONS_FIRST = 240
+"""How many characters of instructions every host shows that shows any."""
+INSTRUCTIONS_ROOM = 2_000
+"""How many characters instructions have at most, with those of the author."""
+_LEAST_LISTED = 100
+"""How many of them are left for the list of groups: enough to count them."""
 
 
 @frozen(eq=False)
@@ -194,3 +201,41 @@ def _text(
 def cut(text: str, room: int) -> str:
     """Return a text of at most so many characters; one that is cut ends in an ellipsis."""
     return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
+
+
+def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy: str | None, *, modern: bool) -> str:
+    """Return a server's instructions: the groups and how to open them, then its author's, then pinned groups'.
+
+    Args:
+        given: The author's instructions, if any; cut at the end to what room is left.
+        catalog: The catalog of the groups.
+        wire: The names that clients see.
+        proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
+        modern: Whether the client is of the modern era.
+    """
+    pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
+    given = "\n\n".join(text for text in (given, pinned) if text)
+    by_group = catalog.openers
+    if not by_group:
+        return given
+    opener = wire.to_wire(next(iter(by_group.values())))
+    how = opener if catalog.loader else f"{opener} (and so on)"
+    if modern and proxy:
+        then = f" and returns a handle, with which {proxy} calls its tools."
+    elif proxy:
+        then = f"; its tools are then in your list. If it does not change, {proxy} calls them."
+    else:
+        then = "; its tools are then in your list."
+    find = f" {catalog.finder.name} searches all." if catalog.finder else ""
+    known = Directory.of(map(catalog.group, by_group))
+    first = known.introduced(f"{how} opens one{then}{find}", INSTRUCTIONS_FIRST)
+    author = _fitting(given, INSTRUCTIONS_ROOM - len(first) - _LEAST_LISTED)
+    if catalog.loader is None:  # whose description names them all otherwise
+        room = INSTRUCTIONS_ROOM - len(first) - len(author) - len("\nGroups:\n\n")
+        finder = catalog.finder.name if catalog.finder else None
+        first = "\n".join([first, "Groups:", *known.lines(room, finder)])
+    return f"{first}\n\n{author}" if author else first
+
+
+def _fitting(text: str, room: int) -> str:
+    return text if len(text) <= room else shortened(text, room)

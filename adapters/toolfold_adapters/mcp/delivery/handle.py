@@ -35,9 +35,9 @@ from toolfold import (
 )
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
-from ..callers import caller_of, one_client, principal_of
+from ...names import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..handles import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
-from ..meta import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
+from ..limits import caller_of, one_client, principal_of
 from ..shared import SharedSessions
 from ..stored_connections import is_store_away
 from ..stored_handles import StoredHandles

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from toolfold import InputRequired, ToolResult
 from toolfold.spi import Passed, array, table
 
-from ..meta import MOUNTED_META
+from ...names import MOUNTED_META
 
 Definition = Mapping[str, Any]
 

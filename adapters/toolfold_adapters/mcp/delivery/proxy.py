@@ -22,7 +22,7 @@ from toolfold import (
 )
 from toolfold.spi import HANDLE, Arguments, RequestView, available, opened_for, quoted, table
 
-from ..meta import ALWAYS_LOAD_META
+from ...names import ALWAYS_LOAD_META
 from .answers import cut
 from .passing import with_text
 

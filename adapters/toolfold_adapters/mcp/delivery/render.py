@@ -30,8 +30,8 @@ from toolfold import (
 )
 from toolfold.spi import MAX_URI, Full, Kind, Passed, quoted
 
+from ...names import ALWAYS_LOAD_META
 from ..limits import record_refusal
-from ..meta import ALWAYS_LOAD_META
 from .passing import current_offer
 from .selection import SELECTION_FAILURES, refusal_text
 

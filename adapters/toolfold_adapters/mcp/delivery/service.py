@@ -24,10 +24,9 @@ from ..shared import Opener, SharedSessions, in_memory
 from ..stored_connections import StoredConnections
 from ..stored_handles import HandlesInMemory, HandlesInStore
 from ..subscriptions import Subscriptions
-from .answers import Answers
+from .answers import Answers, instructions_for
 from .disclosure import Disclosure
 from .handle import HandleDelivery
-from .instructions import instructions_for
 from .proxy import proxies_of, reserve_names, with_handle
 from .render import Renderer
 from .selection import DefaultSelection

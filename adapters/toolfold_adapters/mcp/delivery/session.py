@@ -32,9 +32,9 @@ from toolfold import (
 )
 from toolfold.spi import Caller, Kind, Tally
 
+from ...names import STORE_AWAY_META
 from ...sdk import connection_of
-from ..callers import caller_of, one_client, principal_of
-from ..meta import STORE_AWAY_META
+from ..limits import caller_of, one_client, principal_of
 from ..notify import Notifier
 from ..shared import Opener
 from ..stored_connections import StoredConnections, is_list, is_store_away

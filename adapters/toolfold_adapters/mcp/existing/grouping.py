@@ -1,18 +1,32 @@
-"""The tools of an existing server: their groups, by tags, patterns or marks, and their own names (SPEC INT-1)."""
+"""The tools of an existing server: their groups, by tags, patterns or marks, and their registration (SPEC INT-1)."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+import logging
+import re
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
-from toolfold import ConfigError, InvalidName, ToolNotFound, WireNames, qualified_name
-from toolfold.spi import enumerated, quoted, table
+from toolfold import (
+    ConfigError,
+    InvalidDefinition,
+    InvalidName,
+    ToolfoldError,
+    ToolNotFound,
+    ToolSet,
+    Visibility,
+    WireNames,
+    qualified_name,
+)
+from toolfold.spi import ancestors, enumerated, quoted, table
 
-from ...names import WIRE_SEPARATOR
-from ..meta import GROUP_META, MOUNTED_META
+from ...names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR
+from ..delivery.passing import Definition, Offer, without_mounted_groups
+
+log = logging.getLogger("toolfold.mcp")
 
 By = Literal["tags"] | Mapping[str, str | Iterable[str]]
 """`"tags"`, or a mapping of groups, by path, to the names of their tools or patterns of them."""
@@ -135,6 +149,144 @@ class OwnNames(WireNames):
         return True
 
 
+class OwnTools:
+    """The tools of an existing server, as they are registered in a tool set.
+
+    Args:
+        server: The name of the server.
+        tools: The tool set.
+        grouping: Says which groups they belong to.
+        handler: Returns the handler of a tool, by its own name.
+
+    Attributes:
+        names: Their names on the wire.
+        placed: The groups of each that is registered, by its own name.
+    """
+
+    def __init__(
+        self, server: str, tools: ToolSet, grouping: Grouping, handler: Callable[[str], Callable[..., Any]]
+    ) -> None:
+        self._server = server
+        self._tools = tools
+        self._grouping = grouping
+        self._handler = handler
+        self._reported: set[str] = set()
+        self.complete = False
+        """Whether its first list has been looked at as a whole, or had not to be."""
+        self.names = OwnNames()
+        self.placed: dict[str, tuple[str, ...]] = {}
+
+    def add_groups(self) -> None:
+        """Register the groups that have patterns."""
+        for path in self._grouping.patterns:
+            self._add_group(path)
+
+    def check(self, definitions: Sequence[Definition], *, complete: bool) -> None:
+        """Register tools that are known before the server runs.
+
+        Args:
+            definitions: Their definitions.
+            complete: Whether the server has no others.
+
+        Raises:
+            ConfigError: They can't be grouped as asked.
+        """
+        self.complete = complete
+        problems = self._grouping.problems(self._server, definitions) if complete else []
+        if problems:
+            raise ConfigError(problems[0])
+        self._register(definitions)
+
+    def register(self, definitions: Sequence[Definition]) -> None:
+        """Register tools one by one; what is wrong with one is reported once."""
+        for definition in definitions:
+            try:
+                self._register([definition])
+            except ToolfoldError as error:
+                self._warn(f"The tool {definition['name']!r} is left out: {error}")
+
+    def _register(self, definitions: Sequence[Definition]) -> None:
+        placed = {str(definition["name"]): self.paths(definition) for definition in definitions}
+        for path in sorted({path for paths in placed.values() for path in paths}):
+            self._add_group(path)
+        for definition in definitions:
+            name = str(definition["name"])
+            if self.placed.get(name) != placed[name]:
+                self._place(name, definition, placed[name])
+
+    def _place(self, name: str, definition: Definition, paths: tuple[str, ...]) -> None:
+        """Register a tool, or register it elsewhere."""
+        registered = next((ours for ours, own in self.names.own.items() if own == name), None)
+        if registered is None and self.names.knows(name):
+            raise ConfigError(
+                f"The server {self._server!r} has a tool {name!r}, and so have its groups: rename it, or choose "
+                "another control= for the ToolSet in tools=."
+            )
+        if registered is not None:
+            self._tools.unregister(registered)
+            del self.placed[name]
+        registered = registered or self._free_name(name)
+        self.names.own[registered] = name
+        try:
+            self._register_own(registered, name, definition, paths)
+        except BaseException:
+            del self.names.own[registered]
+            raise
+        self.placed[name] = paths
+
+    def _register_own(self, registered: str, name: str, definition: Definition, paths: tuple[str, ...]) -> None:
+        several: Visibility | None = None
+        for path in paths if len(paths) > 1 else ():
+            several = Visibility.group(path) if several is None else several | Visibility.group(path)
+        place: dict[str, Any] = {
+            "group": paths[0] if paths else None,
+            "visibility": several,
+            "flat": True,
+            "check_arguments": False,
+        }
+        try:
+            described = _described(without_mounted_groups(definition))
+            self._tools.register(registered, self._handler(name), **place, **described)
+        except InvalidDefinition:  # it is the server's own, and shown in lists as the server has it
+            self._tools.register(registered, self._handler(name), **place, input_schema={"type": "object"})
+
+    def _free_name(self, name: str) -> str:
+        """Return a name that a tool can be registered by: its own, if it can be that."""
+        base = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:56] or "tool"
+        taken, number, free = self._tools.catalog.tools, 1, name if len(name) <= 64 and base == name else base
+        while free in taken:
+            number += 1
+            free = f"{base}_{number}"
+        return free
+
+    def _add_group(self, path: str) -> None:
+        """Add a group and what contains it, without a description: not every caller may know what is in it."""
+        for each in (*ancestors(path), path):
+            if each not in self._tools.catalog.index:
+                self._tools.register_group(each)
+
+    def _warn(self, *sentences: str) -> None:
+        for sentence in sentences:
+            if sentence not in self._reported:
+                self._reported.add(sentence)
+                log.warning("%s", sentence)
+
+    def take_note(self, offer: Offer) -> None:
+        """Register the tools that are new."""
+        if not self.complete and offer.first and offer.next_cursor is None:
+            self.complete = True
+            self._warn(*self._grouping.problems(self._server, list(offer.definitions.values())))
+        self.register([one for name, one in offer.definitions.items() if self.placed.get(name) != self.paths(one)])
+
+    def paths(self, definition: Definition) -> tuple[str, ...]:
+        """Return the groups of a tool; one that can't be grouped as asked stays in view, and is reported once."""
+        try:
+            return self._grouping.paths(definition)
+        except ConfigError as error:
+            self._warn(str(error))
+            return ()
+
+
 @contextmanager
 def asking(groups: object) -> Generator[None]:
     """Have the servers that are mounted in a server say the groups of their tools, while that is asked for its list."""
@@ -186,3 +338,17 @@ def _match(name: str, globs: Iterable[str]) -> bool:
 
 def _matches(glob: str, names: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for name in names)
+
+
+def _described(definition: Definition) -> dict[str, Any]:
+    """Return a definition as options of `ToolSet.register`, for what is said of tools outside of requests."""
+    return {
+        "title": definition.get("title"),
+        "description": definition.get("description"),
+        "input_schema": definition.get("inputSchema"),
+        "output_schema": definition.get("outputSchema"),
+        "check_output": False,
+        "annotations": definition.get("annotations"),
+        "icons": definition.get("icons"),
+        "meta": definition.get("_meta"),
+    }

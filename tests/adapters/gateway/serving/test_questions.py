@@ -17,7 +17,7 @@ from tests.adapters.mcp.asgi import callers_of
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
 from toolfold_adapters.gateway.serving.downstream import Call
 from toolfold_adapters.mcp import Limit, Limits, build_server
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 pytestmark = pytest.mark.spec("GWY-1")
 

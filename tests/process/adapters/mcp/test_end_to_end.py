@@ -18,7 +18,7 @@ from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, names_of, over_http, schemas_in
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, text_of
 from toolfold_adapters.mcp import FollowingClient
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 ERAS = ("legacy", MODERN)
 TRANSPORTS = ("memory", "stdio", "http")

@@ -15,7 +15,7 @@ from tests.adapters.mcp.support import RawLegacy, build_server, client_of, over_
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 pytestmark = pytest.mark.spec("SAF-4")
 

@@ -21,7 +21,7 @@ from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
 from tests.adapters.mcp.support import over_http
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.names import HANDLE_META
 
 SECONDS = 60
 
