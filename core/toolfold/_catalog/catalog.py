@@ -26,7 +26,7 @@ from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
 from ..machine.transaction import Hooks
 from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, WithheldBy
-from .rules import required_groups
+from .rules import Always, Group, required_groups
 from .uri_templates import UriTemplate
 
 
@@ -72,11 +72,16 @@ class ListBudget:
 
 @frozen
 class Components:
-    """What a catalog holds of one kind: all by name; what may be listed, in buckets by a group that must be active."""
+    """What a catalog holds of one kind: all by name; what may be listed, in buckets by a group that must be active.
+
+    Nothing is asked about what is `plain`: it is listed whenever that group is active. The others are listed if their
+    rules hold, which is seen for each state, or for each request if they are `changing`.
+    """
 
     by_name: Mapping[str, Component]
     loose: tuple[Component, ...]
     anchored: Mapping[int, tuple[Component, ...]]
+    plain: frozenset[Component]
     changing: frozenset[Component]
 
     @classmethod
@@ -84,18 +89,21 @@ class Components:
         """Return the components; `index` gives the number of each group."""
         loose: list[Component] = []
         anchored: dict[int, list[Component]] = {}
-        changing: list[Component] = []
+        plain, changing = set[Component](), set[Component]()
         for component in registered.values():
             if component.never_listed:
                 continue
             needed = [index[path] for path in required_groups(component.listing_rule) if path in index]
             (anchored.setdefault(max(needed), []) if needed else loose).append(component)
             if not component.is_settled:
-                changing.append(component)
+                changing.add(component)
+            elif isinstance(rule := component.listing_rule, Always) or (isinstance(rule, Group) and needed):
+                plain.add(component)
         return cls(
             MappingProxyType(dict(registered)),
             tuple(loose),
             {number: tuple(bucket) for number, bucket in anchored.items()},
+            frozenset(plain),
             frozenset(changing),
         )
 

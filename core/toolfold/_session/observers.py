@@ -14,10 +14,9 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
-from .._catalog.components import Component, Kind
 from .._usercode import is_failure
 from ..machine import Plan, TransitionRequest
-from .events import Answered, Asked, Ended, Event, HookBegan, HookEnded, ListChanged, Listed, Planned, Requested, Trace
+from .events import Answered, Asked, Ended, Event, HookBegan, HookEnded, ListChanged, Planned, Requested, Trace
 
 log = logging.getLogger("toolfold")
 
@@ -33,7 +32,7 @@ class Observers:
 
     def __init__(self) -> None:
         self._observers: list[Observer] = []
-        self._tracers: list[Tracer] = []
+        self.tracers: list[Tracer] = []
         self._numbers = count(1)
 
     def add(self, observer: Observer) -> Callable[[], None]:
@@ -43,8 +42,8 @@ class Observers:
 
     def add_tracer(self, tracer: Tracer) -> Callable[[], None]:
         """Add a tracer and return a function that removes it."""
-        self._tracers.append(tracer)
-        return lambda: self._tracers.remove(tracer)
+        self.tracers.append(tracer)
+        return lambda: self.tracers.remove(tracer)
 
     @property
     def request(self) -> int | None:
@@ -60,37 +59,32 @@ class Observers:
 
     def trace(self, event: Event | Trace) -> None:
         """Pass `event` to every tracer."""
-        for tracer in tuple(self._tracers):
+        for tracer in tuple(self.tracers):
             _hand(event, tracer)
 
     def requested(
         self, session: str, what: Asked, name: str = "", request: TransitionRequest | None = None, force: bool = False
     ) -> AbstractContextManager[None]:
         """Return a context manager for a request; tracers are notified of its beginning and end."""
-        return self._requested(session, what, name, request, force) if self._tracers else _UNTRACED
+        return self._requested(session, what, name, request, force) if self.tracers else _UNTRACED
 
     def hook(self, session: str, group: str, phase: str, undoes: str | None) -> AbstractContextManager[None]:
         """Return a context manager for a hook; tracers are notified of its beginning and end."""
-        return self._hook(session, group, phase, undoes) if self._tracers else _UNTRACED
+        return self._hook(session, group, phase, undoes) if self.tracers else _UNTRACED
 
     def planned(self, session: str, plan: Plan) -> None:
         """Notify tracers of the plan of a transition."""
-        if self._tracers:
+        if self.tracers:
             self.trace(Planned(session, self.request, *plan.paths))
 
     def answered(self, session: str, is_error: bool) -> None:
         """Notify tracers that a call has a result."""
-        if self._tracers:
+        if self.tracers:
             self.trace(Answered(session, self.request, is_error))
-
-    def listed(self, session: str, kind: Kind, items: tuple[Component, ...]) -> None:
-        """Notify tracers of a list that is answered."""
-        if self._tracers:
-            self.trace(Listed(session, kind, items))
 
     def list_changed(self, session: str, kinds: frozenset[str], listeners: int) -> None:
         """Notify tracers of the lists of a session that have changed."""
-        if self._tracers:
+        if self.tracers:
             self.trace(ListChanged(session, kinds, listeners))
 
     @contextmanager

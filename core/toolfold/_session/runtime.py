@@ -16,7 +16,7 @@ from .._snapshot import Snapshot
 from .._usercode import on_loop
 from .._view.listing import Page, page_of
 from .._view.visibility import RequestView
-from .events import PredicateFailed
+from .events import Listed, PredicateFailed
 from .observers import Observers, log
 from .pool import SessionPool
 
@@ -83,7 +83,8 @@ class Runtime:
             InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
         """
         page = page_of(view, kind, cursor, self.page_size, extra)
-        self.observers.listed(session, kind, page.items)
+        if self.observers.tracers:
+            self.observers.trace(Listed(session, kind, page.items))
         return page
 
     @on_loop

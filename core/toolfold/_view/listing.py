@@ -113,11 +113,13 @@ def _candidates(components: Components, configuration: Configuration) -> list[Co
 
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     components = snapshot.catalog.components[kind]
-    settled, undecided = _candidates(components, snapshot.configuration), list[Component]()
-    if changing := components.changing:
-        undecided = [component for component in settled if component in changing]
-        settled = [component for component in settled if component not in changing]
-    return Outlook(Page(_sorted(only_listed(settled, view))), tuple(undecided))
+    certain, asked, undecided = list[Component](), list[Component](), list[Component]()
+    for component in _candidates(components, snapshot.configuration):
+        if component in components.plain:
+            certain.append(component)
+        else:
+            (undecided if component in components.changing else asked).append(component)
+    return Outlook(Page(_sorted([*certain, *only_listed(asked, view)])), tuple(undecided))
 
 
 def _listed(
