@@ -15,6 +15,7 @@ from mcp_types import BlobResourceContents, TextResourceContents
 from tests.adapters.mcp.support import build_server, client_of
 from toolfold import DuplicateName, ManifestError, Profile, ToolfoldWarning, ToolNotFound, ToolSet
 from toolfold_adapters.inprocess import Conversation
+from toolfold_adapters.mcp import FollowingClient
 from toolfold_adapters.skills import has_skills
 
 pytestmark = pytest.mark.spec("SKL-2")
@@ -299,3 +300,19 @@ def test_a_skill_has_no_more_files_than_all_clients_accept(tmp_path: Path) -> No
         (tmp_path / f"{number}.txt").touch()
     with pytest.warns(ToolfoldWarning, match="folder: it has more than 512 files or 16,777,216 bytes"):
         library().include_skill(tmp_path)
+
+
+async def test_shared_tools_are_in_the_answer_of_a_skill_that_is_open_and_where_it_is_fetched(tmp_path: Path) -> None:
+    tools = library()
+    tools.include_skill(skill(tmp_path, f"{HEAD}allowed-tools: loans.find\n"))
+    async with Conversation(tools) as conversation:
+        await conversation.execute([("open_group", {"group": "returns"})])
+        (again,) = await conversation.execute([("open_group", {"group": "returns"})])
+        assert "already" in again.text
+        assert "loans__find" in again.text
+    async with FollowingClient(build_server(tools), groups=True) as client:
+        assert "returns" in [entry["name"] for entry in await client.list_groups()]
+        fetched = await client.open_group("returns")
+        loans = await client.open_group("loans")
+        assert (fetched.instructions, [one.name for one in fetched.tools]) == ("Find the loan first.", ["loans.find"])
+        assert fetched.tools[0] == next(one for one in loans.tools if one.name == "loans.find")

@@ -16,10 +16,10 @@ from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
 
 from .delivery.render import LISTS
+from .groups_extension import EXTENSION
 
-GROUPS_EXTENSION = "io.modelcontextprotocol/groups"
-TOOLBOX_EXTENSION = "com.google.cloud/toolbox.v1"
-EXTENSIONS = (GROUPS_EXTENSION, TOOLBOX_EXTENSION)
+TOOLBOX = "com.google.cloud/toolbox.v1"
+EXTENSIONS = (EXTENSION, TOOLBOX)
 """The extensions for groups, the one that says more first."""
 MOST_GROUPS = 500
 """How many groups of a server are fetched, and how many pages of their list."""
@@ -82,7 +82,7 @@ async def get_group(ask: Ask, entry: Table, parent: str | None = None) -> Fetche
     """Return what is in a group, given its entry in a list; raises `ProtocolError`."""
     answer = await ask("groups/get", {"name": entry["name"]})
     inside = table(answer.get("contents")) or answer
-    contents = {
+    contents: dict[Kind, tuple[Table, ...]] = {
         kind: tuple(one for one in map(table, array(inside.get(key)) or ()) if one and _identity(kind, one))
         for kind, (_, key) in LISTS.items()
     }

@@ -8,10 +8,12 @@ import pytest
 from httpx2 import Response
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.gateway.upstreams.groups import DRAFT, TOOLBOX, Grouped, tool
 from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
+from toolfold import GroupNotFound
 from toolfold_adapters.mcp import FollowingClient
 from toolfold_adapters.names import HANDLE_HEADER, HANDLE_META
 
@@ -157,3 +159,60 @@ async def test_lists_and_direct_calls_follow_the_handle_and_requests_without_one
             one = (await send("tools/list", {}, handle)).content
             assert one == (await send("tools/list", {}, handle)).content
         assert (await send("tools/list", {})).content == plain
+
+
+# -- servers with an extension for groups -----------------------------------------------------------------------------
+
+
+@pytest.mark.spec("DEL-5")
+@pytest.mark.parametrize("extension", [DRAFT, TOOLBOX])
+async def test_groups_that_were_fetched_are_last_in_lists_and_their_tools_are_called(extension: str) -> None:
+    upstream = Grouped(
+        pages=[[{"name": "desk", "description": "Lend"}, 5], [{"name": "read", "description": "Read"}]],
+        answers={
+            "desk": {
+                "instructions": "Find first.",
+                "contents": {
+                    "tools": [tool("lend"), tool("find"), {"name": "no schema"}],
+                    "groups": [{"name": "fines", "description": "Money"}, {}],
+                },
+            },
+            "read": {"tools": [tool("find"), tool("hours")]},
+        },
+        tools=[tool("hours")],
+        extension=extension,
+    )
+    async with FollowingClient(upstream.server, groups=True) as client:
+        assert [entry["name"] for entry in await client.list_groups()] == ["desk", "read"]
+        desk = await client.open_group("desk")
+        assert (desk.instructions, [entry["name"] for entry in desk.groups]) == ("Find first.", ["fines"])
+        assert await names_of(client) == ["hours", "lend", "find"]
+        await client.open_group("read")
+        assert await names_of(client) == ["hours", "lend", "find"]
+        assert text_of(await client.call_tool("lend", {})) == f"lend of {extension}"
+        client.close_group("desk")
+        assert await names_of(client) == ["hours", "find"]
+        with pytest.raises(MCPError, match="Unknown group: attic"):
+            await client.open_group("attic")
+
+
+@pytest.mark.spec("DEL-5")
+async def test_a_client_that_did_not_declare_an_extension_or_whose_server_has_none_fetches_no_groups() -> None:
+    plain = Grouped(tools=[tool("hours")], extension="com.example/other")
+    for client in (FollowingClient(Grouped().server), FollowingClient(plain.server, groups=True)):
+        async with client:
+            assert await client.list_groups() == []
+            with pytest.raises(GroupNotFound):
+                await client.open_group("desk")
+    assert plain.asked == []
+
+
+@pytest.mark.spec("DEL-5")
+async def test_a_server_of_toolfold_discloses_its_groups_to_this_client() -> None:
+    async with FollowingClient(build_server(make_shop()), groups=True) as client:
+        names = [entry["name"] for entry in await client.list_groups()]
+        assert "stock" in names
+        before = await names_of(client)
+        stock = await client.open_group("stock")
+        assert await names_of(client) == [*before, *(one.name for one in stock.tools)]
+        assert (await client.call_tool("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}

@@ -14,6 +14,7 @@ from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
 from ...mcp.delivery.render import LISTS
+from ...mcp.groups_extension import GROUPS_CHANGED
 from ...mcp.offered_groups import IDENTIFIED_BY, OfferedGroup, OfferedGroups
 from .life import NotMcp, stray_warning
 from .wire import Wire
@@ -24,7 +25,7 @@ CHANGES = frozenset(
         "notifications/tools/list_changed",
         "notifications/prompts/list_changed",
         "notifications/resources/list_changed",
-        "notifications/groups/list_changed",
+        GROUPS_CHANGED,
         "notifications/subscriptions/acknowledged",
     }
 )
