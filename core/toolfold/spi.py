@@ -9,7 +9,6 @@ from ._names import ancestors
 from ._plain import array, table
 from ._quota import Caller, Full, Tally
 from ._schema.arguments import HANDLE, Arguments, plain_json
-from ._session.pool import SessionPool
 from ._session.state import StatePacker
 from ._session.state import dumped as dumped_state
 from ._session.state import read as read_state
@@ -41,7 +40,6 @@ __all__ = [
     "Passed",
     "RequestView",
     "SessionKind",
-    "SessionPool",
     "StatePacker",
     "Tally",
     "ancestors",

@@ -1,4 +1,4 @@
-"""Sessions that the pool ends: idle ones, and those that make room for others (SPEC SES-3, SES-4, SAF-4)."""
+"""Sessions that a tool set ends: idle ones, and those that make room for others (SPEC SES-3, SES-4, SAF-4)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import HookContext, QuotaExceeded, ToolSet
+from toolfold._quota import Full
 from toolfold._session.events import SessionEnded
-from toolfold._session.pool import AT_ONCE
+from toolfold._session.sessions import AT_ONCE
 
 # Idle sessions
 
@@ -97,7 +98,7 @@ async def test_an_idle_session_ends_after_those_that_inherit_from_it() -> None:
     heir = tools.open_session(identity="heir")
     heir.begin(owner.snapshot, owner)
     await heir.activate("a")
-    tools.pool.add(heir)
+    await tools.pool.admit(heir)
     clock.now = 10
     async with while_blocked(journal.block("-a"), tools.end_idle_sessions()) as ending:
         await settle(30)
@@ -226,3 +227,30 @@ async def test_sessions_of_unknown_callers_make_room_for_one_another() -> None:
     assert (await tools.open_session().start()).is_open
     assert of_ada.is_open
     assert not unknown.is_open
+
+
+@pytest.mark.spec("SES-3", "SES-4", "SAF-4")
+async def test_an_idle_session_makes_room_where_a_new_one_would_be_refused() -> None:
+    clock = Clock()
+    tools = desk(max_sessions=1, idle_timeout=60, clock=clock)
+    idle = await tools.open_session(caller="ada").start()
+    clock.now = 45
+    with pytest.raises(Full, match="The limit of 1 open sessions in all is reached: try again in 15 seconds") as full:
+        await tools.open_session(caller="bob").start()
+    assert (full.value.own, full.value.retry_after) == (False, 15)
+    clock.now = 60
+    async with tools.open_session(caller="bob"):
+        assert not idle.is_open
+
+
+@pytest.mark.spec("SES-4")
+async def test_a_session_that_found_no_room_begins_with_its_groups_once_there_is_some() -> None:
+    journal = Journal()
+    tools = desk(journal, max_sessions=1)
+    late = tools.open_session(active=["c"])
+    async with tools.open_session():
+        with pytest.raises(QuotaExceeded):
+            await late.start()
+    async with late:
+        assert late.active == ("c",)
+    assert journal.take() == ["+c", "-c"]

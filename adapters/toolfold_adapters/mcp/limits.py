@@ -41,8 +41,8 @@ class Limits:
         connections: Connections to `serve` over HTTP; always counted by address. Probes and requests that end a session
             are answered beyond it.
         sessions: Sessions of clients of the era up to 2025-11-25.
-        handles: Sessions stored between requests of the era from 2026-07-28: for handles, for principals, and for
-            selections of groups with hooks.
+        handles: Sessions stored between requests of the era from 2026-07-28: for handles; and as many for principals
+            and selections of groups with hooks, which others share, so that none of them ends to make room.
         calls: Requests in progress, with the transitions and hooks that they wait for, and the threads of synchronous
             handlers, also those of cancelled requests until they end.
         streams: Subscriptions of `subscriptions/listen`.

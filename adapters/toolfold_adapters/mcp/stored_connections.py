@@ -146,7 +146,7 @@ class StoredConnections:
             about=dict(ctx.params or {}),
         )
         try:
-            await session.executor.ensure()
+            await self.sessions.ensure(session)
             self._connection(ctx).follow(session)
         except KeyInUse:  # the handshake is repeated on behalf of a client that another process has met
             with suppress(StoreError):

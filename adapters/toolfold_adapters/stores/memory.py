@@ -158,6 +158,12 @@ class MemoryStore:
         now = self._clock()
         return next((key for key in self._used.get((kind, caller), ()) if self._rows[key].until <= now), None)
 
+    async def expiry(self, kind: str, caller: str | None, *, own: bool) -> float | None:
+        """Return the seconds until a record expires; see `Store`."""
+        owners = [(kind, caller)] if own else [owner for owner in self._used if owner[0] == kind]
+        idlest = [self._rows[key].expires for owner in owners for key in [*self._used.get(owner, ())][:1]]
+        return min(idlest) - self._clock() if idlest else None
+
     async def changes(self) -> AsyncGenerator[str | None]:
         """Yield the keys of records whose data changes; see `Store`."""
         seen = self._changes

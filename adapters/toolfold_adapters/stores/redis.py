@@ -170,6 +170,13 @@ for _, member in ipairs(redis.call('ZRANGE', own(ARGV[2]), 0, 99)) do
 end
 return false
 """,
+    "expiry": """
+local of = uses
+if ARGV[3] ~= '' then of = own(ARGV[2]) end
+local first = redis.call('ZRANGE', of, 0, 0, 'WITHSCORES')
+if not first[2] then return false end
+return string.format('%.6f', first[2] - now)
+""",
 }
 """Each is given the keys of `_keys`, and as its first argument what identifies the operation: one that is sent again,
 because its answer was lost, is not done again."""
@@ -274,6 +281,11 @@ class RedisStore:
         """Return the key of the caller's record that was used least recently; see `Store`."""
         found = await self._run("idlest", _keys(f"{kind}/"), _short(caller))
         return None if found is None else _key(found)
+
+    async def expiry(self, kind: str, caller: str | None, *, own: bool) -> float | None:
+        """Return the seconds until a record expires; see `Store`."""
+        found = await self._run("expiry", _keys(f"{kind}/"), _short(caller), "own" if own else "")
+        return None if found is None else float(found)
 
     async def changes(self) -> AsyncGenerator[str | None]:
         """Yield the keys of records whose data changes; see `Store`."""

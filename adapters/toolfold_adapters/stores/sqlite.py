@@ -202,6 +202,19 @@ class SQLiteStore:
 
         return await self._run(work, writes=False)
 
+    async def expiry(self, kind: str, caller: str | None, *, own: bool) -> float | None:
+        """Return the seconds until a record expires; see `Store`."""
+
+        def work(db: sqlite3.Connection) -> float | None:
+            found = db.execute(
+                f"SELECT min(expires) - {_NOW} FROM session WHERE kind = ? AND (NOT ? OR caller = ?)",
+                (kind, own, caller or ""),
+            )
+            seconds: float | None = found.fetchone()[0]
+            return seconds
+
+        return await self._run(work, writes=False)
+
     async def changes(self) -> AsyncGenerator[str | None]:
         """Yield the keys of records whose data changes; see `Store`."""
 

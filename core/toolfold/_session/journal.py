@@ -64,6 +64,8 @@ class Journal:
         leased: The journals whose leases this process renews; this one is among them while it has a lease.
         admit: Creates the record with its first text.
         find: Returns the session of a key as it is now, for its next request; `None` if it has ended.
+        left: Notes that this process has no more to do with the session.
+        is_local: Whether the store is this process's own, which answers at once.
         content: What the record says beside the state.
         version: The version that is known here; 0 before the record is created.
         discarded: The groups of the record that the catalog here does not allow (SPEC PER-2).
@@ -82,6 +84,8 @@ class Journal:
     leased: set[Journal]
     admit: Callable[[str], Coroutine[Any, Any, None]]
     find: Callable[[str], Coroutine[Any, Any, Any]]
+    left: Callable[[str], None]
+    is_local: bool
     content: Content = field(factory=Content)
     version: int = 0
     discarded: tuple[str, ...] = ()
@@ -124,6 +128,11 @@ class Journal:
             after = after.with_facts({**after.facts, **self._facts})
         self.present = frozenset(filter(after.is_active, self.present))
         return after
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token of the lease that is held now; `None` if tokens begin anew with each process."""
+        return None if self.is_local else self.token
 
     def has_facts(self) -> bool:
         """Whether facts were set that are still to be stored."""
@@ -330,6 +339,8 @@ class Journal:
 
     async def _whole(self, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await an operation to its end, since nobody could say whether one that is cancelled was done."""
+        if self.is_local:
+            return await operation()
         result, interruption = await uninterrupted(operation)
         self._interruption = self._interruption or interruption
         return result

@@ -18,7 +18,7 @@ from .._view.listing import Page, page_of
 from .._view.visibility import RequestView
 from .events import Listed, PredicateFailed
 from .observers import Observers, log
-from .pool import SessionPool
+from .sessions import OpenSessions
 
 
 @define(eq=False)
@@ -39,7 +39,7 @@ class Runtime:
     tools: Any
     catalogs: Catalogs
     observers: Observers
-    pool: SessionPool[Any]
+    pool: OpenSessions
     hook_timeout: float | None = None
     page_size: int | None = None
     hints: bool = False

@@ -135,7 +135,7 @@ class Session(Displayed):
             try:
                 if self._status == "open":
                     failures = await self.executor.end(partial(HookContext, self))
-                    if self.is_stored:
+                    if self.is_stored and not self.executor.stored.is_local:
                         self._runtime.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
                 self.forget()
@@ -147,6 +147,8 @@ class Session(Displayed):
         self._status = "closed"
         self.executor.silence()
         self._runtime.pool.discard(self)
+        if (journal := self.executor.journal) is not None:
+            journal.left(journal.key)
 
     @asynccontextmanager
     async def request(self) -> AsyncGenerator[None]:
@@ -210,8 +212,8 @@ class Session(Displayed):
 
     @property
     def fence(self) -> int | None:
-        """The fencing token of the lease that is held now; `None` for a session that is in no store (SPEC STO-2)."""
-        return None if (journal := self.executor.journal) is None else journal.token
+        """The fencing token of the lease that is held now; `None` for a session in memory (SPEC STO-2)."""
+        return None if (journal := self.executor.journal) is None else journal.fence
 
     @property
     def is_stored(self) -> bool:

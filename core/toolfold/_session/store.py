@@ -130,6 +130,10 @@ class Store(Protocol):
         """Return the key of the record of a caller that was used least recently, and is not leased."""
         ...
 
+    async def expiry(self, kind: str, caller: str | None, *, own: bool) -> float | None:
+        """Return the seconds until a record of a kind expires that is not used until then; `own`, of this caller's."""
+        ...
+
     def changes(self) -> AsyncGenerator[str | None]:
         """Yield the key of each record whose data changes from now on; `None` where any may have."""
         ...

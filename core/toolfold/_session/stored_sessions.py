@@ -67,6 +67,8 @@ class StoredSessions:
         store: Where they are.
         kind: What they are.
         owners: Those that sessions of this kind inherit groups from.
+        local: Whether the store is this process's own, so that its sessions end with it. They also count as sessions of
+            the tool set then.
     """
 
     def __init__(
@@ -75,16 +77,22 @@ class StoredSessions:
         store: Store,
         kind: SessionKind,
         owners: StoredSessions | None = None,
+        *,
+        local: bool = False,
     ) -> None:
         self._runtime = runtime
         self._store = store
         self._kind = kind
         self._owners = owners
+        self._local = local
         self._prefix = f"{runtime.name}/{kind.name}"
         self._leased: set[Journal] = set()
         self._cached: OrderedDict[str, Session] = OrderedDict()
+        self._known: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-        self._upkeep = Upkeep(store, self._prefix, self._leased, self._cached, self._take_over)
+        self._upkeep = Upkeep(store, self._prefix, kind.lifetime, self._leased, self._known, self._take_over)
+        if owners is not None:
+            owners._upkeep.heirs.append(self._upkeep)
 
     def key(self, name: str) -> str:
         """Return the key of a session; who can read the keys of a store does not learn the names."""
@@ -149,12 +157,17 @@ class StoredSessions:
             try:
                 yield
             finally:
-                for session in tuple(self._cached.values()):
-                    self._forget(session)
+                for session in self.known:
+                    session.forget()
 
     def start(self, tasks: TaskGroup) -> None:
         """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
-        self._upkeep.start(tasks)
+        self._upkeep.start(tasks, local=self._local)
+
+    @property
+    def known(self) -> tuple[Session, ...]:
+        """Those that this process has."""
+        return tuple(self._known.values())
 
     # -- finding and making -------------------------------------------------------------------------------------------
 
@@ -172,7 +185,7 @@ class StoredSessions:
         try:
             session = await self._get(key)
         except StoreUnavailable:
-            session = self._cached.get(key)
+            session = self._known.get(key)
             if not reading or session is None or not session.is_open or not session.executor.is_settled:
                 raise
             session.executor.stored.is_away = True
@@ -190,6 +203,7 @@ class StoredSessions:
         if (found := await self._read(key)) is None:
             return None
         record, session = found
+        await self._find_owner(session)  # which is a use of it, too
         if record.is_abandoned or not session.executor.is_settled:
             async with self._turn(key):
                 try:
@@ -199,16 +213,20 @@ class StoredSessions:
                     return None
         return None if session.is_orphaned or not session.is_open else session
 
+    async def _find_owner(self, session: Session) -> None:
+        if (key := session.executor.stored.content.owner) is not None and self._owners is not None:
+            session.owner = await self._owners._get(key)
+
     async def _read(self, key: str) -> tuple[Record, Session] | None:
-        record, session = await self._store.read(key), self._cached.get(key)
+        record, session = await self._store.read(key), self._known.get(key)
         if record is None:
-            if session is not None:
-                self._forget(session)
+            if session is not None and not self._local:  # where a sweep ends it, with its hooks
+                session.forget()
             return None
         if session is None:
             async with self._turn(key):
-                session = self._cached.get(key) or await self._open(key, record)
-        self._cached.move_to_end(key)
+                session = self._known.get(key) or await self._open(key, record)
+        self._cache(session)
         await session.executor.load(record)
         return record, session
 
@@ -236,7 +254,9 @@ class StoredSessions:
             notifies: Whether it records which lists changed until they are claimed.
             about: What an adapter stores with it, as a JSON value.
         """
-        session = self._new(self.key(name), profile, caller, snapshot, owner)
+        key = self.key(name)
+        identity = self._runtime.new_identity("request-" if start is None else "") if self._local else key
+        session = self._new(key, identity, profile, caller, snapshot, owner)
         session.executor.stored.content = Content(
             tuple(start) or None,
             session.active,
@@ -245,15 +265,29 @@ class StoredSessions:
             notifies=notifies,
             about=about,
         )
-        self._runtime.pool.begin_request(session)
+        self._runtime.pool.meet(session)
         return session
+
+    async def ensure(self, session: Session) -> None:
+        """Create the record of a session if that was not done, so that it outlives its request; raises `QuotaExceeded`.
+
+        In a store of the process's own, it counts as a session of the tool set from now on.
+        """
+        await session.executor.ensure()
+        if self._local:
+            try:
+                await self._runtime.pool.admit(session)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._end(session)
+                raise
 
     async def discard(self, session: Session) -> None:
         """End a session that nobody will ask for; without a record, it is only forgotten."""
         if session.is_stored:
             await self._end(session)
         else:
-            self._forget(session)
+            session.forget()
 
     async def get_or_create(
         self,
@@ -274,46 +308,60 @@ class StoredSessions:
             if session is not None:
                 await self._end(session)
             try:
-                await self.draft(name, profile, caller, start=groups).executor.ensure()
+                await self.ensure(self.draft(name, profile, caller, start=groups))
             except KeyInUse:
                 if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
                     await anyio.sleep(PAUSE)
 
     async def _admit(self, session: Session, data: str) -> None:
-        """Create the record of a session."""
+        """Create the record of a session, after others have ended if that makes room (SPEC SES-4)."""
         limit, key, caller = self._kind.limit, session.executor.stored.key, session.caller
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
         while (outcome := await self._store.create(key, data, place, self._kind.lifetime)) != "created":
             if outcome == "exists":
                 self._runtime.pool.discard(session)
                 raise KeyInUse("There is a stored session of that name already.")
-            idlest = await self._store.idlest(self._prefix, caller) if limit.when_full == "end_idlest" else None
-            if idlest is None or not await self._take_over(idlest, end=True):
+            if not await self._make_room(caller):
                 own = outcome == "caller_full"
-                raise Full(self._kind.what, (limit.per_caller if own else limit.total) or 0, own, caller, LATER)
-        self._runtime.observers.notify(SessionOpened(session.id))
+                seconds = await self._store.expiry(self._prefix, caller, own=own)
+                bound = (limit.per_caller if own else limit.total) or 0
+                raise Full(self._kind.what, bound, own, caller, LATER if seconds is None else max(seconds, 0.0))
+        if not self._local:
+            self._runtime.observers.notify(SessionOpened(session.id))
+        self._known[key] = session
         self._cache(session)
+
+    async def _make_room(self, caller: Caller) -> bool:
+        """End what is due, or else the idlest session of a caller if the limit says so; return whether any ended."""
+        if await self._upkeep.sweep():
+            return True
+        idlest = await self._store.idlest(self._prefix, caller) if self._kind.limit.when_full == "end_idlest" else None
+        return idlest is not None and await self._take_over(idlest, end=True)
 
     async def _open(self, key: str, record: Record) -> Session:
         """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
-        saved, content = decoded(self._runtime.name, key, record.data)
-        owner = None
-        if content.owner is not None and self._owners is not None:
-            owner = await self._owners._get(content.owner)
+        saved, _ = decoded(self._runtime.name, key, record.data)
         try:
             profile = self._runtime.catalogs.profile(saved.profile)
         except ConfigError as error:
             raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
-        session = self._new(key, profile, None, None, owner)
+        session = self._new(key, key, profile, None, None, None)
         await session.executor.load(record)
-        self._runtime.pool.begin_request(session)  # so that changes of the catalog reach it
-        self._cache(session)
+        await self._find_owner(session)
+        self._runtime.pool.meet(session)  # so that changes of the catalog reach it
+        self._known[key] = session
         return session
 
     def _new(
-        self, key: str, profile: Profile | None, caller: Caller, snapshot: Snapshot | None, owner: Session | None
+        self,
+        key: str,
+        identity: str,
+        profile: Profile | None,
+        caller: Caller,
+        snapshot: Snapshot | None,
+        owner: Session | None,
     ) -> Session:
-        session = Session(self._runtime, key, profile, (), caller)
+        session = Session(self._runtime, identity, profile, (), caller)
         session.executor.journal = Journal(
             partial(HookContext, session),
             store=self._store,
@@ -323,21 +371,26 @@ class StoredSessions:
             leased=self._leased,
             admit=partial(self._admit, session),
             find=self._get,
+            left=self._left,
+            is_local=self._local,
         )
         session.begin(snapshot, owner)
         return session
 
     def _cache(self, session: Session) -> None:
-        self._cached[session.executor.stored.key] = session
-        if len(self._cached) > CACHED:
-            journals = ((one, one.executor.stored) for one in self._cached.values())
-            idle = (one for one, journal in journals if journal not in self._leased and not journal.users)
-            if (oldest := next(idle)) is not session:
-                self._forget(oldest)
+        """Keep a session as the one used last, and not the idlest of too many, which whoever uses it still has.
 
-    def _forget(self, session: Session) -> None:
-        self._cached.pop(session.executor.stored.key, None)
-        session.forget()
+        In a store of the process's own, all are kept: what hooks have opened for a session is found by that object.
+        """
+        key = session.executor.stored.key
+        self._cached[key] = session
+        self._cached.move_to_end(key)
+        if len(self._cached) > CACHED and not self._local:
+            self._cached.popitem(last=False)
+
+    def _left(self, key: str) -> None:
+        self._cached.pop(key, None)
+        self._known.pop(key, None)
 
     @asynccontextmanager
     async def _turn(self, key: str) -> AsyncGenerator[None]:
@@ -347,12 +400,22 @@ class StoredSessions:
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
+    async def end_all(self) -> None:
+        """End all sessions that this process has, side by side; hooks that fail are logged."""
+        async with anyio.create_task_group() as tasks:
+            for session in self.known:
+                tasks.start_soon(self._end, session)
+
+    async def end_if_over(self, name: str) -> None:
+        """End the session of a name if what it inherits has been closed; sweeps end expired ones."""
+        session = self._known.get(self.key(name))
+        if session is not None and session.is_orphaned:
+            with suppress(StoreError):
+                await self._end(session)
+
     async def _end(self, session: Session) -> None:
-        try:
-            with suppress(ExceptionGroup, SessionClosed):
-                await session.close()
-        finally:
-            self._forget(session)
+        with suppress(ExceptionGroup, SessionClosed):
+            await session.close()
 
     async def _take_over(self, key: str, *, end: bool = False) -> bool:
         """Undo what a process left of a step; end the session if it has expired or if asked, and return whether so."""
@@ -362,7 +425,7 @@ class StoredSessions:
         await self._store.release(key, lease.token)
         try:
             async with self._turn(key):
-                session = self._cached.get(key) or await self._open(key, lease.record)
+                session = self._known.get(key) or await self._open(key, lease.record)
             await session.executor.recover(lease.record)
         except StoreUnavailable:
             raise

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from attrs import frozen
+from attrs import field, frozen
 
 from ..errors import StoreUnavailable, ToolfoldError
 from .journal import Journal
@@ -19,7 +19,9 @@ from .session import Session
 from .store import Store
 
 SWEEP = 30.0
-"""Seconds between two sweeps for sessions that have expired, or that a process left in the middle of a step."""
+"""Seconds between two sweeps, at most, for sessions that have expired, or that a process left in the middle of a step.
+
+A tenth of a session's lifetime if that is less."""
 AT_ONCE = 100
 """How many sessions a sweep takes at once: their hooks may need a thread each."""
 FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
@@ -33,20 +35,25 @@ class Upkeep:
     Attributes:
         store: Where they are.
         kind: The kind, as the store knows it.
+        lifetime: Seconds without use after which a session of that kind ends.
         leased: The journals whose leases this process holds.
         cached: The sessions that this process has, by key.
         take_over: Undoes what a process left of a step, ends the session if it has expired, and returns whether so.
+        heirs: The work for those that inherit groups from these, which so end first.
     """
 
     store: Store
     kind: str
+    lifetime: float
     leased: set[Journal]
     cached: Mapping[str, Session]
     take_over: Callable[[str], Coroutine[Any, Any, bool]]
+    heirs: list[Upkeep] = field(factory=list["Upkeep"])
 
-    def start(self, tasks: TaskGroup) -> None:
-        """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
-        for work in (self._renew_leases, self._sweep_repeatedly, self._follow):
+    def start(self, tasks: TaskGroup, *, local: bool) -> None:
+        """Start what runs beside requests: sweeping, and in a store with other processes, leases and their changes."""
+        tasks.start_soon(self._sweep_repeatedly, tasks)
+        for work in () if local else (self._renew_leases, self._follow):
             tasks.start_soon(work)
 
     async def _renew_leases(self) -> None:
@@ -56,24 +63,35 @@ class Upkeep:
                 for journal in tuple(self.leased):
                     tasks.start_soon(journal.renew)
 
-    async def _sweep_repeatedly(self) -> None:
+    async def _sweep_repeatedly(self, tasks: TaskGroup) -> None:
+        """Sweep now and then, each time in a task of its own, since hooks may hang."""
         while True:
-            try:
-                await self.sweep()
-            except ToolfoldError as error:
-                log.warning("stored sessions can't be swept now: %s", error)
-            await anyio.sleep(SWEEP)
+            tasks.start_soon(self._sweep)
+            await anyio.sleep(min(SWEEP, self.lifetime / 10))
 
-    async def sweep(self) -> None:
-        """Roll back what processes have left, and end the sessions that have expired (SPEC SES-3, STO-3)."""
+    async def _sweep(self) -> None:
+        try:
+            await self.sweep()
+        except ToolfoldError as error:
+            log.warning("stored sessions can't be swept now: %s", error)
+
+    async def sweep(self) -> bool:
+        """Roll back what processes have left, and end the sessions that have expired; return whether any ended.
+
+        See SPEC SES-3, STO-3.
+        """
+        any_ended = False
+        for heirs in self.heirs:
+            await heirs.sweep()
         while True:
             due = await self.store.due(self.kind, AT_ONCE)
             ended: list[str] = []
             async with anyio.create_task_group() as tasks:
                 for key in due:
                     tasks.start_soon(self._sweep_up, key, ended)
+            any_ended = any_ended or bool(ended)
             if not ended or len(due) < AT_ONCE:
-                return
+                return any_ended
 
     async def _sweep_up(self, key: str, ended: list[str]) -> None:
         try:

@@ -18,9 +18,9 @@ from .._names import qualified_name
 from .._quota import Limit
 from .._session.events import ListsAnnounced
 from .._session.observers import Observer, Observers, Tracer
-from .._session.pool import SessionPool
 from .._session.runtime import Runtime
 from .._session.session import Session
+from .._session.sessions import OpenSessions
 from .._session.state import read
 from .._session.store import Store
 from .._session.stored_sessions import SessionKind, StoredSessions
@@ -132,7 +132,7 @@ class ToolSet(Displayed):
         tool_defaults = {} if structured_output else {"structured_output": False}
         catalog_settings = Settings(style, max_active, evict, list_budget, search)
         self._registration = Registration(name, catalog_settings, defaults, tool_defaults)
-        self.pool = SessionPool[Session](Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers)
+        self.pool = OpenSessions(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers)
         self.name = name
         self.runtime = Runtime(
             self,
@@ -588,7 +588,7 @@ class ToolSet(Displayed):
         """
         session = Session(self.runtime, self.runtime.new_identity("request-"), profile, (), caller)
         session.begin(snapshot, owner)
-        self.pool.begin_request(session)
+        self.pool.meet(session)
         try:
             yield session
         finally:
@@ -669,7 +669,7 @@ class ToolSet(Displayed):
         if default is None or not default.is_open:
             default = self._default = Session(self.runtime, f"{self.name}-default", None, ())
             default.begin()
-            self.pool.add(default, persistent=True)
+            self.pool.add_persistent(default)
         return default
 
     async def activate_group(self, path: str) -> bool:

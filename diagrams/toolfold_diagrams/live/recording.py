@@ -224,7 +224,7 @@ class Recording:
             self._retained.clear()
             pool = self.tools.pool
             stored = (one for one in pool.live if one.is_stored)
-            for session in (*pool.sessions, *stored)[-SESSIONS:]:
+            for session in [*dict.fromkeys((*pool.sessions, *stored))][-SESSIONS:]:
                 self._new(session.id, session.caller or "", is_session=True).source = ref(session)
             self._stop = self.tools.trace(self.record)
 

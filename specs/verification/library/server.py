@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -55,13 +56,14 @@ class Replaceable:
         """Replace the tool set and end its sessions; each client continues with a new one."""
         for guards in self._guards:
             tools.guard_names(*guards)
-        before, self.present = self.present, tools
-        tools.pool = tools.runtime.pool = before.pool  # the server stores its sessions there
-        for session in before.sessions:
-            try:
+        for session in self.present.sessions:
+            with suppress(ExceptionGroup):  # of hooks that fail as scripted
                 await session.close()
-            except ExceptionGroup:  # of hooks that fail as scripted
-                continue
+        runtime = self.present.runtime  # which the server opens its sessions with
+        for field in ("tools", "catalogs", "observers", "hook_timeout", "page_size", "hints", "read_state"):
+            setattr(runtime, field, getattr(tools.runtime, field))
+        tools.runtime, tools.pool = runtime, runtime.pool
+        self.present = tools
 
 
 class Hooks:

@@ -17,9 +17,20 @@ from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
-from toolfold import Context, ExclusionConflict, QuotaExceeded, Session, Snapshot, ToolSet, TransitionRequest
+from toolfold import (
+    Context,
+    ExclusionConflict,
+    QuotaExceeded,
+    Session,
+    Snapshot,
+    StoredSessions,
+    ToolSet,
+    TransitionRequest,
+)
+from toolfold.spi import SessionKind, background
 from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp.delivery import service as service_module
+from toolfold_adapters.stores import MemoryStore
 
 
 class Waiting:
@@ -135,20 +146,30 @@ async def test_an_inherited_group_that_a_handle_closes_is_its_own_when_it_opens_
 async def test_a_session_that_others_inherit_from_stays_open_while_one_of_them_is_used() -> None:
     tools, journal = inheriting()
     now = [0.0]
-    stored = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
-    start = Snapshot.of(tools.catalog).after(TransitionRequest(["shared"]))
-    async with tools.open_session(active=["shared"]) as owner, tools.request_session(start, None, owner) as heir:
-        for key, session in (("owner", owner), ("heir", heir)):
-            await stored.admit(session, key)
+    store = MemoryStore(lambda: now[0])
+    owners, heirs = kinds_of(tools, store)
+    async with background() as tasks:
+        owner = await owners.get_or_create("owner", None, ["shared"])
+        heir = heirs.draft("heir", snapshot=owner.snapshot, owner=owner)
         await heir.activate("own")
+        await heirs.ensure(heir)
         for _ in range(3):
             now[0] += 40
-            assert stored.find("heir") is heir
-            await stored.end_idle()
-            assert (owner.is_open, heir.is_open) == (True, True)
+            assert await heirs.get("heir") is heir
+            assert [await store.due(kind, 10) for kind in ("heirs/shared", "heirs/handle")] == [[], []]
         now[0] += 61
-        await stored.end_idle()
+        for kind in (owners, heirs):
+            kind.start(tasks)
+        await journal.reaches(4)
         assert journal == ["shared on", "own on", "own off", "shared off"]
+
+
+def kinds_of(tools: ToolSet, store: MemoryStore) -> tuple[StoredSessions, StoredSessions]:
+    """Return the sessions that own groups, and those that inherit them, as a server without a store has them."""
+    owners = StoredSessions(tools.runtime, store, SessionKind("shared", "sessions", Limit(10), 60), local=True)
+    return owners, StoredSessions(
+        tools.runtime, store, SessionKind("handle", "sessions", Limit(10), 60), owners, local=True
+    )
 
 
 @pytest.mark.spec("SES-3", "SES-4")
@@ -214,9 +235,9 @@ async def test_a_hook_that_hangs_delays_neither_the_end_of_a_server_nor_other_ho
 def test_sessions_end_at_last_on_trio_too() -> None:
     async def run() -> list[str]:
         tools, journal = inheriting()
-        stored = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
-        await stored.get_or_open("key", lambda: tools.open_session(active=["shared"]))
-        await service_module.end_all(stored, 1)
+        owners, _ = kinds_of(tools, MemoryStore())
+        await owners.get_or_create("key", None, ["shared"])
+        await service_module.end_all([owners], 1)
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]

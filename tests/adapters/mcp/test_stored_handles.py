@@ -15,12 +15,14 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
-from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
+from toolfold import Context, HookContext, ProtocolError, Session, StoredSessions, ToolSet
+from toolfold.spi import SessionKind
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.delivery import service as service_module
 from toolfold_adapters.mcp.delivery.selection import Selection
-from toolfold_adapters.mcp.shared import SharedSessions, in_memory
+from toolfold_adapters.mcp.shared import SharedSessions
 from toolfold_adapters.names import HANDLE_META
+from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("DEL-3")
 
@@ -220,7 +222,8 @@ async def test_a_tool_finds_the_resources_of_its_group_s_hook_also_if_the_group_
 async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up_again() -> None:
     journal, now = Journal(), [0.0]
     tools, selection = make_desk(journal), Selection(groups=("database",))
-    stored = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
+    kind = SessionKind("shared", "sessions", Limit(10), 60)
+    stored = StoredSessions(tools.runtime, MemoryStore(lambda: now[0]), kind, local=True)
     for moment, expected in (
         (0, ["database on"]),
         (59, ["database on"]),
@@ -228,7 +231,7 @@ async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        owner = await SharedSessions(tools, in_memory(tools, stored, own=False)).session(selection, None)
+        owner = await SharedSessions(tools, stored).session(selection, None)
         assert owner is not None
         assert owner.is_open
         assert owner.active == ("database",)

@@ -254,8 +254,6 @@ class HandleDelivery:
             return refused
         control = component is not None and component.control is not None
         opening = component is not None and component.may_change(call.arguments)
-        if opening and state.stored is None and self._stores_sessions(session.catalog):
-            self._stored.check(session.caller)  # before any hook runs
         result = await session.call(name, call.arguments, progress=ctx.session.report_progress, request=ctx, view=view)
         room = self._answers.room(ctx)
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts

@@ -6,23 +6,26 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from math import inf
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from attrs import evolve
 
-from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
-from toolfold.spi import SessionKind, SessionPool, Tally, background
+from toolfold import Limit, StoredSessions, ToolSet, WireNames, events
+from toolfold.spi import SessionKind, Tally, background
 
+from ...stores import MemoryStore
 from ..handlers import RequestHandlers
 from ..handles import SignedHandles, signing_keys
 from ..options import ServerSettings
-from ..shared import Opener, SharedSessions, in_memory
+from ..shared import SharedSessions
 from ..stored_connections import StoredConnections
-from ..stored_handles import HandlesInMemory, HandlesInStore
+from ..stored_handles import StoredHandles
 from ..subscriptions import Subscriptions
 from .answers import Answers, instructions_for
 from .disclosure import Disclosure
@@ -82,10 +85,18 @@ class Service:
         self._default.now().start(tools)
         limits, by_principal = settings.limits, settings.delivery == "principal"
         self.on_announced: Callable[[], None] = lambda: None
-        self._stored = tools.pool.part("stored sessions", limits.handles, settings.handle_lifetime, time.monotonic)
-        self._shared = self._in_store("shared", "shared sessions", limits.handles)
-        self._handles = self._in_store("handle", "stored sessions", limits.handles)
-        sessions = self._in_store("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if resumes else None
+        self._store = settings.store or MemoryStore(time.monotonic, lease=inf)
+        shared = evolve(limits.handles, when_full="refuse")  # others use them, too
+        self._shared = self._sessions("shared", "stored sessions", shared, settings.handle_lifetime)
+        self._handles = self._sessions(
+            "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self._shared
+        )
+        self._legacy_sessions = (
+            self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME)
+            if resumes and settings.store is not None
+            else None
+        )
+        sessions = self._legacy_sessions
         self.connections = None if sessions is None else StoredConnections(tools, self._default, sessions, tasks_of)
         self._subscriptions = Subscriptions(by_caller=by_principal)
         self.handlers = RequestHandlers(
@@ -100,18 +111,11 @@ class Service:
         # The last step that can fail: a server that is not built must not reserve names.
         reserve_names(tools, wire, settings.proxies)
 
-    def _in_store(self, name: str, what: str, limit: Limit, lifetime: float | None = None) -> StoredSessions | None:
-        """Return the stored sessions of a kind, if there is a store."""
-        settings = self._settings
-        if settings.store is None:
-            return None
-        kind = SessionKind(name, what, limit, lifetime or settings.handle_lifetime)
-        return StoredSessions(self._tools.runtime, settings.store, kind, self._shared if name == "handle" else None)
-
-    def _opener(self, *, own: bool) -> Opener:
-        if self._shared is not None:
-            return self._shared.get_or_create
-        return in_memory(self._tools, self._stored, own=own)
+    def _sessions(
+        self, name: str, what: str, limit: Limit, lifetime: float, owners: StoredSessions | None = None
+    ) -> StoredSessions:
+        kind = SessionKind(name, what, limit, lifetime)
+        return StoredSessions(self._tools.runtime, self._store, kind, owners, local=self._settings.store is None)
 
     def _answers(self, renderer: Renderer) -> Answers:
         return Answers(renderer, self._settings.answers, self._settings.answer_tokens)
@@ -134,7 +138,7 @@ class Service:
 
     def _by_principal(self) -> SessionDelivery:
         renderer = self._renderer(modern=True, cache_scope="private")
-        principals = PrincipalSessions(self._tools, self._default, self._opener(own=True), self._subscriptions)
+        principals = PrincipalSessions(self._tools, self._default, self._shared, self._subscriptions)
         self._subscriptions.before_listening = principals.follow
         return SessionDelivery(self._tools, self._wire, principals, renderer, self._answers(renderer))
 
@@ -149,8 +153,8 @@ class Service:
             self._default,
             SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time),
             settings.handles == "stored",
-            HandlesInMemory(self._tools, self._stored) if self._handles is None else HandlesInStore(self._handles),
-            SharedSessions(self._tools, self._opener(own=False)),
+            StoredHandles(self._handles),
+            SharedSessions(self._tools, self._shared),
             proxies_of(settings.call_tool, with_handle=True, read_tool=settings.read_tool),
             renderer,
             self._answers(renderer),
@@ -175,43 +179,48 @@ class Service:
                     subscriptions.announce(event.kinds)
 
             stop = self._tools.observe(announce)
-            for pool in (self._tools.pool, self._stored):
-                tasks.start_soon(_end_idle_sessions, pool, tasks)
-            stored = [one for one in (self._shared, self._handles) if one is not None]
-            for sessions in stored if self.connections is None else [*stored, self.connections.sessions]:
-                sessions.start(tasks)
+            tasks.start_soon(_end_idle_sessions, self._tools, tasks)
+            for sessions in (self._shared, self._handles, self._legacy_sessions):
+                if sessions is not None:
+                    sessions.start(tasks)
             subscriptions.running.append(tasks)
             try:
                 yield tasks
             finally:
                 stop()
                 subscriptions.running.remove(tasks)
-                if not subscriptions.running:
-                    await end_all(self._stored, ENDING_SECONDS)
+                if not subscriptions.running and self._settings.store is None:
+                    await end_all((self._handles, self._shared), ENDING_SECONDS)
 
 
-async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> None:
-    """End idle sessions of a pool periodically, each time in a task of its own, since hooks may hang."""
-    if pool.idle_timeout is not None:
+async def _end_idle_sessions(tools: ToolSet, tasks: TaskGroup) -> None:
+    """End idle sessions of a tool set periodically, each time in a task of its own, since hooks may hang."""
+    if (timeout := tools.pool.idle_timeout) is not None:
         while True:
-            await anyio.sleep(pool.idle_timeout / 10)
-            tasks.start_soon(pool.end_idle)
+            await anyio.sleep(timeout / 10)
+            tasks.start_soon(tools.end_idle_sessions)
 
 
-async def end_all(pool: SessionPool[Session], seconds: float) -> None:
-    """End all sessions of a pool, and wait for them at most for `seconds`.
+async def end_all(kinds: Iterable[StoredSessions], seconds: float) -> None:
+    """End all sessions, kind after kind since the first inherit from the next, and wait at most for `seconds`.
 
     Sessions whose hooks take longer are abandoned. That needs a task that outlives this call, which only asyncio has;
     on trio there is no such limit.
     """
-    sessions = pool.sessions
+    ending = [*kinds]
+    sessions = [session for kind in ending for session in kind.known]
+
+    async def end() -> None:
+        for kind in ending:
+            await kind.end_all()
+
     with anyio.CancelScope(shield=True):
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            await pool.end_all()
+            await end()
             return
-        task = asyncio.ensure_future(pool.end_all())
+        task = asyncio.ensure_future(end())
         await asyncio.wait([task], timeout=seconds)
         if not task.done():
             named = ", ".join(session.id for session in sessions if session.is_open)

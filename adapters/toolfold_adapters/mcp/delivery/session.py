@@ -23,6 +23,7 @@ from toolfold import (
     InvalidArguments,
     Page,
     Session,
+    StoredSessions,
     StoreError,
     ToolfoldError,
     ToolNotFound,
@@ -36,7 +37,6 @@ from ...names import STORE_AWAY_META
 from ...sdk import connection_of
 from ..limits import caller_of, one_client, principal_of
 from ..notify import Notifier
-from ..shared import Opener
 from ..stored_connections import StoredConnections, is_list, is_store_away
 from ..subscriptions import Subscriptions, unauthenticated
 from .answers import Answers
@@ -262,13 +262,13 @@ class PrincipalSessions:
     Args:
         tools: The tool set.
         default: The initial state of a caller's session.
-        opened: Opens these sessions.
+        sessions: Where these are.
         subscriptions: The subscriptions of the callers.
     """
 
     _tools: ToolSet
     _default: DefaultSelection
-    _opened: Opener
+    _sessions: StoredSessions
     _subscriptions: Subscriptions
     _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
 
@@ -288,7 +288,9 @@ class PrincipalSessions:
             raise unauthenticated()
         default = self._default.now()
         start = default.paths(self._tools.runtime.catalogs.under(default.profile))
-        session = await self._opened(caller, default.profile, start, caller_of(ctx), reading=is_list(ctx))
+        session = await self._sessions.get_or_create(
+            caller, default.profile, start, caller_of(ctx), reading=is_list(ctx)
+        )
         if session not in self._followed:
             self._followed.add(session)
             session.on_list_changed(partial(self._subscriptions.announce, caller=caller))
