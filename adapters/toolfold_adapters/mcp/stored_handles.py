@@ -29,7 +29,8 @@ class StoredHandles:
     ) -> AsyncGenerator[Session]:
         """Yield a session whose first step creates its record; it ends with the request, unless `issue` is called."""
         handle = secrets.token_urlsafe(16)
-        session = self._sessions.draft(_name(handle, principal), profile, caller, snapshot=snapshot, owner=owner)
+        name = _name(handle, principal)
+        session = self._sessions.draft(name, profile, caller, snapshot=snapshot, owner=owner, what="request-")
         self._drafts[session] = handle
         try:
             yield session

@@ -241,6 +241,7 @@ class StoredSessions:
         owner: Session | None = None,
         notifies: bool = False,
         about: Any = None,
+        what: str = "",
     ) -> Session:
         """Return a session in a state whose groups are all inherited from `owner`; its first step creates its record.
 
@@ -253,9 +254,10 @@ class StoredSessions:
             owner: The session that has run the hooks of the active groups, if they have any.
             notifies: Whether it records which lists changed until they are claimed.
             about: What an adapter stores with it, as a JSON value.
+            what: Part of its name in logs and events, where that is not its key, which other processes know.
         """
         key = self.key(name)
-        identity = self._runtime.new_identity("request-" if start is None else "") if self._local else key
+        identity = self._runtime.new_identity(what) if self._local else key
         session = self._new(key, identity, profile, caller, snapshot, owner)
         session.executor.stored.content = Content(
             tuple(start) or None,
