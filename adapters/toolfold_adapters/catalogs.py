@@ -27,7 +27,6 @@ an array is a manifest: a single group (SPEC GRP-1).
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -46,6 +45,7 @@ from .manifests import (
     load_manifests,
     position_of,
     problem_of,
+    quoted_key,
     read_json,
     read_text,
     tool_of,
@@ -143,7 +143,7 @@ class _Reader:
             with self.at(f"exclusions, set {number}"):
                 tools.register_exclusion(*_texts("the set", members))
         for name, profile in self.tables(data, "profiles"):
-            with self.at(f"[profiles.{_key(name)}]"):
+            with self.at(f"[profiles.{quoted_key(name)}]"):
                 self.known(profile, _PROFILE)
                 tools.register_profile(Profile(name=name, **profile))
         return tools
@@ -155,7 +155,7 @@ class _Reader:
             for name, group in self.tables(data, "groups")
         ]
         for path, name, group in sorted(found, key=lambda each: each[0].count(".")):
-            place = f"[groups.{_key(name)}]"
+            place = f"[groups.{quoted_key(name)}]"
             with self.at(place):
                 options = {key: value for key, value in group.items() if key not in ("tools", "parent")}
                 registered = tools.register_group(path, options.pop("description", ""), **options)
@@ -228,8 +228,3 @@ def _texts(name: str, value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in cast("list[object]", value)):
         raise InvalidEntry(f"{name} must be a list of texts")
     return cast("list[str]", value)
-
-
-def _key(name: str) -> str:
-    """Return a key as TOML writes it."""
-    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)

@@ -237,6 +237,12 @@ def yaml_in(file: Path, text: str) -> dict[str, Any]:
     return {**found}
 
 
+def quoted_key(key: str) -> str:
+    """Return a key as TOML writes it."""
+    bare = key.replace("_", "").replace("-", "").isalnum() and key.isascii()
+    return key if bare else json.dumps(key, ensure_ascii=False)
+
+
 def tool_of(entry: object) -> tuple[str, object, dict[str, Any]]:
     """Return the name, the function and the registration options of an entry, or raise `InvalidEntry`."""
     given = table(entry)

@@ -18,12 +18,13 @@ from attrs import evolve, field, frozen
 
 from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, shortened, table
+from toolfold_adapters.manifests import quoted_key
 from toolfold_adapters.mcp.existing.grouping import tags_of
 from toolfold_adapters.names import ALWAYS_LOAD_META, WIRE_SEPARATOR, allowed_names, is_allowed
 from toolfold_adapters.skills import Skill, missing
 from toolfold_adapters.tokens import approximate_tokens
 
-from .config.settings import GatewayConfig, UpstreamConfig, quoted_key
+from .config.settings import GatewayConfig, UpstreamConfig
 from .grouping import Sized, by_pattern, description_of, divide, matches
 from .offered import Offered, free_path, offered_by
 from .upstream.definitions import Table, Usable

@@ -11,10 +11,11 @@ from attrs import evolve, field, frozen
 
 from toolfold import Catalog, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import Kind, ancestors, table
+from toolfold_adapters.manifests import quoted_key
 from toolfold_adapters.names import WIRE_SEPARATOR, allowed_names
 from toolfold_adapters.skills import register_files
 
-from .config.settings import GatewayConfig, quoted_key
+from .config.settings import GatewayConfig
 from .layout import Layout, Placed, PlacedGroup, is_served, layout_of
 from .stored import Approvals, Item, reviewed
 from .upstream.definitions import Definitions, Usable, usable

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from toolfold import ConfigError, ManifestError, ToolfoldError
 from toolfold.spi import array, extras_named, table
+from toolfold_adapters.manifests import quoted_key
 from toolfold_adapters.names import ONE_SERVER, server_name
 from toolfold_adapters.skills import Skill, skills_in
 
@@ -35,7 +36,6 @@ from .settings import (
     OptionsConfig,
     ProfileConfig,
     UpstreamConfig,
-    quoted_key,
 )
 
 log = logging.getLogger("toolfold.gateway")

@@ -52,6 +52,7 @@ from attrs import evolve
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
+from toolfold_adapters.manifests import quoted_key
 from toolfold_adapters.names import ONE_SERVER
 from toolfold_adapters.search import bm25, by_meaning
 from toolfold_adapters.sentences import packaged_model
@@ -300,11 +301,6 @@ class GatewayConfig(_Table):
             yield
         except ToolfoldError as error:
             raise ConfigError(f"{self.source}, {place}: {error}") from error
-
-
-def quoted_key(key: str) -> str:
-    """Return a key as written in TOML."""
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else f'"{key}"'
 
 
 def _path(key: str, parent: str | None) -> str:
