@@ -55,7 +55,7 @@ class RequestHandlers:
 
     def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure:
         """Return the delivery of a request; raises if lists are per caller and the caller is not authenticated."""
-        modern = _is_modern(ctx)
+        modern = is_modern(ctx)
         if modern and self.by_principal and not principal_of(ctx):
             raise unauthenticated()
         if self.disclosure and declares(ctx, modern=modern):
@@ -64,7 +64,7 @@ class RequestHandlers:
 
     def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
-        delivery = self.modern if _is_modern(ctx) else self.legacy
+        delivery = self.modern if is_modern(ctx) else self.legacy
         return delivery.session(self.server, ctx)
 
     @asynccontextmanager
@@ -77,7 +77,7 @@ class RequestHandlers:
     @contextmanager
     def answering(self, ctx: Context, asked: str) -> Generator[None]:
         """Count a request for `asked` while it is answered, and convert errors into those of the protocol."""
-        with wire_errors(asked, modern=_is_modern(ctx)), self.calls.held(caller_of(ctx)):
+        with wire_errors(asked, modern=is_modern(ctx)), self.calls.held(caller_of(ctx)):
             yield
 
     async def list(self, kind: Kind, ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
@@ -87,7 +87,7 @@ class RequestHandlers:
 
     async def call(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool; a limit that is reached is reported in an error result, which models read."""
-        with wire_errors(params.name, modern=_is_modern(ctx)):
+        with wire_errors(params.name, modern=is_modern(ctx)):
             try:
                 with self.calls.held(caller_of(ctx)):
                     return await self.delivery(ctx).call(self.server, ctx, params.name, params.arguments)
@@ -116,7 +116,7 @@ class RequestHandlers:
         """Answer `groups/list`."""
         with self.answering(ctx, "groups"):
             disclosure = self._disclosure(ctx, "groups/list")
-            if not _is_modern(ctx):
+            if not is_modern(ctx):
                 async with self.session(ctx):  # its client is notified when lists change
                     pass
             return disclosure.groups(ctx, params.cursor)
@@ -130,7 +130,7 @@ class RequestHandlers:
         delivery = self.delivery(ctx)
         if isinstance(delivery, Disclosure):
             return delivery
-        if not _is_modern(ctx):
+        if not is_modern(ctx):
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         raise MCPError(
             code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -139,5 +139,6 @@ class RequestHandlers:
         )
 
 
-def _is_modern(ctx: Context) -> bool:
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+def is_modern(spoken: Any) -> bool:
+    """Return whether a request, or a session of the SDK, is of the era without sessions, 2026-07-28."""
+    return spoken.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -27,12 +27,12 @@ from mcp_types import (
     Notification,
     Request,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context, events
 from toolfold.spi import MAX_URI, Caller, Full, Tally, table
 
+from ...mcp.handlers import is_modern
 from ...mcp.limits import DEFAULTS, caller_of, principal_of, record_refusal
 
 log = logging.getLogger("toolfold.gateway")
@@ -70,7 +70,7 @@ class Call:
     @property
     def modern(self) -> bool:
         """Whether the client is of the modern era."""
-        return self.ctx is not None and self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return self.ctx is not None and is_modern(self.ctx)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the client answers to a question that came of this request; raises `MCPError`."""
@@ -127,15 +127,14 @@ class Client:
         self.caller = self.caller or caller_of(ctx)
         self.session = ctx.session
         self.capabilities = capabilities_of(ctx)
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if is_modern(ctx):
             level: Any = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
             self.level = level if level in LEVELS else None
 
     @property
     def answers_calls_only(self) -> bool:
         """Whether it has answers for upstreams that start, such as its roots, and can be asked within a call alone."""
-        modern = self.session is not None and self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return modern and "roots" in self.capabilities
+        return self.session is not None and is_modern(self.session) and "roots" in self.capabilities
 
     def note_links(self, upstream: str, content: Any) -> None:
         """Note which resources the result of a call links to: they need not be in any list."""
@@ -161,7 +160,7 @@ class Client:
             with self.held(self.caller):
                 if self.calls:
                     return await self.calls[-1].ask(method, params)
-                if self.session is None or self.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                if self.session is None or is_modern(self.session):
                     raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} now")
                 return await _asked(self.session, method, params, None)
         except Full as full:
@@ -179,7 +178,7 @@ class Client:
         if method == "notifications/message":
             if not self._wants(params):
                 return
-        elif session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        elif is_modern(session):
             return  # it subscribes to what it wants to be notified of
         else:
             related = None
@@ -192,7 +191,7 @@ class Client:
     def _wants(self, params: Mapping[str, Any]) -> bool:
         """Return whether the client is to have a log message: in the modern era only if its request asked for it."""
         if self.level is None:
-            return self.session is not None and self.session.protocol_version not in MODERN_PROTOCOL_VERSIONS
+            return self.session is not None and not is_modern(self.session)
         level = params.get("level")
         return level in LEVELS and self.level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level)
 
@@ -253,7 +252,7 @@ class Clients:
             self._on_end(client)
 
     def _key(self, session: str, ctx: ServerContext | None) -> str:
-        if ctx is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if ctx is None or not is_modern(ctx):
             return session
         if ctx.request is None:
             return f"{_STANDING}process"

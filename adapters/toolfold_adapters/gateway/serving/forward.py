@@ -137,7 +137,7 @@ class Forwarding:
                 client.calls.remove(call)
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
-        if call.modern and client.capabilities and not _is_modern(asked.upstream):
+        if call.modern and client.capabilities and not asked.upstream.modern:
             return await self.dialogues.go_on(call, principal_of(call.ctx), perform)
         return await perform(call)
 
@@ -212,10 +212,6 @@ def _reporter(link: Link, client: Client, progress: ProgressFnT) -> ProgressFnT:
 def _wants_progress(ctx: ServerContext | None) -> bool:
     """Return whether anybody may want to know how far a call has come: a program, or a client with a token."""
     return ctx is None or bool({"progressToken", "progress_token"} & (ctx.meta or {}).keys())
-
-
-def _is_modern(upstream: Upstream) -> bool:
-    return upstream.known is not None and upstream.known.modern
 
 
 def unknown_resource(uri: str, *, modern: bool) -> ProtocolError:

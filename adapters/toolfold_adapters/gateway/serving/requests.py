@@ -21,14 +21,13 @@ import mcp_types as types
 from mcp.server import Server
 from mcp.server.context import CallNext
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold import Component, Session, ToolfoldError
 from toolfold.spi import Kind, available, table
 
 from ...mcp.delivery.passing import own_fields
 from ...mcp.delivery.render import CACHE_HINTS
-from ...mcp.handlers import RequestHandlers
+from ...mcp.handlers import RequestHandlers, is_modern
 from ...names import WIRE_SEPARATOR
 from ..layout import Placed
 from ..upstream.link import Link
@@ -184,8 +183,7 @@ class Requests:
         component = session.catalog.components[kind].by_name.get(name)
         placed = self._gateway.registration.find(kind, name)
         if component is None or placed is None or not available(component, session.view()):
-            what = kind.replace("_", " ")
-            raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown {what}: {name[:200]}")
+            raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown {kind.replace('_', ' ')}: {name[:200]}")
         return placed
 
     async def _pass(
@@ -196,8 +194,7 @@ class Requests:
         asked = Request(upstream, ctx.method, params, client, item)
         answer = await self._gateway.forwarding.request(asked, Call(ctx))
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
-        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return {"resultType": "complete", **answer} if modern else answer
+        return {"resultType": "complete", **answer} if is_modern(ctx) else answer
 
     # -- calls of servers that are starting, or whose tools are withheld ----------------------------------------------
 

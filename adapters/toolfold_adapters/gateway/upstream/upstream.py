@@ -131,8 +131,11 @@ class Upstream:
     @property
     def shared(self) -> bool:
         """Whether one connection serves all clients: where that is declared, or the server's era has no sessions."""
-        if self.config.shared is not None:
-            return self.config.shared
+        return self.modern if self.config.shared is None else self.config.shared
+
+    @property
+    def modern(self) -> bool:
+        """Whether it is known that its era is that without sessions."""
         return self.known is not None and self.known.modern
 
     @property

@@ -17,14 +17,13 @@ from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, PaginatedRequestParams, RequestParams
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import field_validator
 
 from toolfold import Catalog, Component, Session, ToolfoldError
 from toolfold.spi import MAX_URI, quoted
 
 from ...skills import FILE, FRONT_MATTER_META, parts_of
-from ..handlers import Context, RequestHandlers
+from ..handlers import Context, RequestHandlers, is_modern
 from .render import CACHE_HINTS
 
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -79,7 +78,7 @@ class SkillHandlers:
 
     @asynccontextmanager
     async def _session(self, ctx: Context) -> AsyncGenerator[Session]:
-        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not is_modern(ctx):
             raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
         async with self._handlers.request(ctx) as session:
             yield session
