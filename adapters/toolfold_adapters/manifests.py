@@ -24,7 +24,7 @@ from toolfold import Component, ConfigError, GroupSpec, InvalidDefinition, Manif
 from toolfold.spi import extras_named, plain_json, table
 
 Find = Callable[[str], Callable[..., Any] | None]
-_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+_NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 Handlers = Mapping[str, Callable[..., Any]] | Find
 """Finds the handler of a tool by name: a mapping, or a function that returns `None` or raises for an unknown name."""
 

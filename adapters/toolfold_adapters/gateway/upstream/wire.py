@@ -188,7 +188,8 @@ class Wire:
             return dict(params), {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
         able = self.capabilities if capabilities is None else capabilities
         if self.groups is not None:
-            able = {**able, "extensions": {**(table(able.get("extensions")) or {}), self.groups: {}}}
+            extensions: dict[str, Any] = {**(table(able.get("extensions")) or {}), self.groups: {}}
+            able = {**able, "extensions": extensions}
         meta = {**params.get("_meta", {}), **_envelope(version, able)}
         return {**params, "_meta": meta}, {"headers": self._headers.of(version, method, params)}
 
