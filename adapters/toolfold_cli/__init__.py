@@ -11,7 +11,7 @@ servers, authentication           existing servers as targets, and whose tokens 
 client_files, editing             the configuration files of clients, edited in place
 printing, counts, failures, logs  tables and texts, numbers in them, failures, and what is logged
 costs, pictures                   initial token counts, and what `diagram` draws
-drivers, starters                 how `conform` reaches a target, and what it begins a driver with
+drivers                           how `conform` reaches a target, and what it begins a driver with
 progress, watchdog                the progress of a long run, and ending it early
 scenario, library                 the steps of the demonstration, and its tools
 mkdocs, sphinx, zensical          pictures in pages of documentation

@@ -14,6 +14,7 @@ import click
 from attrs import define
 
 from .drivers import (
+    BUILT_BY,
     IN_PROCESS,
     NOTICE_GRACE,
     RESPONSE_TIMEOUT,
@@ -21,11 +22,11 @@ from .drivers import (
     TRANSPORTS,
     driver_factories,
     remote_driver,
+    write_starter,
 )
 from .failures import Failed, debugging, failing
 from .options import Number, OneOf, TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
-from .starters import BUILT_BY, write_starter
 from .targets import Target
 from .watchdog import Ended, watched
 

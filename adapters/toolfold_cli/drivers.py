@@ -1,4 +1,4 @@
-"""The drivers with which `toolfold conform` reaches a target: one for each transport and era that it supports."""
+"""The drivers with which `toolfold conform` reaches a target, by transport and era, and starters of new ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolfold import ConfigError, ToolSet
 
+from .failures import Failed
 from .references import Reference, load
 from .targets import Target
 
@@ -23,6 +26,13 @@ if TYPE_CHECKING:
 TRANSPORTS = ("stdio", "http")
 IN_PROCESS = "in-process"
 RESPONSE_TIMEOUT, START_TIMEOUT, NOTICE_GRACE = 10.0, 30.0, 0.5  # seconds
+BUILT_BY = {
+    "typescript": "node driver.ts   (Node 22.18 or later; for Node 20 see driver.ts)",
+    "go": "./driver   (after `go build -o driver .`)",
+    "rust": "target/debug/driver   (after `cargo build`)",
+    "java": "java Driver.java   (JDK 17 or later)",
+}
+"""For each language the command that starts the driver in its folder."""
 
 
 @contextmanager
@@ -132,3 +142,27 @@ def _address(target: Target, transport: str, stack: ExitStack) -> Any:
         several = (*serve[:4], "--many-clients", *serve[4:])  # each session of the kit is a client of its own
         return lambda: Command(several)
     return stack.enter_context(Served((*serve, "--http", "--port", "0"))).url
+
+
+def write_starter(language: str, folder: Path) -> str:
+    """Return what to do next, after writing the starter in a language to a folder.
+
+    Raises:
+        Failed: The folder has something in it, or can't be written.
+    """
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise Failed(f"{folder} is not empty: name a folder for the starter alone.")
+        _copy(files("toolfold_specs") / "starters" / language, folder)
+    except OSError as error:
+        raise Failed(f"{folder} can't be written: {error.strerror}.") from error
+    return f"cd {folder}\ntoolfold conform --driver -- {BUILT_BY[language]}"
+
+
+def _copy(source: Traversable, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in source.iterdir():
+        if entry.is_dir():
+            _copy(entry, folder / entry.name)
+        else:
+            (folder / entry.name).write_bytes(entry.read_bytes())

@@ -23,8 +23,7 @@ from tests.specs.made import TinyDriver
 from toolfold import ConfigError
 from toolfold_cli import progress
 from toolfold_cli.conform import ERAS, SMOKE_BUDGET
-from toolfold_cli.drivers import IN_PROCESS, TRANSPORTS, driver_factories
-from toolfold_cli.starters import BUILT_BY
+from toolfold_cli.drivers import BUILT_BY, IN_PROCESS, TRANSPORTS, driver_factories
 from toolfold_cli.targets import parse_target
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import Operation, TargetFailed
