@@ -11,20 +11,17 @@ from toolfold_adapters.signals import stdout_reserved
 
 from .counts import counted
 from .failures import run
-from .options import TargetCommand, chosen_target, examples, gateway_options, target_options
+from .options import chosen_target, target_command
 from .printing import show
 from .targets import GatewayOptions, Target, configuration
 
 
-@click.command(
+@target_command(
     "approve",
-    cls=TargetCommand,
-    epilog=examples("toolfold approve gateway.toml", "toolfold approve -- npx -y some-mcp-server"),
+    "toolfold approve gateway.toml",
+    "toolfold approve -- npx -y some-mcp-server",
 )
-@target_options
-@gateway_options
 @click.option("--dry-run", is_flag=True, help="Show what changed, and approve nothing.")
-@click.pass_context
 def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bool, **given: Any) -> None:
     """Approve what a TARGET's servers say as it is now, and show what changed in it.
 

@@ -15,7 +15,7 @@ from toolfold.spi import ancestors
 from toolfold_adapters.signals import stdout_reserved
 
 from .failures import Failed, run
-from .options import COMMAND, TargetCommand, active_option, chosen_target, examples, gateway_options, target_options
+from .options import COMMAND, TargetCommand, active_option, chosen_target, target_command
 from .printing import show, show_json
 from .targets import GatewayOptions, Target, full_name, open_target
 
@@ -27,21 +27,16 @@ class CallCommand(TargetCommand):
     before_command = "TOOL [ARGUMENTS]"
 
 
-@click.command(
+@target_command(
     "call",
+    "toolfold call shop:tools hours",
+    """toolfold call shop:tools orders.place '{"item": "tea"}'""",
+    """toolfold call create_issue '{"title": "It broke"}' -- npx -y some-mcp-server""",
     cls=CallCommand,
-    epilog=examples(
-        "toolfold call shop:tools hours",
-        """toolfold call shop:tools orders.place '{"item": "tea"}'""",
-        """toolfold call create_issue '{"title": "It broke"}' -- npx -y some-mcp-server""",
-    ),
 )
-@target_options
-@gateway_options
 @click.option("--profile", metavar="NAME", help="Call it with this profile.")
 @active_option(help="Groups to open besides that of the tool, separated by commas.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
-@click.pass_context
 def call_command(
     ctx: click.Context,
     /,

@@ -19,7 +19,7 @@ from toolfold_adapters.skills import read_skill
 from .costs import initial_view_of
 from .explain import NamesCommand, data_of, reason_for, target_and_names
 from .failures import failing, run
-from .options import active_option, chosen_target, examples, gateway_options, target_options
+from .options import active_option, chosen_target, target_command
 from .printing import show, show_json, table
 
 
@@ -63,18 +63,14 @@ def _after(view: RequestView, found: Sequence[Availability]) -> RequestView | No
         return None
 
 
-@click.command(
+@target_command(
     "check",
+    "toolfold check shop:tools orders.place orders.refund",
+    "toolfold check gateway.toml --skill skills/release",
+    "toolfold check shop:tools --file needed.txt --profile clerk --json",
+    "toolfold check create_issue -- npx -y some-mcp-server",
     cls=NamesCommand,
-    epilog=examples(
-        "toolfold check shop:tools orders.place orders.refund",
-        "toolfold check gateway.toml --skill skills/release",
-        "toolfold check shop:tools --file needed.txt --profile clerk --json",
-        "toolfold check create_issue -- npx -y some-mcp-server",
-    ),
 )
-@target_options
-@gateway_options
 @click.option("--profile", metavar="NAME", help="Check it with this profile.")
 @active_option(help="Groups that are open at first, separated by commas; hooks do not run.")
 @click.option(
@@ -92,7 +88,6 @@ def _after(view: RequestView, found: Sequence[Availability]) -> RequestView | No
     help="Check the names in a text file, one on each line; # begins a comment.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
 def check_command(
     ctx: click.Context,
     /,

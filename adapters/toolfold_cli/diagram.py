@@ -18,17 +18,7 @@ from toolfold_diagrams import drawing
 from toolfold_diagrams.diagram import write_atomically
 
 from .failures import Failed, failing, run
-from .options import (
-    ARGUMENTS,
-    Integer,
-    OneOf,
-    TargetCommand,
-    active_option,
-    chosen_target,
-    examples,
-    gateway_options,
-    target_options,
-)
+from .options import ARGUMENTS, Integer, OneOf, active_option, chosen_target, target_command
 from .pictures import source_of
 from .printing import console
 
@@ -51,24 +41,19 @@ def _help() -> str:
     return "\n\n".join(paragraphs)
 
 
-@click.command(
+@target_command(
     "diagram",
-    cls=TargetCommand,
+    "toolfold diagram shop:tools                                a tree, on the terminal",
+    "toolfold diagram shop:tools --active orders -o shop.svg",
+    "toolfold diagram shop:tools -o shop.html                   a page to explore",
+    "toolfold diagram shop:tools --check shop.svg               fails if the file is stale",
+    "toolfold diagram shop:tools --view statechart --format mermaid",
+    "toolfold diagram shop:tools --view sequence --active orders,stock -o trace.svg",
+    "toolfold diagram --view transaction -o transaction.svg",
+    "toolfold diagram shop.toml -o shop.svg                     a catalog as data",
+    "toolfold diagram -o github.svg -- npx -y some-mcp-server",
     help=_help(),
-    epilog=examples(
-        "toolfold diagram shop:tools                                a tree, on the terminal",
-        "toolfold diagram shop:tools --active orders -o shop.svg",
-        "toolfold diagram shop:tools -o shop.html                   a page to explore",
-        "toolfold diagram shop:tools --check shop.svg               fails if the file is stale",
-        "toolfold diagram shop:tools --view statechart --format mermaid",
-        "toolfold diagram shop:tools --view sequence --active orders,stock -o trace.svg",
-        "toolfold diagram --view transaction -o transaction.svg",
-        "toolfold diagram shop.toml -o shop.svg                     a catalog as data",
-        "toolfold diagram -o github.svg -- npx -y some-mcp-server",
-    ),
 )
-@target_options
-@gateway_options
 @click.option(
     "--view",
     type=OneOf(list(VIEWS)),
@@ -87,7 +72,6 @@ def _help() -> str:
     metavar="FILE",
     help="Write nothing; exit with status 1 if FILE is not what -o FILE would write.",
 )
-@click.pass_context
 def diagram_command(
     ctx: click.Context,
     /,

@@ -12,16 +12,7 @@ from toolfold.spi import RequestView
 
 from .costs import initial_view_of
 from .failures import run
-from .options import (
-    COMMAND,
-    OneOf,
-    TargetCommand,
-    active_option,
-    chosen_target,
-    examples,
-    gateway_options,
-    target_options,
-)
+from .options import COMMAND, OneOf, TargetCommand, active_option, chosen_target, target_command
 from .printing import show, show_json, table
 from .targets import full_name
 
@@ -51,23 +42,18 @@ def reason_for(view: RequestView, name: str, kind: Any = "tool") -> Reason:
     return explain(view, full_name(view.snapshot.catalog.components[kind].by_name, name) or name, kind)
 
 
-@click.command(
+@target_command(
     "explain",
+    "toolfold explain shop:tools orders.refund",
+    "toolfold explain shop:tools orders.refund --active orders --profile clerk",
+    "toolfold explain gateway.toml github_create_issue --json",
+    "toolfold explain create_issue -- npx -y some-mcp-server",
     cls=NamesCommand,
-    epilog=examples(
-        "toolfold explain shop:tools orders.refund",
-        "toolfold explain shop:tools orders.refund --active orders --profile clerk",
-        "toolfold explain gateway.toml github_create_issue --json",
-        "toolfold explain create_issue -- npx -y some-mcp-server",
-    ),
 )
-@target_options
-@gateway_options
 @click.option("--profile", metavar="NAME", help="Explain it with this profile.")
 @active_option(help="Groups to open first, separated by commas; hooks do not run.")
 @click.option("--kind", type=OneOf(KINDS), default="tool", help="What the names are names of.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
 def explain_command(
     ctx: click.Context,
     /,

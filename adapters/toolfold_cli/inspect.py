@@ -17,7 +17,7 @@ from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 from .costs import ServerCost, costs_by_server, initial_view, wire_costs
 from .counts import approximate
 from .failures import Failed, run
-from .options import Integer, TargetCommand, active_option, chosen_target, examples, gateway_options, target_options
+from .options import Integer, active_option, chosen_target, target_command
 from .printing import show, show_json, table
 from .targets import GatewayOptions, Target, open_target
 
@@ -31,20 +31,15 @@ _ONE_FOR_ALL = {True: "--control open_group", False: 'ToolSet(..., control="open
 """What gives all groups the same two control tools, for a gateway or not."""
 
 
-@click.command(
+@target_command(
     "inspect",
-    cls=TargetCommand,
-    epilog=examples(
-        "toolfold inspect shop:tools",
-        "toolfold inspect shop:tools --active orders,orders.returns --tools",
-        "toolfold inspect gateway.toml --json",
-        "toolfold inspect shop:tools --check --max-group-tokens 5000",
-        "toolfold inspect catalog.toml               groups and tools as data, with no program",
-        "toolfold inspect --groups groups.toml -- npx -y some-mcp-server",
-    ),
+    "toolfold inspect shop:tools",
+    "toolfold inspect shop:tools --active orders,orders.returns --tools",
+    "toolfold inspect gateway.toml --json",
+    "toolfold inspect shop:tools --check --max-group-tokens 5000",
+    "toolfold inspect catalog.toml               groups and tools as data, with no program",
+    "toolfold inspect --groups groups.toml -- npx -y some-mcp-server",
 )
-@target_options
-@gateway_options
 @click.option("--profile", metavar="NAME", help="Inspect it with this profile.")
 @active_option(help="Groups to open first, or servers of a gateway, separated by commas; hooks do not run.")
 @click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
@@ -56,7 +51,6 @@ _ONE_FOR_ALL = {True: "--control open_group", False: 'ToolSet(..., control="open
     metavar="N",
     help="With --check: fail if the tools of a group cost more tokens.",
 )
-@click.pass_context
 def inspect_command(
     ctx: click.Context,
     /,

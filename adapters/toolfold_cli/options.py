@@ -220,6 +220,25 @@ def gateway_options(function: F) -> F:
     )
 
 
+def target_command(
+    name: str, *lines: str, cls: type[TargetCommand] = TargetCommand, **settings: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator that makes a command with a TARGET, and what it may say of other servers.
+
+    Args:
+        name: The name of the command.
+        lines: Examples.
+        cls: The class of the command.
+        settings: Those of `click.command`.
+    """
+
+    def made(function: Callable[..., Any]) -> click.Command:
+        function = target_options(gateway_options(click.pass_context(function)))
+        return click.command(name, cls=cls, epilog=examples(*lines), **settings)(function)
+
+    return made
+
+
 def _decorated(function: F, *decorators: Callable[[F], F]) -> F:
     for decorate in reversed(decorators):
         function = decorate(function)

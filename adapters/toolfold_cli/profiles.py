@@ -11,20 +11,17 @@ from toolfold.spi import RequestView
 
 from .costs import initial_view_of
 from .failures import run
-from .options import TargetCommand, chosen_target, examples, gateway_options, target_options
+from .options import chosen_target, target_command
 from .printing import show, show_json, table
 from .targets import GatewayOptions, Target
 
 
-@click.command(
+@target_command(
     "profiles",
-    cls=TargetCommand,
-    epilog=examples("toolfold profiles shop:tools", "toolfold profiles gateway.toml --json"),
+    "toolfold profiles shop:tools",
+    "toolfold profiles gateway.toml --json",
 )
-@target_options
-@gateway_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
 def profiles_command(ctx: click.Context, /, targets: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Show a TARGET's profiles: groups that are open from the start, and groups that can be opened.
 

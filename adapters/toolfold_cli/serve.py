@@ -27,15 +27,12 @@ from .options import (
     Number,
     OneOf,
     ServerOption,
-    TargetCommand,
     chosen_target,
-    examples,
-    gateway_options,
     parse_groups,
     parse_limits,
     parse_store,
     server_option,
-    target_options,
+    target_command,
 )
 from .servers import check_options
 from .targets import GatewayOptions, OpenTarget, Target, open_target
@@ -61,23 +58,18 @@ class HttpOptions:
     live: str | None
 
 
-@click.command(
+@target_command(
     "serve",
-    cls=TargetCommand,
+    "toolfold serve shop:tools",
+    "toolfold serve shop:make_tools --http --port 8000",
+    "toolfold serve gateway.toml --profile readonly",
+    "toolfold serve claude_desktop_config.json",
+    "toolfold serve https://example.org/mcp --control load_tool_group",
+    "toolfold serve shop:tools --http --live",
+    "toolfold serve shop:tools --http --store redis://localhost:6379/0",
+    "toolfold serve --groups groups.toml -- npx -y some-mcp-server",
     context_settings={"auto_envvar_prefix": "TOOLFOLD"},
-    epilog=examples(
-        "toolfold serve shop:tools",
-        "toolfold serve shop:make_tools --http --port 8000",
-        "toolfold serve gateway.toml --profile readonly",
-        "toolfold serve claude_desktop_config.json",
-        "toolfold serve https://example.org/mcp --control load_tool_group",
-        "toolfold serve shop:tools --http --live",
-        "toolfold serve shop:tools --http --store redis://localhost:6379/0",
-        "toolfold serve --groups groups.toml -- npx -y some-mcp-server",
-    ),
 )
-@target_options
-@gateway_options
 @click.option(
     "--http", "over_http", is_flag=True, envvar="TOOLFOLD_HTTP", help="Serve streamable HTTP instead of stdio."
 )
@@ -218,7 +210,6 @@ class HttpOptions:
     "sqlite:///state.db or redis://localhost:6379/0.",
 )
 @server_option("--disclosure/--no-disclosure", default=True, help="Offer the draft extension for groups, or don't.")
-@click.pass_context
 def serve_command(
     ctx: click.Context,
     /,

@@ -14,21 +14,16 @@ from toolfold_adapters.tokens import approximate_tokens
 from .costs import initial_view_of
 from .counts import approximate, counted
 from .failures import run
-from .options import OneOf, TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .options import OneOf, chosen_target, parse_groups, target_command
 
 
-@click.command(
+@target_command(
     "stubs",
-    cls=TargetCommand,
-    epilog=examples(
-        "toolfold stubs shop:tools > shop_tools.py",
-        "toolfold stubs shop:tools --open orders,orders.returns --language typescript > shop.d.ts",
-        "toolfold stubs gateway.toml --open github.issues",
-        "toolfold stubs -- npx -y some-mcp-server",
-    ),
+    "toolfold stubs shop:tools > shop_tools.py",
+    "toolfold stubs shop:tools --open orders,orders.returns --language typescript > shop.d.ts",
+    "toolfold stubs gateway.toml --open github.issues",
+    "toolfold stubs -- npx -y some-mcp-server",
 )
-@target_options
-@gateway_options
 @click.option("--profile", metavar="NAME", help="Declare what there is with this profile.")
 @click.option(
     "--open",
@@ -41,7 +36,6 @@ from .options import OneOf, TargetCommand, chosen_target, examples, gateway_opti
 @click.option(
     "--language", type=OneOf(["python", "typescript"]), default="python", show_default=True, help="Of the program."
 )
-@click.pass_context
 def stubs_command(
     ctx: click.Context,
     /,
