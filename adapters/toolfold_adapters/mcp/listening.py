@@ -59,6 +59,10 @@ class Subscription:
         except (anyio.WouldBlock, anyio.ClosedResourceError):
             self._send.close()
 
+    def updated(self, uri: str) -> None:
+        """Have the client sent that a resource was updated, if it asked for that."""
+        self.deliver(ResourceUpdated(uri))
+
     async def serve(self, bus: InMemorySubscriptionBus) -> types.SubscriptionsListenResult:
         """Acknowledge it and send what the bus publishes, until the client ends it."""
         params = types.SubscriptionsAcknowledgedNotificationParams(notifications=self._honored, _meta=self._meta)

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from anyio.abc import TaskGroup
-from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
+from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
@@ -57,7 +57,7 @@ class Subscriptions:
         try:
             async with background() as tasks:
                 if self.watch is not None and (uris := params.notifications.resource_subscriptions):
-                    tasks.start_soon(self.watch, ctx, uris, lambda uri: subscription.deliver(ResourceUpdated(uri)))
+                    tasks.start_soon(self.watch, ctx, uris, subscription.updated)
                 return await subscription.serve(bus)
         finally:
             self._subscribers[caller] -= 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 import anyio
@@ -31,7 +31,7 @@ from .replies import Pending, Reply, TargetNotStarted, WireError
 with extras_named():
     import mcp_types as types
     from mcp import Client
-    from mcp.client import advertise
+    from mcp.client import ClientExtension, NotificationBinding
     from mcp.client.streamable_http import streamable_http_client
     from mcp.server import Server
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -39,6 +39,7 @@ with extras_named():
 Json: TypeAlias = dict[str, Any]
 
 CHANGED = "notifications/tools/list_changed"
+GROUPS_CHANGED = "notifications/groups/list_changed"
 CLOSE_TIMEOUT = 5.0  # seconds
 
 for noisy in ("mcp", "client", "httpx2"):  # the errors here say what they log
@@ -53,6 +54,17 @@ class _Other(types.Request[_Params, str]):
     """A request of an extension."""
 
     method: str
+
+
+class _Declared(ClientExtension):
+    """An extension that a client declares; of its notifications, those of changed groups are for `noticed`."""
+
+    def __init__(self, identifier: str, noticed: Callable[[types.NotificationParams], Awaitable[None]]) -> None:
+        self.identifier = identifier
+        self._noticed = noticed
+
+    def notifications(self) -> list[NotificationBinding[Any]]:
+        return [NotificationBinding(method=GROUPS_CHANGED, params_type=types.NotificationParams, handler=self._noticed)]
 
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
@@ -109,8 +121,12 @@ class Connection:
         """The number of calls that were sent."""
         self.successes = 0
         """The number of calls that were not refused: without any, the server should be in its initial state."""
+        self.group_changes = 0
+        """The number of notifications that the groups have changed."""
+        self.acknowledged: Json | None = None
+        """What the server will notify of, if it was asked to."""
         self._changed: anyio.Event | None = None
-        self._extensions = None if extension is None else [advertise(extension, {})]
+        self._extensions = None if extension is None else [_Declared(extension, self._groups_changed)]
         self._stack = ExitStack()
         with self._failures.of_start(address.start_timeout):
             self._client = self._stack.enter_context(portal.wrap_async_context_manager(self._connected()))
@@ -212,7 +228,17 @@ class Connection:
 
     def wait_for_change(self, seen: int, seconds: float) -> None:
         """Return once more than `seen` notices of a changed list have arrived, or after that time."""
-        self._portal.call(self._wait_for_change, seen, seconds)
+        self._portal.call(self._wait, lambda: self.changes > seen, seconds)
+
+    def listen(self, asked: Mapping[str, bool], seconds: float) -> Json | None:
+        """Ask for notifications until the connection ends, and return what the server acknowledged within that time."""
+        self._stack.callback(self._portal.start_task_soon(self._listen, asked).cancel)
+        self._portal.call(self._wait, lambda: self.acknowledged is not None, seconds)
+        return self.acknowledged
+
+    def wait_for_groups(self, seen: int, seconds: float) -> None:
+        """Return once more than `seen` notifications of changed groups have arrived, or after that time."""
+        self._portal.call(self._wait, lambda: self.group_changes > seen, seconds)
 
     def close(self) -> None:
         """End the connection, and the server if it was started for it."""
@@ -254,12 +280,24 @@ class Connection:
             raise TimeoutError
 
     async def _received(self, message: object) -> None:
-        method = str(getattr(message, "method", None))
-        self.other_changes += method.endswith("/list_changed") and method != CHANGED
-        if method == CHANGED:
-            self.changes += 1
-            if self._changed is not None:
-                self._changed.set()
+        method = getattr(message, "method", None)
+        self.changes += method == CHANGED
+        if isinstance(message, types.SubscriptionsAcknowledgedNotification):
+            self.acknowledged = message.params.notifications.model_dump(by_alias=True, exclude_none=True)
+        self._note_change()
+
+    async def _groups_changed(self, _: types.NotificationParams) -> None:
+        self.group_changes += 1
+        self._note_change()
+
+    def _note_change(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+
+    async def _listen(self, asked: Mapping[str, bool]) -> None:
+        params = types.SubscriptionsListenRequestParams(notifications=types.SubscriptionFilter.model_validate(asked))
+        with suppress(Exception):  # it lasts as long as the connection, or is refused
+            await self._client.session.send_request(types.SubscriptionsListenRequest(params=params), _ANYTHING)
 
     async def _list(self, cursor: str | None, meta: Mapping[str, Any] | None) -> Json:
         params = types.PaginatedRequestParams(cursor=cursor, **_with_meta(meta))
@@ -278,9 +316,9 @@ class Connection:
         await anyio.lowlevel.checkpoint()  # so that notices from before the answer are counted
         return answer
 
-    async def _wait_for_change(self, seen: int, seconds: float) -> None:
+    async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            while self.changes <= seen:
+            while not condition():
                 self._changed = anyio.Event()
                 await self._changed.wait()
 

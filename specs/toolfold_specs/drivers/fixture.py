@@ -78,7 +78,7 @@ class FixtureDriver(McpDriver):
         """Replace the system; connections stay open where the sessions behind them are new anyway."""
         self._abandon()
         self.link.begin()
-        response = self._configure(self.main, setup)
+        response = self.change(self.main, setup)
         if "error" in response:
             return Answer(error=response["error"])
         self._setup = setup
@@ -86,7 +86,8 @@ class FixtureDriver(McpDriver):
         self._renew()
         return Answer()
 
-    def _configure(self, connection: Connection, setup: Setup) -> Mapping[str, Any]:
+    def change(self, connection: Connection, setup: Setup) -> Mapping[str, Any]:
+        """Replace the system behind a connection, which stays open."""
         seen, request = connection.changes, {"verb": "configure", "arguments": {"setup": setup.to_json()}}
         response = validated("configure", structured("configure", connection.reply(TOOL, request)))
         self._await_notice_of_renewal(connection, seen)
@@ -103,7 +104,7 @@ class FixtureDriver(McpDriver):
                 del self._sessions[name]
 
     def _prepare(self, session: Session) -> None:
-        self._configure(session.connection, self._setup)
+        self.change(session.connection, self._setup)
         for (group, phase), outcome in self._scripts.items():
             self._script(session, group, phase, outcome)
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import string
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from ..driver import Group, LeftOut, Setup
 from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
-from ..drivers.replies import Reply, WireError
+from ..drivers.replies import Reply
 from .over_mcp import SETUP, Json, Wire, items, mapping, name_in, on, seen, without_hint
-
-if TYPE_CHECKING:
-    from ..drivers.connection import Connection
 
 ACTIVATION = "an activation that succeeds"
 BASE64 = f"{string.ascii_letters.swapcase()}{string.digits}-_"
@@ -225,44 +221,3 @@ def carried(wire: Wire) -> None:
     code = without.refused.code if without.refused else None
     wire.judge("DEL-11", code == INVALID_PARAMS, f"{tool} can be called without the handle", got=seen(without))
     wire.judge("DEL-7", _bytes(wire.page(meta=meta)) == _bytes(page), "two lists under one handle differ")
-
-
-# -- the draft extension ----------------------------------------------------------------------------------------------
-
-GROUPS = "io.modelcontextprotocol/groups"
-
-
-@on()
-def disclosed(wire: Wire) -> None:
-    """Judge what a client gets that declares the draft extension for groups (SPEC DEL-5)."""
-    if GROUPS not in mapping(wire.main.capabilities.get("extensions")):
-        raise LeftOut(f"the server does not have the extension {GROUPS}")
-    with closing(wire.driver.another(GROUPS)) as declared:
-        listed = _requested(wire, declared, "groups/list")
-        if not wire.observed("groups" in listed or "code" in listed, "`groups` in groups/list", "DEL-5"):
-            return
-        groups = [str(name_in(one)) for one in items(listed.get("groups"))]
-        if not wire.judge("DEL-5", bool(groups), "groups/list names no group", got=groups):
-            return
-        answers = [_requested(wire, declared, "groups/get", name=group) for group in groups]
-        tools = [items(mapping(answer.get("contents")).get("tools")) for answer in answers]
-        grouped = [str(name_in(tool)) for of_group in tools for tool in of_group]
-        wire.judge("DEL-5", bool(grouped), "groups/get has the tools of no group", got=answers)
-        besides = sorted({*wire.names(on=declared)} & {*grouped})
-        wire.judge("DEL-5", not besides, "tools of groups are listed to those who declare the extension", got=besides)
-        for tool in grouped[:1]:
-            called = wire.call(tool, {}, on=declared)
-            code = called.refused.code if called.refused is not None else None
-            wire.judge("DEL-5", code is None, f"{tool}, which groups/get has, can't be called", got=seen(called))
-        unknown = _requested(wire, declared, "groups/get", name="no_such_group")
-        got = unknown.get("code")
-        wire.judge("DEL-5", got == INVALID_PARAMS, "an unknown group is answered otherwise", INVALID_PARAMS, got)
-
-
-def _requested(wire: Wire, connection: Connection, method: str, **params: Json | str) -> Json:
-    """Return the answer to a request of the extension, or the error's code."""
-    wire.test_run.count()
-    try:
-        return connection.request(method, params)
-    except WireError as error:
-        return {"code": error.code}

@@ -51,6 +51,10 @@ class OverMcp(Protocol):
     starts_active: Sequence[str]
     """The groups that are active in a new session."""
 
+    def change(self, connection: Connection, setup: Setup) -> object:
+        """Replace the system behind a connection, which stays open; only where any system can be configured."""
+        ...
+
     def control(self, verb: str, group: str) -> tuple[str, Mapping[str, Any]]:
         """Return the call that activates or deactivates a group."""
         ...

@@ -17,7 +17,7 @@ from ..driver import Group, Operation, Setup, Tool
 from ..drivers.description import SEPARATORS
 from ..drivers.protocol import INVALID_PARAMS
 from ..drivers.replies import Reply, WireError
-from . import delivery
+from . import delivery, groups
 from .over_mcp import SETUP, Wire, items, mapping, name_in, on, seen, without_hint
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
@@ -257,6 +257,6 @@ CHECKS = (  # first those without a call, after which a server need not be start
     Check("calling through obeys the session", "wire", ("DEL-8",), delivery.proxied, (LEGACY, PROXY)),
     Check("handles stand for what was opened", "wire", ("DEL-2", "DEL-3"), delivery.handles, (MODERN,)),
     Check("handles can't be forged", "wire", ("DEL-3",), delivery.forged, (MODERN,)),
-    Check("groups are disclosed to those who ask", "wire", ("DEL-5",), delivery.disclosed, (MODERN,)),
+    Check("groups are disclosed to those who ask", "wire", ("DEL-5",), groups.disclosed, (MODERN,)),
     Check("a request can carry its handle", "wire", ("DEL-11", "DEL-7"), delivery.carried, (MODERN, "listing")),
 )

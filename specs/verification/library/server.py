@@ -43,6 +43,7 @@ class Replaceable:
     def __init__(self) -> None:
         self.present = ToolSet(NAME)
         self._guards: list[tuple[Callable[[str], None], ...]] = []
+        self._observers: list[Callable[[Any], None]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.present, name)
@@ -52,10 +53,18 @@ class Replaceable:
         self._guards.append(guards)
         self.present.guard_names(*guards)
 
+    def observe(self, observer: Callable[[Any], None]) -> Callable[[], None]:
+        """Have the events of the present tool set observed, and those of its replacements."""
+        self._observers.append(observer)
+        self.present.observe(observer)
+        return lambda: self._observers.remove(observer)
+
     async def replace(self, tools: ToolSet) -> None:
         """Replace the tool set and end its sessions; each client continues with a new one."""
         for guards in self._guards:
             tools.guard_names(*guards)
+        for observer in self._observers:
+            tools.observe(observer)
         for session in self.present.sessions:
             with suppress(ExceptionGroup):  # of hooks that fail as scripted
                 await session.close()
@@ -183,6 +192,7 @@ class Fixture:
         self._hooks.release_all()
         await self._tools.replace(tools)
         self._hooks = hooks
+        tools.notify_list_changed()
         return {}
 
     async def _observe(self, arguments: Mapping[str, Any], context: Context) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ may be wrong is a method of its own, as in the engine.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -19,6 +20,7 @@ import anyio
 import mcp_types as types
 from mcp.server import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold_specs.driver import Setup
@@ -31,6 +33,8 @@ Json = dict[str, Any]
 
 CALL_TOOL = "call_tool"
 GROUPS = "io.modelcontextprotocol/groups"
+GROUPS_FILTER = "groupsListChanged"
+GROUP_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 HINTS = types.ToolAnnotations(idempotent_hint=True, destructive_hint=False, open_world_hint=False)
 
 
@@ -47,6 +51,7 @@ class Fixture:
         self.make = engine
         self.install(engine(Setup()))
         self.connections = count(1)
+        self.groups_changed = anyio.Event()
 
     def install(self, engine: Engine) -> None:
         """Replace what is served; nothing of what was there has a handle any more."""
@@ -56,9 +61,14 @@ class Fixture:
     def server(self) -> Server[str]:
         """Return the server; it may have any number of connections."""
         server: Server[str] = Server(
-            "naive", version="1", lifespan=self.connected, on_list_tools=self.list_tools, on_call_tool=self.call_tool
+            "naive",
+            version="1",
+            lifespan=self.connected,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_subscriptions_listen=self.listen,
         )
-        server.extensions[GROUPS] = {}
+        server.extensions[GROUPS] = {"listChanged": True}
         server.add_request_handler("groups/list", types.PaginatedRequestParams, self.list_groups)
         server.add_request_handler("groups/get", GroupParams, self.get_group)
         options = server.create_initialization_options(self.capabilities())
@@ -212,14 +222,62 @@ class Fixture:
 
     async def list_groups(self, ctx: Any, params: types.PaginatedRequestParams) -> Json:
         """Answer groups/list."""
-        return {"groups": [{"name": path} for path in self.engine.groups]}
+        found = [self.entry(path) for path in self.at_root()]
+        rest, size = self.after(found, params.cursor), self.engine.setup.page_size
+        more = {"nextCursor": self.cursor(found, rest[size - 1])} if size and len(rest) > size else {}
+        return {"groups": rest[:size], "ttlMs": 0, "cacheScope": "public", **more}
+
+    def at_root(self) -> list[str]:
+        return sorted((path for path in self.engine.groups if "." not in path), key=self.order)
+
+    def order(self, path: str) -> str:
+        return group_name(path)
+
+    def after(self, groups: list[Json], cursor: str | None) -> list[Json]:
+        return [group for group in groups if cursor is None or group["name"] > cursor]
+
+    def cursor(self, groups: list[Json], last: Json) -> str:
+        return str(last["name"])
+
+    def entry(self, path: str) -> Json:
+        (group,) = (group for group in self.engine.setup.groups if group.path == path)
+        return {"name": group_name(path), "description": group.description}
 
     async def get_group(self, ctx: Any, params: GroupParams) -> Json:
         """Answer groups/get."""
-        if params.name not in self.engine.groups:
+        path = next((path for path in self.engine.groups if group_name(path) == params.name), None)
+        if path is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no group {params.name}.")
-        names = [name for name, tool in self.engine.tools.items() if tool.group == params.name]
-        return {"contents": {"tools": [self.definition(name).model_dump(mode="json", by_alias=True) for name in names]}}
+        return {"contents": self.contents(path)}
+
+    def contents(self, path: str) -> Json:
+        inner = [self.entry(other) for other in self.engine.groups if other.rpartition(".")[0] == path]
+        names = [name for name, tool in self.engine.tools.items() if tool.group == path]
+        tools = [self.definition(name).model_dump(mode="json", by_alias=True) for name in names]
+        return {"tools": tools, **({"groups": inner} if inner else {})}
+
+    async def listen(self, ctx: Any, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
+        """Answer subscriptions/listen, of which only changes of the groups are there to hear."""
+        asked = (params.notifications.model_extra or {}).get(GROUPS_FILTER) is True
+        honored = types.SubscriptionFilter.model_validate({GROUPS_FILTER: True} if asked else {})
+        meta = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+        said = types.SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=meta)
+        await ctx.session.send_notification(
+            types.SubscriptionsAcknowledgedNotification(params=said), related_request_id=ctx.request_id
+        )
+        while asked:
+            await self.groups_changed.wait()
+            await ctx.session.send_notification(
+                types.Notification[types.NotificationParams, str](
+                    method="notifications/groups/list_changed", params=types.NotificationParams(_meta=meta)
+                ),
+                related_request_id=ctx.request_id,
+            )
+        return types.SubscriptionsListenResult(_meta=meta)
+
+    def announce(self) -> None:
+        changed, self.groups_changed = self.groups_changed, anyio.Event()
+        changed.set()
 
     # -- the verbs of the driver protocol ------------------------------------------------------------------------------
 
@@ -238,6 +296,7 @@ class Fixture:
         self.engine.scripts.clear()
         self.tasks.settle()
         self.install(engine)
+        self.announce()
         return result("ok", {})
 
     def set_fact(self, ctx: Any, session: Session, fact: str, value: bool) -> types.CallToolResult:
@@ -262,6 +321,11 @@ class Fixture:
         there = release(self.engine, group, phase, fail)
         self.tasks.settle()
         return result("ok" if there else "It is not blocked.", {}, is_error=not there)
+
+
+def group_name(path: str) -> str:
+    """Return the name of a group, of the characters that names may have."""
+    return path if GROUP_NAME.fullmatch(path) else f"x{path.encode().hex()}"
 
 
 def is_modern(ctx: Any) -> bool:

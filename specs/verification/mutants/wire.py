@@ -16,7 +16,7 @@ from toolfold_specs.drivers.protocol import CHANGE_META, HANDLE, TOOL, Era
 
 from .engine import Refused, Session
 from .mutant import Right, overriding
-from .server import CALL_TOOL, Fixture, handle_in, result
+from .server import CALL_TOOL, Fixture, Json, handle_in, result
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,6 +100,42 @@ class ReadableHandles(Fixture):
 
     def open(self, session: Session, handle: str) -> None:
         session.active = [path for path in handle.split() if path in self.engine.groups]
+
+
+class CountedPages(Fixture):
+    def after(self, groups: list[Json], cursor: str | None) -> list[Json]:
+        return groups[int(cursor or 0) :]
+
+    def cursor(self, groups: list[Json], last: Json) -> str:
+        return str(groups.index(last) + 1)
+
+
+class OldGroups(Fixture):
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.listed: dict[object, Json] = {}
+
+    async def list_groups(self, ctx: Any, params: types.PaginatedRequestParams) -> Json:
+        key = params.cursor, *self.at_root()[:1]
+        return self.listed.setdefault(key, await super().list_groups(ctx, params))
+
+
+class Remembering(Fixture):
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.fetched: set[Any] = set()
+
+    async def get_group(self, ctx: Any, params: Any) -> Json:
+        known = (ctx.lifespan_context, params.name)
+        answer = await super().get_group(ctx, params)
+        if known in self.fetched:
+            return {"contents": {}}
+        self.fetched.add(known)
+        return answer
+
+
+def without_schemas(contents: Json) -> Json:
+    return {**contents, "tools": [{"name": tool["name"]} for tool in contents["tools"]]}
 
 
 def one_handle(right: Right[str | None], self: Fixture, session: Session) -> str:
@@ -216,6 +252,31 @@ ROWS = (
     modern("lists grouped tools to clients with the extension", "DEL-5")(
         Fixture.is_disclosed, lambda right, self, ctx, name: False
     ),
+    modern("lists nested groups at root too", "DEL-5")(
+        Fixture.at_root, lambda right, self: sorted(self.engine.groups, key=self.order)
+    ),
+    modern("has names of groups that are paths", "DEL-5")(
+        Fixture.entry, lambda right, self, path: {**right(), "name": path}
+    ),
+    modern("returns the tools of groups without their schemas", "DEL-5")(
+        Fixture.contents, lambda right, self, path: without_schemas(right())
+    ),
+    modern("returns a group to each connection only once", "DEL-5", fixture=Remembering),
+    modern("lists groups in the order of a dictionary", "DEL-5")(
+        Fixture.order, lambda right, self, path: right().replace("-", "")
+    ),
+    modern("spells out what is beyond ASCII", "DEL-5")(
+        Fixture.entry,
+        lambda right, self, path: {
+            **right(),
+            "description": right()["description"].encode("ascii", "replace").decode(),
+        },
+    ),
+    modern("counts the groups on the pages before", "DEL-5", fixture=CountedPages),
+    modern(
+        "keeps a list of groups that holds for no time while the first of them is there", "DEL-5", fixture=OldGroups
+    ),
+    modern("never notifies of changed groups", "DEL-5")(Fixture.announce, lambda right, self: None),
     modern("lists the state that the last call has left", "DEL-7", also=("DEL-2", "DEL-11"))(
         Fixture.listed_session, lists_the_last_state
     ),
