@@ -2,10 +2,9 @@
 
 conversation.py  `Conversation`: the tools and calls of one    blocking.py    the same without an event loop
 wire_names.py    the names and the order of its tools          formats.py     what a model reads of tools
-turn.py          the order in which calls of a turn run        execution.py   running them
-history.py       the groups that it had loaded                 messages.py    the calls in its messages
-failures.py      which of these calls failed                   late.py        tools that a provider loads late
-late_anthropic.py, late_openai.py   the same in its own terms
+turn.py          the calls of a turn, in order          messages.py    the calls in its messages
+history.py       the groups that it had loaded          late.py        tools that a provider loads late
+late_providers.py   the same in each provider's terms
 """
 
 from .blocking import BlockingConversation

@@ -20,8 +20,7 @@ from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
 from toolfold.spi import table
 
 from .formats import Definition
-from .late_anthropic import AnthropicTools
-from .late_openai import OpenAITools, search_tool
+from .late_providers import AnthropicTools, OpenAITools, search_tool
 from .messages import Answered, ToolCall, calls_of
 from .wire_names import WireNameCodec
 
