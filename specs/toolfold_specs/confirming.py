@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -62,18 +59,16 @@ def _is_answered_alike(exchange: Exchange, about_notices: bool) -> bool:
 
 
 def _said_by(program: str) -> Iterator[Message]:
-    """Yield the messages that a script prints."""
+    """Yield the messages that a script prints until it ends, or for as long as it may take."""
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, "-c", program], text=True, start_new_session=True, **pipes) as process:
-        children.started(process.pid)
+    with children.start([sys.executable, "-c", program], text=True, **pipes) as process:
         try:
             printed, _ = process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            return
+        except subprocess.TimeoutExpired:  # perhaps there is a request that nobody is answered
+            children.end(process, 0)
+            printed, _ = process.communicate()
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)  # it leads its process group
-            children.gone(process.pid)
+            children.end(process, 0)
     for line in printed.splitlines():
         client, arrow, text = line.split(" ", 2)
         yield Message(int(client), arrow == "->", json.loads(text))

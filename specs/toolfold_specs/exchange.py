@@ -86,13 +86,13 @@ class Exchange:
         return evolve(self, messages=messages, evidence=evidence)
 
     def overlaps(self) -> bool:
-        """Return whether a request was sent before an earlier one was answered, or one was not answered at all."""
+        """Return whether a request was sent before an earlier one was answered."""
         waiting: set[Place] = set()
         for one in self.messages:
             if one.place is not None and one.is_sent and waiting:
                 return True
             waiting ^= {one.place} if one.place is not None else set()
-        return bool(waiting)
+        return False
 
 
 @define(eq=False)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import re
-import signal
 import subprocess
 import threading
-from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
@@ -54,25 +51,17 @@ class Served:
         process, self._process = self._process, None
         if process is None:
             return
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, how)  # it leads its process group
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(END)
-        children.gone(process.pid)
+        children.end(process, END)
 
     def _start(self) -> str:
-        process = subprocess.Popen(
+        process = self._process = children.start(
             self._command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            start_new_session=True,
         )
-        self._process = process
-        children.started(process.pid)
         assert process.stderr is not None
         output: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_read, args=(process.stderr, output), daemon=True, name="served").start()

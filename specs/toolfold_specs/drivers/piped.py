@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
 import tempfile
 import time
@@ -60,17 +59,11 @@ class _Pipe:
         self._numbers = count(1)
         self._asked = ""
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                start_new_session=True,
-            )
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
+            self._process = children.start(command, **pipes)
         except OSError as error:
             self._errors.close()
             raise TargetNotStarted(f"It can't be started: {error.strerror}: {error.filename}") from None
-        children.started(self._process.pid)
 
     def ask(self, request: Mapping[str, Any]) -> object:
         """Return the response to a request as JSON data; raises `TargetFailed` or `DriverFault`."""
@@ -140,11 +133,7 @@ class _Pipe:
         with suppress(OSError):
             self._process.stdin.close()
         self._wait()
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, how)  # its id is the group's, as it began a session of its own
-                self._wait()
-        children.gone(self._process.pid)
+        children.end(self._process, END_TIMEOUT)
         self._process.stdout.close()
         self._errors.close()
 

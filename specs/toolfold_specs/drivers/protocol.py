@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from toolfold_specs.driver import CAPABILITIES
+
 Era: TypeAlias = Literal["legacy", "modern"]
 
 TOOL: Final = "conformance_driver"
@@ -22,29 +24,6 @@ CHANGE_META: Final = "dev.toolfold/change"
 ERROR_META: Final = "dev.toolfold/error"
 INVALID_PARAMS: Final = -32602
 
-CLAIMED = frozenset(
-    {
-        "errors",
-        "registration",
-        "hidden tools",
-        "relevant controls",
-        "calls",
-        "paging",
-        "facts",
-        "limits",
-        "hooks",
-        "failing hooks",
-        "asking hooks",
-        "blocked hooks",
-        "concurrency",
-        "cancellation",
-    }
-)
-"""The capabilities that a server has if it says so."""
-
-GRANTED = frozenset({"setups", "listing", "sessions"})
-"""Those that every such server has."""
-
 BEYOND: Mapping[str, str] = MappingProxyType(
     {
         "groups": "MCP has no request that lists groups",
@@ -54,7 +33,13 @@ BEYOND: Mapping[str, str] = MappingProxyType(
         "persistence": "MCP has no request for it",
     }
 )
-"""Those that can't be had over MCP, and why."""
+"""The capabilities that can't be had over MCP, and why."""
+
+GRANTED = frozenset({"setups", "listing", "sessions", "notifications", "ending"})
+"""Those that every such server has, as far as its era does."""
+
+CLAIMED = CAPABILITIES.keys() - BEYOND.keys() - GRANTED
+"""Those that a server has if it says so."""
 
 BRANCHES: Final = "two requests with one handle may be two branches, so neither waits for the other"
 BEYOND_MODERN: Mapping[str, str] = MappingProxyType(

@@ -13,12 +13,13 @@ import pytest
 
 from tests.cli.support import invoke
 from tests.process.specs.test_blackbox import DESCRIPTION, PLAIN, plain
+from toolfold_specs import confirming
 from toolfold_specs.confirming import confirmed
 from toolfold_specs.drivers.description import load
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.over_mcp import DriverFactory
 from toolfold_specs.drivers.protocol import Era
-from toolfold_specs.exchange import Exchange
+from toolfold_specs.exchange import Exchange, Message
 from toolfold_specs.kit import check
 from toolfold_specs.render import write_reports
 from toolfold_specs.report import Report, Result, Status, Violation
@@ -118,3 +119,18 @@ def test_a_script_reaches_a_server_over_http(era: Era) -> None:
     assert "database__query" in names
     assert result.violations[0].exchange is not None
     assert result.violations[0].exchange.is_confirmed
+
+
+@pytest.mark.parametrize(
+    ("server", "alike"), [("input(); input()", True), ("""print('{"id": 1, "result": {}}')""", False)]
+)
+def test_a_request_that_is_never_answered_is_confirmed_by_another_that_waits_in_vain(
+    server: str, alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirming, "PATIENCE", 3)
+    asked = Message(0, is_sent=True, content={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    exchange = Exchange((sys.executable, "-c", server), [asked], frozenset({(0, 1)}))
+    violation = Violation("HOOK-7", "none", "stdio, legacy", "it is never answered", exchange=exchange)
+    (result,) = confirmed([Result("none", "wire", "stdio", ("HOOK-7",), Status.FAILED, violations=(violation,))])
+    assert result.violations[0].exchange is not None
+    assert result.violations[0].exchange.is_confirmed is alike
