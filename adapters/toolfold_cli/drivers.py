@@ -81,7 +81,9 @@ def driver_factories(
         }
 
 
-def remote_driver(target: Target, alone: bool, **limits: float) -> AbstractContextManager[Mapping[str, Factory]]:
+def remote_driver(
+    target: Target, alone: bool, *, timeout: float, start_timeout: float
+) -> AbstractContextManager[Mapping[str, Factory]]:
     """Return the factory of drivers of a command, or of a tool of an MCP server, that speaks the driver protocol."""
     if target.kind not in ("command", "url"):
         raise ConfigError(f"--driver is for a command after --, or the URL of an MCP server; {target.text} is neither.")
@@ -90,11 +92,13 @@ def remote_driver(target: Target, alone: bool, **limits: float) -> AbstractConte
     if target.kind == "command":
         from toolfold_specs.drivers.piped import PipedDriver
 
-        return nullcontext({PipedDriver.name: partial(PipedDriver, target.command, **limits)})
+        return nullcontext(
+            {PipedDriver.name: partial(PipedDriver, target.command, timeout=timeout, start_timeout=start_timeout)}
+        )
     from toolfold_specs.drivers.link import Link
     from toolfold_specs.drivers.tool import ToolDriver
 
-    return nullcontext({ToolDriver.name: lambda: ToolDriver(Link(target.text, **limits))})
+    return nullcontext({ToolDriver.name: lambda: ToolDriver(Link(target.text, "legacy", timeout, start_timeout))})
 
 
 def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> list[str]:

@@ -77,7 +77,7 @@ class SourceMutant:
 def source_mutants() -> list[SourceMutant]:
     """Return all mutants, in the order of the file."""
     return [
-        SourceMutant(does, package, *row[:3], kind == "held_out")
+        SourceMutant(does, package, row[0], row[1], row[2], kind == "held_out")
         for kind, packages in tomllib.loads(DATA.read_text(encoding="utf-8")).items()
         for package, rows in packages.items()
         for does, row in rows.items()

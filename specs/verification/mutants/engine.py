@@ -138,7 +138,8 @@ class Engine(Rules):
     def recover(self, session: Session) -> Work[None]:  # STO-3
         """Undo what a stopped process has begun."""
         abandoned, session.abandoned = session.abandoned, []
-        yield from shielded(self.undo(session, abandoned))
+        if abandoned:
+            yield from shielded(self.undo(session, abandoned))
 
     def check_lease(self, session: Session, fence: int) -> None:  # STO-2
         if session.fence != fence:
