@@ -16,35 +16,6 @@ from warnings import warn_explicit
 
 from ._limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, escaped, listed, quoted
 
-__all__ = [
-    "ConfigError",
-    "DuplicateName",
-    "ExclusionConflict",
-    "GroupNotFound",
-    "HandleExpired",
-    "HandleInvalid",
-    "HookFailed",
-    "HookTimeout",
-    "IllegalEvent",
-    "InvalidArguments",
-    "InvalidCursor",
-    "InvalidDefinition",
-    "InvalidName",
-    "LeaseLost",
-    "ManifestError",
-    "MissingExtra",
-    "ParentInactive",
-    "ProtocolError",
-    "QuotaExceeded",
-    "ReentrantTransition",
-    "SessionClosed",
-    "StoreError",
-    "StoreUnavailable",
-    "ToolError",
-    "ToolNotFound",
-    "ToolfoldError",
-]
-
 _COMPARED = 20
 """How many of the known names are compared with one that is not known."""
 

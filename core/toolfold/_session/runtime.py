@@ -70,18 +70,7 @@ class Runtime:
         extra: tuple[Component, ...] = (),
         session: str = "",
     ) -> Page:
-        """Return a page of what a view lists, in the order of its caller's names (SPEC LST-1, LST-2, REG-9).
-
-        Args:
-            view: The view of the request.
-            kind: What to list.
-            cursor: Where the page before ended, or `None` for the first page.
-            extra: What an adapter lists beside the catalog's own.
-            session: The session whose list it is, if it is one's, for observers.
-
-        Raises:
-            InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
-        """
+        """Return a page of what a view lists, for observers that of a session if it is one's; see `page_of`."""
         page = page_of(view, kind, cursor, self.page_size, extra)
         if self.observers.tracers:
             self.observers.trace(Listed(session, kind, page.items))

@@ -1,7 +1,4 @@
-"""Calling a component: its arguments checked, its handler run, its answer made a result (SPEC 9).
-
-Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package.
-"""
+"""Calling a component: its arguments checked, its handler run, its answer made a result (SPEC 9)."""
 
 from __future__ import annotations
 

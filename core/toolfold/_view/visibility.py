@@ -5,10 +5,6 @@ happens when a predicate raises, and that a composite tool needs a mode; `modes_
 `render` what callers and lists are given of it.
 Listing and calling both ask these two and nothing else (SPEC VIS-7). `is_hidden(component, view)` says what lists leave
 out although it is available, and no call asks it (SPEC VIS-6).
-
-Two facts about a rule are computed once, when a catalog is compiled, so that lists cost what they return (SPEC LST-5):
-`required_groups(rule)`, without which the rule can't hold, and `is_static(rule)`, whether it depends only on the active
-groups alone.
 """
 
 from __future__ import annotations
