@@ -27,7 +27,8 @@ from urllib.parse import quote
 from attrs import frozen
 
 from toolfold import ConfigError, GroupSpec, ManifestError, ToolSet, Visibility
-from toolfold.spi import table, warn
+from toolfold.errors import warn
+from toolfold.spi import table
 
 from .manifests import read_text, yaml_in
 from .names import WIRE_SEPARATOR

@@ -214,6 +214,10 @@ class StoreUnavailable(StoreError):
     """What callers are told."""
 
 
+class KeyInUse(StoreError):
+    """There is a record of that key."""
+
+
 class LeaseLost(StoreUnavailable):
     """A step lost its lease before its end, so it was not committed; its hooks are undone by the next (SPEC STO-2)."""
 

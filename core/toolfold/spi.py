@@ -12,7 +12,7 @@ from ._schema.arguments import HANDLE, Arguments, plain_json
 from ._session.state import StatePacker
 from ._session.state import dumped as dumped_state
 from ._session.state import read as read_state
-from ._session.stored_sessions import KeyInUse, SessionKind
+from ._session.stored_sessions import SessionKind
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
 from ._usercode import is_failure
@@ -22,7 +22,6 @@ from ._view.listing import listed, paged
 from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
-from .errors import warn
 
 __all__ = [
     "ERROR_META",
@@ -34,7 +33,6 @@ __all__ = [
     "Described",
     "Directory",
     "Full",
-    "KeyInUse",
     "Kind",
     "Memo",
     "Passed",
@@ -66,5 +64,4 @@ __all__ = [
     "request_of",
     "shortened",
     "table",
-    "warn",
 ]

@@ -16,6 +16,7 @@ import toolfold_cli
 import toolfold_diagrams
 import toolfold_specs
 import verification
+from toolfold import spi
 
 ROOTS = (toolfold, toolfold_adapters, toolfold_cli, toolfold_diagrams, toolfold_specs, verification)
 LINES = 15
@@ -52,3 +53,10 @@ def test_the_map_of_a_package_names_what_is_in_its_folder_and_nothing_else(name:
     data = {f"{one.name}/" for path in package.__path__ for one in Path(path).iterdir() if one.is_dir()}
     assert there <= set(named) <= there | data
     assert len(mapped) <= LINES
+
+
+def test_the_interface_for_adapters_has_at_most_forty_names_and_no_modules() -> None:
+    names = {name for name in vars(spi) if not name.startswith("_")}
+    assert names == set(spi.__all__)
+    assert len(names) <= 40
+    assert not [name for name in names if isinstance(getattr(spi, name), ModuleType)]

@@ -19,7 +19,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, ToolSet
-from toolfold.spi import KeyInUse, table
+from toolfold.errors import KeyInUse
+from toolfold.spi import table
 
 from ..sdk import connection_of
 from .delivery.selection import DefaultSelection, selection_of

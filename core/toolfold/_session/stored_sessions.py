@@ -19,7 +19,7 @@ from .._background import background
 from .._catalog.components import Profile
 from .._quota import Caller, Full, Limit
 from .._snapshot import Snapshot
-from ..errors import ConfigError, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
+from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
 from .events import SessionOpened
 from .journal import Journal
@@ -36,10 +36,6 @@ PAUSE = 0.1
 """Seconds until a session that another process creates is looked for."""
 LATER = 30.0
 """Seconds after which to try again if all sessions are in use."""
-
-
-class KeyInUse(StoreError):
-    """There is a record of that key."""
 
 
 @frozen
