@@ -60,9 +60,11 @@ class Selection:
             ParentInactive, QuotaExceeded: They can't be active together for another reason.
         """
         catalog = tools.runtime.catalogs.under(self.profile)
-        paths = self.paths(catalog)
-        request = TransitionRequest(activate=paths)
-        return _STARTS.of(catalog.memo, paths, lambda: Snapshot.of(catalog).after(request))
+
+        def start() -> Snapshot:
+            return Snapshot.of(catalog).after(TransitionRequest(activate=self.paths(catalog)))
+
+        return _STARTS.of(catalog.memo, self.groups, start)  # each profile has a catalog of its own
 
     def paths(self, catalog: Catalog) -> tuple[str, ...]:
         """Return the selected groups, each with its parents; those that `catalog` does not have are left out."""
@@ -87,7 +89,7 @@ class DefaultSelection:
     def __init__(
         self, tools: ToolSet, profile: str | Profile | None, groups: Iterable[str], *, by_request: bool
     ) -> None:
-        self._tools = tools
+        self._catalogs = tools.runtime.catalogs
         self._name = profile if isinstance(profile, str) else None
         self.by_request = by_request
         self._catalog: Catalog | None = None
@@ -95,7 +97,7 @@ class DefaultSelection:
 
     def now(self) -> Selection:
         """Return the selection; the same one until something is registered."""
-        catalog = self._tools.catalog
+        catalog = self._catalogs.present
         if catalog is not self._catalog:
             profile = catalog.profiles.get(self._name or "", self._now.profile)
             self._catalog, self._now = catalog, Selection(profile, self._now.groups, self.by_request)
