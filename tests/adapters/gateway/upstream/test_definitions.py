@@ -8,19 +8,9 @@ import pytest
 from mcp_types import Tool
 
 from tests.adapters.gateway.registering import homes, offering, registered, tool
+from tests.adapters.gateway.upstreams.raw import FULL
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.names import ONE_SERVER
-
-FULL = {
-    "name": "full",
-    "title": "Everything",
-    "description": "Has all that a definition may have",
-    "inputSchema": {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "x-extra": [1, None]},
-    "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
-    "annotations": {"title": "T", "readOnlyHint": True, "openWorldHint": False},
-    "icons": [{"src": "https://example.org/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}],
-    "_meta": {"example.org/x": {"deep": [1, 2.5, None]}},
-}
 
 
 @pytest.mark.spec("GWY-1")

@@ -48,6 +48,16 @@ EVIL_NAMES = [
     "%s%s",
 ]
 EVIL_URIS = ["file:///../../etc/passwd", "x://\x1b[31m", "y://{0.__class__}", "z://[bold]x[/bold]"]
+FULL = {
+    "name": "full",
+    "title": "Everything",
+    "description": "Has all that a definition may have",
+    "inputSchema": {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "x-extra": [1, None]},
+    "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    "annotations": {"title": "T", "readOnlyHint": True, "openWorldHint": False},
+    "icons": [{"src": "https://example.org/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}],
+    "_meta": {"example.org/x": {"deep": [1, 2.5, None]}},
+}
 
 
 def send(message: dict[str, Any]) -> None:
@@ -64,6 +74,8 @@ def tools_of(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [{"name": name, "inputSchema": OBJECT} for name in WORDS]}
     if behaviour == "many":
         return {"tools": [{"name": f"tool_{number}", "inputSchema": OBJECT} for number in range(2000)]}
+    if behaviour == "full":
+        return {"tools": [FULL]}
     if behaviour == "not-a-list":
         return {"tools": 5}
     if behaviour == "pages":
