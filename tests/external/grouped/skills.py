@@ -34,7 +34,7 @@ async def verified(client: Any, described: Any) -> bool:
     (content,) = await client.read_resource(described.uri)
     assert isinstance(content, TextResourceContents)
     data = content.text.encode()
-    return described.size == len(data) and described.digest == f"sha256:{sha256(data).hexdigest()}"
+    return (described.size, described.digest) == (len(data), f"sha256:{sha256(data).hexdigest()}")
 
 
 if __name__ == "__main__":
