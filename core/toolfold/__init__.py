@@ -26,7 +26,7 @@ from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
 from ._quota import Limit
-from ._session import events
+from ._session import events as events
 from ._session.session import Context, HookContext, Session
 from ._session.store import Created, Lease, Place, Record, Store
 from ._session.stored_sessions import StoredSessions
@@ -143,7 +143,6 @@ __all__ = [
     "Visibility",
     "WireNames",
     "WithheldBy",
-    "events",
     "explain",
     "group",
     "include_stubs",
