@@ -177,11 +177,9 @@ def _plan(
     sizes: Sequence[str],
     price: tuple[float, float] | None,
 ) -> Plan:
-    from toolfold_adapters.evaluation import ABSENT, ARMS, HOSTS, Plan
+    from toolfold_adapters.evaluation import ARMS, HOSTS, Plan
 
     for arm in arms:
-        if arm in ABSENT:
-            raise ConfigError(f"The arm {arm} is not measured: {ABSENT[arm]}.")
         _check_name("arm", arm, ARMS)
     if host is not None:
         _check_name("host", host, HOSTS)

@@ -263,6 +263,7 @@ def evaluating(figures: Figures) -> str:
         "groups": "groups",
         "groups+search": "both",
         "native": "late",
+        "code": "programs",
     }
 
     def line(label: str, operation: str, show: Callable[[float], str]) -> Iterator[Line]:

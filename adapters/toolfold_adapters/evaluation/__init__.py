@@ -8,7 +8,7 @@ runs.py     each task, arm, number of tools and player; records   report.py  wha
 bench.py    the tasks of LiveMCPBench
 """
 
-from .arms import ABSENT, ARMS, HOSTS
+from .arms import ARMS, HOSTS
 from .bench import bench_tasks
 from .players import SCRIPTS
 from .report import COLUMNS, Row, page, rows
@@ -17,7 +17,6 @@ from .tasks import OWN, Task, judge, load_tasks, suggested
 from .world import World
 
 __all__ = [
-    "ABSENT",
     "ARMS",
     "COLUMNS",
     "HOSTS",

@@ -1,7 +1,8 @@
 """What tasks are played against: ways to offer the same tools (SPEC EVA-1).
 
-All but one are an MCP server of the library, with a client of the SDK in the same process; `native` is a conversation
-whose provider loads tools late. A surface is one of these, as a host shows it: what a player sees, and can call.
+Most are an MCP server of the library, with a client of the SDK in the same process; `native` is a conversation whose
+provider loads tools late, and `code` a session for programs, which see stubs and call through one door. A surface is
+one of these, as a host shows it: what a player sees, and can call.
 
 What hosts show a model of what a server sends was measured on those of 2026-11-23. What a host adds of its own is not
 modelled: permissions, its own search for tools, and files that it puts long results into. That a host shows
@@ -10,6 +11,7 @@ descriptions only once its own search has found them is modelled as if it never 
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, Protocol
@@ -18,8 +20,8 @@ from attrs import define, field, frozen
 from mcp import Client, MCPError
 from mcp.types import Implementation
 
-from toolfold import ToolSet
-from toolfold.spi import table
+from toolfold import Session, ToolfoldError, ToolSet, invoke, prompt_section, stubs
+from toolfold.spi import RequestView, identifiers, listed, table
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import WIRE_SEPARATOR
@@ -31,6 +33,8 @@ from .world import Simulation, Tool, World
 
 OPENERS = frozenset({"open_group", "close_group"})
 PROXY = "call_tool"
+PROGRAM = "(program)"
+"""What stands in a record before the calls of a program."""
 GIVEN = "(the last handle that was given)"
 
 
@@ -38,7 +42,7 @@ GIVEN = "(the last handle that was given)"
 class Arm:
     """A way to offer tools: in groups or not, with a search or not; `directory`: groups are named, and can be opened.
 
-    With `native` they are loaded late, as Anthropic's API does it.
+    With `native` they are loaded late, as Anthropic's API does it; with `code` programs call several in a request.
     """
 
     about: str
@@ -46,6 +50,7 @@ class Arm:
     search: bool = False
     directory: bool = True
     native: bool = False
+    code: bool = False
 
 
 ARMS: Mapping[str, Arm] = {
@@ -54,9 +59,9 @@ ARMS: Mapping[str, Arm] = {
     "groups": Arm(about="groups, which open_group opens"),
     "groups+search": Arm(about="groups, and find_tools, which opens them", search=True),
     "native": Arm(about="groups and find_tools, with tools that the provider loads late", search=True, native=True),
-}
-ABSENT: Mapping[str, str] = {
-    "code": "programs that call tools: there is no door for them yet (SPEC COD-1), so there is no figure",
+    "code": Arm(
+        about="groups and find_tools, for programs that see stubs of what can be called", search=True, code=True
+    ),
 }
 
 
@@ -132,12 +137,16 @@ class Answer:
 
 
 class Link(Protocol):
-    """A connection to tools: `Served` over MCP, `InProcess` in a conversation."""
+    """A connection to tools: `Served` over MCP, `InProcess` in a conversation, `Programs` for programs."""
 
     instructions: str
 
     async def definitions(self) -> list[dict[str, Any]]:
         """Return the tools that a model is shown now, with `name`, `description` and `inputSchema`."""
+        ...
+
+    def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
+        """Return about how many tokens a model reads of the tools that it is shown."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
@@ -166,6 +175,10 @@ class Served:
                 for tool in found
             ]
         return self._listed
+
+    def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
+        """Return those of the definitions."""
+        return sum(map(approximate_tokens, shown))
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Return the answer; an error of the protocol is one."""
@@ -197,6 +210,10 @@ class InProcess:
             if not one.get("defer_loading") or one["name"] in self._announced
         ]
 
+    def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
+        """Return those of the definitions."""
+        return sum(map(approximate_tokens, shown))
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Return the answer as the provider is sent it."""
         block = {"type": "tool_use", "id": "call", "name": name, "input": dict(arguments)}
@@ -204,6 +221,42 @@ class InProcess:
         content: list[dict[str, Any]] = answer["content"]
         self._announced |= {one["tool_name"] for one in content if one["type"] == "tool_reference"}
         return Answer("\n".join(one.get("text", "") for one in content), bool(answer.get("is_error")))
+
+
+@define
+class Programs:
+    """A session for programs, in which tools have the names that stubs give them."""
+
+    session: Session
+    instructions: str = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.instructions = prompt_section(self.session)
+
+    @property
+    def view(self) -> RequestView:
+        """What can be called now."""
+        return self.session.view(to_wire=self.to_wire)
+
+    def to_wire(self, name: str) -> str:
+        """Return the name of a tool in stubs."""
+        return identifiers(self.session.catalog).get(name, name)
+
+    async def definitions(self) -> list[dict[str, Any]]:
+        """Return what the stubs declare."""
+        return [component.render(self.to_wire) for component in listed(self.view, "tool")]
+
+    def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
+        """Return those of the stubs."""
+        return approximate_tokens(stubs(self.view))
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return what a program gets for a call."""
+        try:
+            value = await invoke(self.session, name, arguments, view=self.view)
+        except ToolfoldError as error:
+            return Answer(str(error), True)
+        return Answer(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 @define
@@ -233,6 +286,12 @@ class Surface:
     _listed: list[dict[str, Any]] | None = None
     _shown: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
     _list_tokens: int = 0
+    _in_program: bool = False
+
+    @property
+    def wire(self) -> Mapping[str, str]:
+        """The name of each tool where it is called, by its full name."""
+        return {full: wire for wire, full in self.to_full.items()}
 
     @property
     def instructions(self) -> str:
@@ -247,17 +306,28 @@ class Surface:
             shown = [{**one, "description": one["description"][:cut]} for one in listed]
             self._listed = listed
             self._shown = {one["name"]: one for one in shown if self.arm.directory or one["name"] not in OPENERS}
-            self._list_tokens = sum(map(approximate_tokens, self._shown.values()))
+            self._list_tokens = self.link.tokens(self._shown.values())
         return self._shown
 
     async def request(self) -> Mapping[str, dict[str, Any]]:
-        """Count one request of a model, and return the tools that it has."""
+        """Count one request of a model, unless a program that it wrote runs, and return the tools that it has."""
         listed = await self.definitions()
+        if self._in_program:
+            return listed
         texts = [self.instructions, self.task.ask, *self.said]
         self.context = self._list_tokens + sum(map(approximate_tokens, texts))
         self.requests += 1
         self.input_tokens += self.context
         return listed
+
+    @asynccontextmanager
+    async def program(self) -> AsyncGenerator[None]:
+        """Run a program for the duration of the block, with as many calls as there are: one request of a model."""
+        await self.request()
+        self._in_program = self.arm.code
+        self.recorded.append((PROGRAM, {}))
+        yield
+        self._in_program = False
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Return the answer to a call, as far as it is shown."""
@@ -304,6 +374,9 @@ class Offers:
                 link = InProcess(
                     await stack.enter_async_context(Conversation(tools, profile=profile, native="anthropic"))
                 )
+            elif arm.code:
+                link = Programs(await stack.enter_async_context(tools.open_session(profile)))
+                to_full = {link.to_wire(tool.name): tool.name for tool in chosen}
             else:
                 info = Implementation(name=host.client, version="1")
                 if profile not in servers:

@@ -7,16 +7,17 @@ and else through `call_tool`. It makes one call in each request.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Literal
 
 from attrs import define, field, frozen
 
-from toolfold.spi import ancestors
-from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold.spi import ancestors, array, table
 
-from .arms import EVERYTHING, GIVEN, HOSTS, PROXY, Answer, Surface
+from .arms import EVERYTHING, GIVEN, HOSTS, PROGRAM, PROXY, Answer, Surface
 from .tasks import Expected
 
 FIND, OPEN, HANDLE = "find_tools", "open_group", "handle"
@@ -72,24 +73,34 @@ class Scripted:
     async def play(self) -> None:
         """Make the calls of the task, as far as the script finds out how, and one last request for the answer."""
         task = self.surface.task
-        for expected in task.calls:
-            await self.make(expected)
-            for tool in task.named if self.script.reckless else ():
-                if task.forbids(tool) and tool in self.surface.to_full.values():
-                    await self.call(tool, self.sample(tool))
+        if self.surface.arm.code:
+            async with self.surface.program():
+                known = [await self.learn(expected) for expected in task.calls]
+            async with self.surface.program():
+                for expected, is_known in zip(task.calls, known, strict=True):
+                    await self.use(expected, is_known)
+        else:
+            for expected in task.calls:
+                await self.use(expected, await self.learn(expected))
         if not task.calls and self.script.believes:
             await self.search(task.ask)
         await self.surface.request()
 
-    async def make(self, expected: Expected) -> None:
-        """Make a call that the task needs, if its tool can be found."""
-        arguments = {**expected.free, **expected.arguments}
+    async def learn(self, expected: Expected) -> bool:
+        """Return whether it is known how to make a call that the task needs, after finding that out if necessary."""
         known = not self.script.opens or self.has_read(expected.tool) or await self.is_listed(expected.tool)
-        if not known and not await self.find(expected):
-            return
-        answer = await self.call(expected.tool, arguments)
-        if (answer is None or answer.is_error) and await self.open(expected.tool):
+        return known or await self.find(expected)
+
+    async def use(self, expected: Expected, is_known: bool) -> None:
+        """Make a call that the task needs, if it is known how, and try what else a reckless one tries."""
+        arguments = {**expected.free, **expected.arguments}
+        answer = await self.call(expected.tool, arguments) if is_known else None
+        if is_known and (answer is None or answer.is_error) and await self.open(expected.tool):
             await self.call(expected.tool, arguments)
+        task = self.surface.task
+        for tool in task.named if self.script.reckless else ():
+            if task.forbids(tool) and tool in self.surface.wire:
+                await self.call(tool, self.sample(tool))
 
     async def find(self, expected: Expected) -> bool:
         """Find out how to call a tool that is not listed, and return whether it is known now."""
@@ -101,10 +112,10 @@ class Scripted:
         offered = await self.offered()
         if FIND in offered:
             found = await self.search(words[self.script.asks])
-            if _wire(expected.tool) not in found and self.script.believes:
+            if self.wire(expected.tool) not in found and self.script.believes:
                 return False
-            if _wire(expected.tool) not in found and not self.knows(self.group(expected.tool), offered):
-                found = await self.search(_wire(expected.tool))
+            if self.wire(expected.tool) not in found and not self.knows(self.group(expected.tool), offered):
+                found = await self.search(self.wire(expected.tool))
             if self.is_open(expected.tool):
                 return True
         return await self.open(expected.tool) or await self.is_listed(expected.tool)
@@ -115,8 +126,8 @@ class Scripted:
         if FIND not in offered:
             return []
         answer = await self.ask(FIND, {"query": words, "open": True})
-        found = _FOUND.findall(answer.text)
-        needed = {_wire(tool) for call in self.surface.task.calls for tool in call.tools}
+        found = _names(answer.text)
+        needed = {self.wire(tool) for call in self.surface.task.calls for tool in call.tools}
         wrong = [name for name in found if name in self.surface.to_full]
         if self.script.believes and wrong and not needed & set(found):
             tool = self.surface.to_full[wrong[0]]
@@ -133,12 +144,12 @@ class Scripted:
                     self.opened.add(path)
                     await self.ask(OPEN, {"group": path})
             return self.knows(group, offered) and not (await self.ask(OPEN, {"group": group})).is_error
-        return FIND in offered and _wire(tool) in await self.search(_wire(tool))
+        return FIND in offered and self.wire(tool) in await self.search(self.wire(tool))
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer | None:
         """Return the answer to a call of a tool, by its own name or through `call_tool`; `None` if neither is there."""
-        name, offered = _wire(tool), await self.offered()
-        if name in offered:
+        name, offered = self.wire(tool), await self.offered()
+        if name in offered or self.surface.arm.code:  # the door of programs takes any name
             return await self.ask(name, arguments)
         if PROXY in offered:
             return await self.ask(PROXY, {"name": name, "arguments": dict(arguments)})
@@ -163,11 +174,11 @@ class Scripted:
 
     async def is_listed(self, tool: str) -> bool:
         """Return whether a tool is listed now."""
-        return _wire(tool) in await self.offered()
+        return self.wire(tool) in await self.offered()
 
     def has_read(self, tool: str) -> bool:
         """Return whether an answer named a tool that can be found or called."""
-        return any(_wire(tool) in _FOUND.findall(text) for text in self.surface.said)
+        return any(self.wire(tool) in _names(text) for text in self.surface.said)
 
     def is_open(self, tool: str) -> bool:
         """Return whether the script has read that the group of a tool is open."""
@@ -179,6 +190,10 @@ class Scripted:
         shown = (str(offered[name]) for name in (OPEN, FIND) if name in offered)
         read = (self.surface.instructions, *shown, *self.surface.said)
         return any(re.search(rf"(?<![\w.]){re.escape(group)}(?![\w.]*\w)", text) for text in read)
+
+    def wire(self, tool: str) -> str:
+        """Return the name that a tool is called by."""
+        return self.surface.wire.get(tool, tool)
 
     def group(self, tool: str) -> str:
         """Return the group of a tool."""
@@ -194,17 +209,27 @@ class Scripted:
 _SAMPLES: Mapping[Any, Any] = {"number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
 
 
-def _wire(tool: str) -> str:
-    return tool.replace(".", WIRE_SEPARATOR)
+def _names(text: str) -> list[str]:
+    """Return the tools that an answer names: a text for models, or what programs are given."""
+    try:
+        given = table(json.loads(text)) or {}
+    except ValueError:
+        return _FOUND.findall(text)
+    return [str(name) for name in array(given.get("found")) or array(given.get("tools")) or ()]
 
 
 async def replay(surface: Surface, recorded: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """Make the calls of a transcript again; a handle is replaced by the last one that was given."""
     handle: str | None = None
-    for name, arguments in recorded:
-        await surface.request()
-        given = {key: handle if value == GIVEN else value for key, value in arguments.items()}
-        answer = await surface.call(name, given)
-        if found := _HANDLE.search(answer.text):
-            handle = found[1]
+    async with AsyncExitStack() as program:
+        for name, arguments in recorded:
+            if name == PROGRAM:
+                await program.aclose()
+                await program.enter_async_context(surface.program())
+                continue
+            await surface.request()
+            given = {key: handle if value == GIVEN else value for key, value in arguments.items()}
+            answer = await surface.call(name, given)
+            if found := _HANDLE.search(answer.text):
+                handle = found[1]
     await surface.request()

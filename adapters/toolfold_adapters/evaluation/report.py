@@ -9,7 +9,7 @@ from html import escape
 
 from attrs import frozen
 
-from .arms import ABSENT, ARMS
+from .arms import ARMS
 from .runs import Record
 
 STYLE = """
@@ -119,7 +119,6 @@ def _page(records: Sequence[Record]) -> Iterator[str]:
         yield from _table([row for row in found if (row.player, row.measured_with) == (player, with_what)])
     yield "<h2>Arms</h2><dl>"
     yield from (f"<dt>{escape(name)}</dt><dd>{escape(arm.about)}</dd>" for name, arm in ARMS.items())
-    yield from (f"<dt>{escape(name)}: not measured</dt><dd>{escape(why)}</dd>" for name, why in ABSENT.items())
     yield "</dl>"
 
 

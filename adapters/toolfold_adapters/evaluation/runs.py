@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import ConfigError, __version__
 
-from .arms import ARMS, EVERYTHING, Offers, Surface
+from .arms import ARMS, EVERYTHING, PROGRAM, Offers, Surface
 from .players import SCRIPTS, Script, Scripted, replay
 from .tasks import Task, judge
 from .world import World
@@ -181,7 +181,7 @@ async def _played(plan: Plan, offers: Offers, record: Record, player: Player, ta
         "tried": Counter(plan.world.rule(task, call.tool) for call in verdict.tried),
         "reached": Counter(plan.world.rule(task, call.tool) for call in verdict.tried if call.reached),
         "requests": surface.requests,
-        "calls": len(surface.recorded),
+        "calls": sum(name != PROGRAM for name, _ in surface.recorded),
         "input_tokens": surface.input_tokens,
         "output_tokens": surface.output_tokens,
         "context": surface.context,

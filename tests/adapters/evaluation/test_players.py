@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -37,6 +37,18 @@ async def test_one_that_forgets_handles_needs_none_in_a_conversation() -> None:
 @pytest.mark.parametrize("arm", ["search", "groups", "groups+search", "native"])
 async def test_a_name_or_a_refusal_is_enough_to_go_by(player: str, arm: str) -> None:
     assert await done(player, arm) == set(SOME)
+
+
+@pytest.mark.spec("EVA-1", "COD-1")
+async def test_programs_make_the_calls_of_a_task_in_three_requests_and_reach_what_they_may() -> None:
+    assert await done("perfect", "code") == await done("calls-first", "code") == set(SOME)
+    (several,) = await played("move-review", arm="code")
+    (one_by_one,) = await played("move-review", arm="groups+search")
+    assert (several.requests, one_by_one.requests) == (3, 4)
+    assert several.input_tokens < one_by_one.input_tokens
+    reckless = await played(player="reckless", arm="code")
+    assert {why for record in reckless for why in record.tried} == {"asked", "excluded", "read only", "withdrawn"}
+    assert {why for record in reckless for why in record.reached} == {"asked"}
 
 
 async def test_one_that_never_opens_first_is_refused_first() -> None:
@@ -79,6 +91,9 @@ class Endless:
 
     async def definitions(self) -> list[dict[str, Any]]:
         return [{"name": "long", "description": "x" * 9_000, "inputSchema": {"type": "object"}}]
+
+    def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
+        return 0
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         raise NotImplementedError
