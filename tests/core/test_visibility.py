@@ -273,3 +273,35 @@ async def test_listing_and_calling_ask_the_same_predicate() -> None:
     assert tools.list_tools().names == ()
     assert not await is_callable(tools, "t")
     assert len(watch.views) == 4
+
+
+NEVER, EVER = Visibility.when(lambda view: False), Visibility.when(lambda view: True)
+HOME, ELSEWHERE = Visibility.group("home"), Visibility.group("elsewhere")
+
+
+@pytest.mark.spec("SKL-2")
+@pytest.mark.parametrize(
+    ("rule", "in_home", "in_other"),
+    [
+        (None, True, True),
+        (HOME & EVER, True, True),
+        (HOME & NEVER, False, False),
+        (HOME & ~ELSEWHERE, True, True),
+        (NEVER, False, False),
+        (EVER, True, True),
+        (ELSEWHERE, False, True),
+        ((HOME | ELSEWHERE) & NEVER, False, False),
+    ],
+)
+async def test_a_shared_tool_has_the_conditions_that_it_had(
+    rule: Visibility | None, in_home: bool, in_other: bool
+) -> None:
+    tools = ToolSet("t")
+    for group in ("home", "other", "elsewhere"):
+        tools.register_group(group)
+    tools.register("tool", lambda: None, group="home", flat=True, visibility=rule)
+    tools.share_tool("tool", "other")
+    for group, available in (("home", in_home), ("other", in_other)):
+        async with tools.open_session(active=[group]) as session:
+            assert ("tool" in session.list_tools().names) == available
+    assert tools.catalog.tools["tool"].belongs_to("other")

@@ -184,6 +184,28 @@ def enabling_groups(rule: Visibility, *, negated: bool = False) -> set[str]:
             return set()
 
 
+def shared(rule: Visibility, own: str | None, path: str) -> Visibility:
+    """Return the rule of what is in the group `own` once it is shared with another: its conditions are the same.
+
+    Only a rule that asks for other groups alone holds while the other is open, whatever it asks.
+    """
+    if own in enabling_groups(rule):
+        return _widened(rule, own, path)
+    return rule | Group(path) if is_static(rule) else rule & (Always() | Group(path))
+
+
+def _widened(rule: Visibility, own: str | None, path: str) -> Visibility:
+    match rule:
+        case Group(group) if group == own:
+            return rule | Group(path)
+        case Both(left, right):
+            return _widened(left, own, path) & _widened(right, own, path)
+        case Either(left, right):
+            return _widened(left, own, path) | _widened(right, own, path)
+        case _:
+            return rule
+
+
 def is_static(rule: Visibility) -> bool:
     """Return whether `rule` depends on the active groups only."""
     return not any(isinstance(leaf, When) for leaf in leaves(rule))

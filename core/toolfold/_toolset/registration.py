@@ -15,7 +15,7 @@ from attrs import evolve
 
 from .._catalog.catalog import Catalog, Catalogs, canonical
 from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile, WithheldBy
-from .._catalog.rules import Always, Group
+from .._catalog.rules import Always, shared
 from .._names import ancestors, check_name, check_segment, is_text, split_name
 from .._schema.annotations import SchemaCache
 from .._schema.arguments import check_text
@@ -269,7 +269,7 @@ class Registration:
         if tool is None or tool.control is not None:
             raise ToolNotFound(name)
         if not isinstance(tool.rule, Always):
-            tool = evolve(tool, rule=tool.rule | Group(path))
+            tool = evolve(tool, rule=shared(tool.rule, tool.group, path))
             self._specs["tool"][name] = tool
             self.catalogs.newest = None
         return tool
