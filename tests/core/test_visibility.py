@@ -275,7 +275,7 @@ async def test_listing_and_calling_ask_the_same_predicate() -> None:
     assert len(watch.views) == 4
 
 
-NEVER, EVER = Visibility.when(lambda view: False), Visibility.when(lambda view: True)
+WITHHELD, GRANTED = Visibility.when(lambda view: False), Visibility.when(lambda view: True)
 HOME, ELSEWHERE = Visibility.group("home"), Visibility.group("elsewhere")
 
 
@@ -284,13 +284,13 @@ HOME, ELSEWHERE = Visibility.group("home"), Visibility.group("elsewhere")
     ("rule", "in_home", "in_other"),
     [
         (None, True, True),
-        (HOME & EVER, True, True),
-        (HOME & NEVER, False, False),
+        (HOME & GRANTED, True, True),
+        (HOME & WITHHELD, False, False),
         (HOME & ~ELSEWHERE, True, True),
-        (NEVER, False, False),
-        (EVER, True, True),
+        (WITHHELD, False, False),
+        (GRANTED, True, True),
         (ELSEWHERE, False, True),
-        ((HOME | ELSEWHERE) & NEVER, False, False),
+        ((HOME | ELSEWHERE) & WITHHELD, False, False),
     ],
 )
 async def test_a_shared_tool_has_the_conditions_that_it_had(

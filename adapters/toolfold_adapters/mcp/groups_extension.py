@@ -11,16 +11,18 @@ from typing import Any
 from mcp_types import ClientCapabilities, InitializeRequestParams
 
 EXTENSION = "io.modelcontextprotocol/groups"
+TOOLBOX = "com.google.cloud/toolbox.v1"
+"""What servers of today have in place of the draft."""
 SETTINGS = {"listChanged": True}
 GROUPS_CHANGED = "notifications/groups/list_changed"
 GROUPS_FILTER = "groupsListChanged"
 """What a subscription asks for that notification with."""
 
 
-def declares(ctx: Any, *, modern: bool) -> bool:
+def declares(ctx: Any, *, modern: bool, extension: str = EXTENSION) -> bool:
     """Return whether the client declares the extension: in this request, or in its handshake."""
     if modern:
-        return bool(ctx.session.check_client_capability(ClientCapabilities(extensions={EXTENSION: {}})))
+        return bool(ctx.session.check_client_capability(ClientCapabilities(extensions={extension: {}})))
     return declared_by(ctx.session.client_params)
 
 

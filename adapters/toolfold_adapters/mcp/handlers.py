@@ -21,7 +21,8 @@ from .delivery.disclosure import Disclosure, GroupParams
 from .delivery.handle import HandleDelivery
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
-from .groups_extension import EXTENSION, declares
+from .delivery.toolbox import ToolboxDelivery
+from .groups_extension import EXTENSION, TOOLBOX, declares
 from .limits import caller_of, principal_of, record_refusal
 from .subscriptions import Subscriptions, unauthenticated
 
@@ -37,6 +38,7 @@ class RequestHandlers:
         modern: Answers those of 2026-07-28.
         disclosure: Answers the requests of clients that declare the extension for groups, by whether they are modern;
             empty to serve it to nobody.
+        toolbox: Answers modern requests that declare `toolbox.v1` in its place, if they are answered.
         by_principal: Whether modern requests must be authenticated.
         subscriptions: The subscriptions of modern clients.
         calls: Counts requests in progress.
@@ -47,19 +49,22 @@ class RequestHandlers:
     legacy: SessionDelivery
     modern: HandleDelivery | SessionDelivery
     disclosure: Mapping[bool, Disclosure]
+    toolbox: ToolboxDelivery | None
     by_principal: bool
     subscriptions: Subscriptions
     calls: Tally
     streams: Tally
     server: Server[Any] = field(init=False)
 
-    def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure:
+    def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure | ToolboxDelivery:
         """Return the delivery of a request; raises if lists are per caller and the caller is not authenticated."""
         modern = is_modern(ctx)
         if modern and self.by_principal and not principal_of(ctx):
             raise unauthenticated()
         if self.disclosure and declares(ctx, modern=modern):
             return self.disclosure[modern]
+        if self.toolbox is not None and modern and declares(ctx, modern=True, extension=TOOLBOX):
+            return self.toolbox
         return self.modern if modern else self.legacy
 
     def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
@@ -126,9 +131,9 @@ class RequestHandlers:
         with self.answering(ctx, params.name):
             return self._disclosure(ctx, "groups/get").group(ctx, params.name)
 
-    def _disclosure(self, ctx: Context, method: str) -> Disclosure:
+    def _disclosure(self, ctx: Context, method: str) -> Disclosure | ToolboxDelivery:
         delivery = self.delivery(ctx)
-        if isinstance(delivery, Disclosure):
+        if isinstance(delivery, Disclosure | ToolboxDelivery):
             return delivery
         if not is_modern(ctx):
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)

@@ -16,9 +16,8 @@ from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
 
 from .delivery.render import LISTS
-from .groups_extension import EXTENSION
+from .groups_extension import EXTENSION, TOOLBOX
 
-TOOLBOX = "com.google.cloud/toolbox.v1"
 EXTENSIONS = (EXTENSION, TOOLBOX)
 """The extensions for groups, the one that says more first."""
 MOST_GROUPS = 500

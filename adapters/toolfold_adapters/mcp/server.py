@@ -18,7 +18,7 @@ from .delivery.disclosure import GroupParams
 from .delivery.service import Service
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
-from .groups_extension import EXTENSION, SETTINGS
+from .groups_extension import EXTENSION, SETTINGS, TOOLBOX
 from .http_sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 
@@ -59,7 +59,7 @@ class ToolSetServer(Server[TaskGroup]):
         self.add_request_handler("skills/list", SkillsListParams, skills.list)
         self.add_request_handler("skills/get", SkillParams, skills.get)
         if settings.disclosure:
-            self.extensions[EXTENSION] = dict(SETTINGS)
+            self.extensions |= {EXTENSION: dict(SETTINGS), TOOLBOX: {}}
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
         if settings.extend is not None:

@@ -24,6 +24,7 @@ from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
 
 EXTENSION = "io.modelcontextprotocol/groups"
+TOOLBOX = "com.google.cloud/toolbox.v1"
 DECLARED = [advertise(EXTENSION, {})]
 ALLOWED = re.compile(r"[a-z0-9-]{1,64}")
 
@@ -85,7 +86,7 @@ async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not
     async with shop_over("memory") as target:
         async with client_of(target, "auto") as (client, _):
             assert client.protocol_version == MODERN
-            assert client.server_capabilities.extensions == {EXTENSION: {"listChanged": True}}
+            assert client.server_capabilities.extensions == {EXTENSION: {"listChanged": True}, TOOLBOX: {}}
         async with client_of(target, "legacy", extensions=DECLARED) as (client, _):
             assert client.server_capabilities.extensions is None
 

@@ -3,7 +3,7 @@
 service.py   the parts of a server                    selection.py    the groups that a request selects
 session.py   delivery from sessions                   handle.py       delivery under handles
 disclosure.py  delivery to clients that fetch groups  proxy.py        `call_tool`, which calls other tools
-group_names.py  names of groups for these clients
+group_names.py  names of groups for these clients     toolbox.py      and to those of `toolbox.v1`
 answers.py   what the library itself says            render.py       definitions, results and errors on the wire
 passing.py   answers of other servers, as they came
 skills.py    entries for clients of the extension for skills

@@ -128,6 +128,20 @@ class Disclosure:
         """Return the groups at root as they are listed, in order of name."""
         return tuple(_entry(*item) for item in self._disclosed(self._start(ctx)).inside(None).items())
 
+    def every(self, ctx: Any) -> dict[str, Any]:
+        """Return all groups on one page, by name and description."""
+        start = self._start(ctx)
+        groups = self._disclosed(start).groups.items()
+        return self._complete(
+            ctx, start, groups=[{"name": name, "description": group.description} for name, group in groups]
+        )
+
+    def has(self, ctx: Any, kind: Kind, name: str) -> bool:
+        """Return whether a tool, prompt, resource or instance of a template is in a group that can be fetched."""
+        start = self._start(ctx)
+        component = self._find(start, kind, name)
+        return component is not None and any(component.belongs_to(group.path) for group in start.selectable_groups)
+
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return the contents of a group: full definitions, and the groups inside; raises `MCPError` if unknown."""
         start = self._start(ctx)
@@ -166,18 +180,13 @@ class Disclosure:
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in any group."""
         start = self._start(ctx)
-        async with self._session(ctx, start, start.catalog.components["prompt"].by_name.get(name)) as session:
+        async with self._session(ctx, start, self._find(start, "prompt", name)) as session:
             return self._renderer.plain(await session.get_prompt(name, arguments, ctx))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in any group."""
         start = self._start(ctx)
-        components = start.catalog.components
-        component = components["resource"].by_name.get(uri)
-        if component is None:
-            found = next(start.catalog.matching(uri), None)
-            component = found[0] if found else None
-        async with self._session(ctx, start, component) as session:
+        async with self._session(ctx, start, self._find(start, "resource", uri)) as session:
             return self._renderer.contents(await session.read(uri, ctx))
 
     @asynccontextmanager
@@ -202,6 +211,16 @@ class Disclosure:
             return start
         path = component.group if component.group in paths else paths[0]
         return start.after(TransitionRequest(activate=(*ancestors(path), path)))
+
+    def _find(self, start: Snapshot, kind: Kind, name: str) -> Component | None:
+        """Return what is registered under a name on the wire, or the template of which a URI is an instance."""
+        try:
+            found = start.catalog.components[kind].by_name.get(self._wire.from_wire(name) if kind == "tool" else name)
+        except ToolNotFound:
+            return None
+        if found is None and kind == "resource":
+            return next((template for template, _ in start.catalog.matching(name)), None)
+        return found
 
     def _start(self, ctx: Any) -> Snapshot:
         return selection_of(self._tools, self._default, ctx.request).start(self._tools)

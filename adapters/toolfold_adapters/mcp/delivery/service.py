@@ -34,6 +34,7 @@ from .proxy import proxies_of, reserve_names, with_handle
 from .render import Renderer
 from .selection import DefaultSelection
 from .session import ConnectionSessions, PrincipalSessions, SessionDelivery
+from .toolbox import ToolboxDelivery
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -99,10 +100,13 @@ class Service:
         sessions = self._legacy_sessions
         self.connections = None if sessions is None else StoredConnections(tools, self._default, sessions, tasks_of)
         self._subscriptions = Subscriptions(by_caller=by_principal)
+        modern = self._by_principal() if by_principal else self._by_handle()
+        disclosure = self._disclosure() if settings.disclosure else {}
         self.handlers = RequestHandlers(
             legacy=self._legacy(),
-            modern=self._by_principal() if by_principal else self._by_handle(),
-            disclosure=self._disclosure() if settings.disclosure else {},
+            modern=modern,
+            disclosure=disclosure,
+            toolbox=ToolboxDelivery(disclosure[True], modern) if disclosure else None,
             by_principal=by_principal,
             subscriptions=self._subscriptions,
             calls=Tally("requests in progress", limits.calls),
