@@ -39,7 +39,7 @@ from ._toolset.toolset import ToolSet, success_of
 from ._view.reasons import Reason, explain
 from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
-from ._view.stubs import stubs
+from ._view.stubs import identifiers, stubs
 from .errors import (
     ConfigError,
     DuplicateName,
@@ -145,6 +145,7 @@ __all__ = [
     "WithheldBy",
     "explain",
     "group",
+    "identifiers",
     "include_stubs",
     "invoke",
     "plan",

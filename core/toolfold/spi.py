@@ -21,7 +21,6 @@ from ._view.directory import Directory
 from ._view.listing import listed, paged
 from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for
-from ._view.stubs import identifiers
 from ._view.visibility import RequestView, available, is_hidden
 
 __all__ = [
@@ -49,7 +48,6 @@ __all__ = [
     "dumped_state",
     "enumerated",
     "extras_named",
-    "identifiers",
     "internal_error",
     "is_failure",
     "is_hidden",

@@ -20,8 +20,8 @@ from attrs import define, field, frozen
 from mcp import Client, MCPError
 from mcp.types import Implementation
 
-from toolfold import Session, ToolfoldError, ToolSet, invoke, prompt_section, stubs
-from toolfold.spi import RequestView, identifiers, listed, table
+from toolfold import Session, ToolfoldError, ToolSet, identifiers, invoke, prompt_section, stubs
+from toolfold.spi import RequestView, listed, table
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import WIRE_SEPARATOR
