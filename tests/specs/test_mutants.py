@@ -19,6 +19,7 @@ from verification.mutants import MUTANTS, Mutant, hooks, names, offers, registra
 from verification.mutants.driver import EngineDriver
 from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
 from verification.mutants.wire import WireMutant
+from verification.source_mutants import ROOT, source_mutants
 from verification.verdicts import INDIRECT
 
 ALL: list[Mutant | WireMutant] = [*MUTANTS.values(), *WIRE_MUTANTS.values()]
@@ -76,6 +77,15 @@ def test_the_clauses_of_mutants_exist() -> None:
 def test_the_names_of_mutants_are_unique() -> None:
     modules = (hooks, names, offers, registration, sessions, transitions)
     assert len(MUTANTS) == sum(len(module.MUTANTS) for module in modules)
+
+
+def test_each_mutant_of_the_source_applies_to_it_once_and_breaks_clauses_that_exist() -> None:
+    known = {clause.id for clause in load_clauses()}
+    for mutant in source_mutants():
+        mutant.applied(ROOT)
+        assert mutant.clauses
+        assert mutant.clauses <= known
+    assert sum(mutant.held_out for mutant in source_mutants()) == 40
 
 
 def test_mutants_import_neither_the_library_nor_the_oracle() -> None:
