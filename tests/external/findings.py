@@ -5,7 +5,8 @@
     python -m tests.external.findings --check go tmcp the same for some of them
 
 It needs the packages of `npm ci --prefix tests/external --ignore-scripts`, Go 1.25, cargo, a JDK with Maven, and in
-TESTS_FASTMCP the Python of an environment with fastmcp.
+TESTS_FASTMCP the Python of an environment with fastmcp. TESTS_KUBECTL_MCP and TESTS_TOOLBOX name the programs of
+kubectl-mcp-server (PyPI, Python 3.12) and @toolbox-sdk/server (npm).
 
 A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. A finding of the kit that no check confirms
 is not written down: either `confirm.py` disputes it, with the facts, or it is to be looked into and the status is 1.
@@ -32,7 +33,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from tests.external.foreign.confirming import Dispute, Finding, shows
-from tests.external.foreign.servers import SERVERS, Server, load
+from tests.external.foreign.servers import PROGRAMS, SERVERS, Server, load
 from tests.external.support import ROOT, TOOLFOLD
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.render.markdown import finding
@@ -177,6 +178,7 @@ def _as_started(violation: Violation, server: Server) -> Violation:
     """Return a finding with the command that starts the server in its folder, whatever runs it here."""
     assert violation.exchange is not None
     known = {"{python}": "python", "{fastmcp}": "python", "{node_modules}": "node_modules"}
+    known |= {mark: mark.strip("{}") for mark in PROGRAMS}
     command = tuple(reduce(lambda part, mark: part.replace(mark, known[mark]), known, part) for part in server.command)
     return evolve(violation, exchange=evolve(violation.exchange, address=command))
 

@@ -24,13 +24,14 @@ from tests.external.foreign.confirming import (
     silent_answer,
     unknown_tool_is_a_result,
 )
-from tests.external.foreign.servers import SERVERS, Server, load
+from tests.external.foreign.servers import PROGRAMS, SERVERS, Server, load
 from tests.external.support import serving
 from toolfold_specs.exchange import Exchange
 from toolfold_specs.report import Violation
 
 COMPILED = [name for name in SERVERS if load(name).build]
-READY = [name for name in SERVERS if name not in COMPILED]
+LARGE = [name for name in SERVERS if load(name).command[0] in PROGRAMS]
+READY = [name for name in SERVERS if name not in (*COMPILED, *LARGE)]
 OPEN = "database__activate"
 
 
@@ -45,6 +46,15 @@ def test_findings_are_what_is_found_and_confirmed(foreign: Server) -> None:
 @pytest.mark.parametrize("foreign", COMPILED, indirect=True)
 def test_findings_are_what_is_found_and_confirmed_in_a_compiled_server(foreign: Server) -> None:
     found_and_confirmed(foreign)
+
+
+@pytest.mark.spec("CNF-1", "CNF-3")
+@pytest.mark.parametrize("name", LARGE)
+def test_findings_are_what_is_found_and_confirmed_in_a_large_server(name: str) -> None:
+    server = load(name)
+    if server.lacking:
+        pytest.skip(server.lacking)
+    found_and_confirmed(server)
 
 
 def found_and_confirmed(server: Server) -> None:

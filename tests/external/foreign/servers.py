@@ -19,6 +19,8 @@ from tests.external.support import missing, preloaded
 FOLDER = Path(__file__).parent
 NODE_MODULES = FOLDER.parent / "node_modules"
 BUILD_TIME = 600  # seconds
+PROGRAMS: Mapping[str, str] = {"{kubectl-mcp}": "TESTS_KUBECTL_MCP", "{toolbox}": "TESTS_TOOLBOX"}
+"""The marks of servers that are large, so that few machines have them, and the variables that name their programs."""
 
 
 @frozen
@@ -45,6 +47,8 @@ class Server:
     @property
     def lacking(self) -> str | None:
         """Which requirement for building and starting it is missing; None if none is."""
+        if (variable := PROGRAMS.get(self.command[0])) is not None:
+            return None if variable in os.environ else f"{variable} does not name the program of {self.package}"
         if any("{fastmcp}" in part for part in self.command):
             return None if fastmcp() else "TESTS_FASTMCP does not name a Python with fastmcp"
         for program in {command[0] for command in (*self.build, self.command) if "/" not in command[0]} - {"{python}"}:
@@ -61,6 +65,7 @@ class Server:
     def started_by(self) -> tuple[str, ...]:
         """The command that starts it, in any folder."""
         known = {"{python}": sys.executable, "{fastmcp}": fastmcp(), "{node_modules}": str(NODE_MODULES)}
+        known |= {mark: os.environ.get(variable, "") for mark, variable in PROGRAMS.items()}
         program, *arguments = (self._located(_filled(part, known)) for part in self.command)
         return (*(preloaded(program, *self.imports) if self.imports else (program,)), *arguments)
 
