@@ -11,6 +11,7 @@ stopping                a process stops in the middle of a step, and another goe
 histories               random concurrent histories
 wire                    what is only visible over a protocol
 over_mcp, delivery      how its checks see a run, and those of sessions, handles and lists
+groups                  what the draft extension for groups leaves open
 """
 
 from __future__ import annotations
