@@ -3,7 +3,7 @@
 server.py    `build_server`: a server for both eras      serve.py     `serve`: stdio and streamable HTTP
 options.py   the options of a server                     program.py   `ToolSet.run`: a program that serves
 handlers.py  the delivery of each request                limits.py    callers, and limits in all and for each
-handles.py   handles, signed or (stored_handles.py) stored
+handles.py   handles, signed and stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already     shared.py    sessions that requests share
 notify.py    notifications of legacy connections         subscriptions.py, listening.py  those of the modern era

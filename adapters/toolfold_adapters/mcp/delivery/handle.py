@@ -36,11 +36,10 @@ from toolfold import (
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
 from ...names import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
-from ..handles import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
+from ..handles import AGAIN, MAX_LENGTH, Reading, SignedHandles, StoredHandles, is_signed
 from ..limits import caller_of, one_client, principal_of
 from ..shared import SharedSessions
 from ..stored_connections import is_store_away
-from ..stored_handles import StoredHandles
 from .answers import Answers, with_discarded
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text

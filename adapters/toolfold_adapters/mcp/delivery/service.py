@@ -21,11 +21,10 @@ from toolfold.spi import SessionKind, Tally, background
 
 from ...stores import MemoryStore
 from ..handlers import RequestHandlers
-from ..handles import SignedHandles, signing_keys
+from ..handles import SignedHandles, StoredHandles, signing_keys
 from ..options import ServerSettings
 from ..shared import SharedSessions
 from ..stored_connections import StoredConnections
-from ..stored_handles import StoredHandles
 from ..subscriptions import Subscriptions
 from .answers import Answers, instructions_for
 from .disclosure import Disclosure
