@@ -24,7 +24,7 @@ Owner = tuple[str, str | None]
 
 @define(eq=False)
 class _Row:
-    data: str
+    data: object
     owner: Owner
     lifetime: float
     expires: float
@@ -51,7 +51,7 @@ class MemoryStore:
         self._changed: dict[str, int] = {}
         self._changes = 0
         self._tokens = 0
-        self._more = anyio.Event()
+        self._more: anyio.Event | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -59,7 +59,7 @@ class MemoryStore:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def create(self, key: str, data: str, place: Place, lifetime: float) -> Created:
+    async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record; see `Store`."""
         if key in self._rows:
             return "exists"
@@ -82,7 +82,7 @@ class MemoryStore:
         self._touch(key, row)
         return self._record(row)
 
-    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
         """Replace the data; see `Store`."""
         row = self._rows.get(key)
         if row is None or row.version != version:
@@ -177,6 +177,7 @@ class MemoryStore:
             for key in reversed(news):
                 yield key
             if seen == self._changes:
+                self._more = self._more or anyio.Event()
                 await self._more.wait()
 
     async def aclose(self) -> None:
@@ -202,5 +203,6 @@ class MemoryStore:
         self._changed[key] = self._changes
         if len(self._changed) > 2 * len(self._rows) + FORGOTTEN:
             self._changed = {one: count for one, count in self._changed.items() if one in self._rows or one == key}
-        self._more.set()
-        self._more = anyio.Event()
+        if self._more is not None:
+            self._more.set()
+            self._more = None

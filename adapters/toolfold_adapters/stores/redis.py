@@ -237,19 +237,21 @@ class RedisStore:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def create(self, key: str, data: str, place: Place, lifetime: float) -> Created:
+    async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record; see `Store`."""
         bounds = [-1 if bound is None else bound for bound in (place.total, place.per_caller)]
-        return cast("Created", await self._run("create", _keys(key), data, _short(place.caller), lifetime, *bounds))
+        return cast(
+            "Created", await self._run("create", _keys(key), str(data), _short(place.caller), lifetime, *bounds)
+        )
 
     async def read(self, key: str) -> Record | None:
         """Return a record; see `Store`."""
         row = await self._run("read", _keys(key))
         return None if row is None else _record(row)
 
-    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
         """Replace the data; see `Store`."""
-        return bool(await self._run("swap", _keys(key), version, data, "" if token is None else token))
+        return bool(await self._run("swap", _keys(key), version, str(data), "" if token is None else token))
 
     async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""

@@ -78,8 +78,9 @@ class SQLiteStore:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def create(self, key: str, data: str, place: Place, lifetime: float) -> Created:
+    async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record; see `Store`."""
+        text = str(data)
 
         def work(db: sqlite3.Connection) -> Created:
             if db.execute("SELECT 1 FROM session WHERE key = ?", (key,)).fetchone():
@@ -95,7 +96,7 @@ class SQLiteStore:
             db.execute(
                 "INSERT INTO session (key, version, data, kind, caller, lifetime, expires, changed) "
                 f"VALUES (?, 1, ?, ?, ?, ?, {_NOW} + ?, 0)",
-                (key, data, place.kind, caller, lifetime, lifetime),
+                (key, text, place.kind, caller, lifetime, lifetime),
             )
             return "created"
 
@@ -119,8 +120,9 @@ class SQLiteStore:
             await self._run(touch)
         return record
 
-    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
         """Replace the data; see `Store`."""
+        text = str(data)
 
         def work(db: sqlite3.Connection) -> bool:
             row = db.execute(f"SELECT version, data, intent, token, until > {_NOW} FROM session WHERE key = ?", (key,))
@@ -130,11 +132,11 @@ class SQLiteStore:
             _, before, pending, holder, leased = found
             if not (leased and holder == token) if token is not None else leased or pending is not None:
                 return False
-            changed = _next(db, "changes") if data != before else None
+            changed = _next(db, "changes") if text != before else None
             db.execute(
                 f"UPDATE session SET version = version + 1, data = ?, intent = NULL, expires = {_NOW} + lifetime, "
                 "changed = coalesce(?, changed), until = 0 WHERE key = ?",
-                (data, changed, key),
+                (text, changed, key),
             )
             return True
 

@@ -9,7 +9,7 @@
 - Whoever takes the lease and finds an intent undoes its hooks first.
 - A step whose lease is lost, or whose store fails, stops and undoes nothing: the next holder of the lease does.
 
-The executor holds the state, which is passed in; `state.py` gives it the form of text.
+The executor holds the state, which is passed in; `state.py` has what a store has of it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import anyio
-from attrs import define, evolve, field
+from attrs import define, field
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Profile
 from .._snapshot import Snapshot
 from .._usercode import uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import LeaseLost, StoreError, StoreUnavailable, ToolfoldError
 from ..machine.transaction import Transaction
-from .state import Content, decoded, encoded, intent_of, to_undo
+from .state import Content, decoded, intent_of, to_undo
 from .store import UNCERTAIN, Record, Store
 
 PATIENCE = 60.0
@@ -60,13 +59,12 @@ class Journal:
         store: Where the record is.
         key: Its key there.
         tools: The name of the tool set.
-        profile: The profile of the session.
         leased: The journals whose leases this process renews; this one is among them while it has a lease.
-        admit: Creates the record with its first text.
+        admit: Creates the record with its first content.
         find: Returns the session of a key as it is now, for its next request; `None` if it has ended.
         left: Notes that this process has no more to do with the session.
         is_local: Whether the store is this process's own, which answers at once.
-        content: What the record says beside the state.
+        content: What the record says.
         version: The version that is known here; 0 before the record is created.
         discarded: The groups of the record that the catalog here does not allow (SPEC PER-2).
         present: The active groups that were set up, or resumed, in this process.
@@ -80,13 +78,12 @@ class Journal:
     store: Store
     key: str
     tools: str
-    profile: Profile | None
     leased: set[Journal]
-    admit: Callable[[str], Coroutine[Any, Any, None]]
+    admit: Callable[[Content], Coroutine[Any, Any, None]]
     find: Callable[[str], Coroutine[Any, Any, Any]]
     left: Callable[[str], None]
     is_local: bool
-    content: Content = field(factory=Content)
+    content: Content
     version: int = 0
     discarded: tuple[str, ...] = ()
     present: frozenset[str] = frozenset()
@@ -94,7 +91,6 @@ class Journal:
     client: Client | None = None
     users: int = 0
     is_away: bool = False
-    _data: str = ""
     _intent: str | None = None
     _until: float = 0.0
     _lost: bool = False
@@ -111,7 +107,7 @@ class Journal:
         A newer state may be the one that is being written here, so this waits for the end of the write. The same state
         is read again as long as the catalog lacks some of its groups: they may still be registered.
         """
-        while self._writing is not None and record.version > self.version and record.data != self._data:
+        while self._writing is not None and record.version > self.version:
             await self._writing.wait()
         incomplete = bool(self.discarded) and self.token is None and record.version == self.version
         return self._writing is None and (record.version > self.version or incomplete)
@@ -121,9 +117,9 @@ class Journal:
 
         Raises `StoreError` if the record is damaged.
         """
-        saved, content = decoded(self.tools, self.key, record.data)
-        self.version, self._data, self.content = record.version, record.data, content
-        after, self.discarded = saved.restored(catalog)
+        content = decoded(self.tools, self.key, record.data)
+        self.version, self.content = record.version, content
+        after, self.discarded = content.restored(catalog)
         if self._facts:
             after = after.with_facts({**after.facts, **self._facts})
         self.present = frozenset(filter(after.is_active, self.present))
@@ -150,7 +146,7 @@ class Journal:
         pause, left = FIRST_PAUSE, PATIENCE
         intent = None if transaction is None else intent_of(transaction)
         while True:
-            now = anyio.current_time()
+            now = 0.0 if self.is_local else anyio.current_time()
             lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, self.version, intent))
             if lease is None:
                 return None
@@ -249,7 +245,7 @@ class Journal:
                 self._let_go()
             if not done:
                 raise LeaseLost
-        if intent is not None and anyio.current_time() >= self._until:
+        if intent is not None and not self.is_local and anyio.current_time() >= self._until:
             raise LeaseLost
 
     async def save(self, after: Snapshot, before: RequestView | None, inherited: tuple[str, ...]) -> bool:
@@ -267,10 +263,8 @@ class Journal:
         owed = self.content.owed
         if self.content.notifies and before is not None:
             owed = self.content.owing(changes(before, before.of(after)))
-        inherited = tuple(filter(after.is_active, inherited))
-        opened = after.in_order(self.content.opened)
-        content = evolve(self.content, start=None, opened=opened, inherited=inherited, owed=owed)
-        if done := await self.write(after, content):
+        content = self.content.at(after, None, tuple(filter(after.is_active, inherited)), owed)
+        if done := await self._write(content):
             self.present = frozenset(after.active)
         return done
 
@@ -283,9 +277,9 @@ class Journal:
 
         Nothing else may write meanwhile.
         """
-        owed = self.content.owed
+        now, owed = self.content, self.content.owed
         async with self.step():
-            return owed if await self.write(snapshot, evolve(self.content, owed=())) else ()
+            return owed if await self._write(now.at(snapshot, now.start, now.inherited, ())) else ()
 
     async def delete(self) -> None:
         """Delete the record, whose lease is held."""
@@ -297,40 +291,43 @@ class Journal:
         if not self.version:
             await self.write(snapshot)
 
-    async def write(self, snapshot: Snapshot, content: Content | None = None) -> bool:
+    async def write(self, snapshot: Snapshot) -> bool:
         """Store a state, in a new record if there is none, and return whether that was done, as `save` does."""
-        content = content or self.content
-        data = encoded(self.tools, self.profile, snapshot, content)
+        now = self.content
+        return await self._write(now.at(snapshot, now.start, now.inherited, now.owed))
+
+    async def _write(self, content: Content) -> bool:
         written = dict(self._facts)
         if not self.version:
-            await self._whole(partial(self.admit, data))
-            self.version, self._data = 1, data
-        elif not await self._commit(data):
+            await self._whole(partial(self.admit, content))
+            self.version = 1
+        elif not await self._commit(content):
             return False
         self.content, self.discarded = content, ()
         self._facts = {name: value for name, value in self._facts.items() if written.get(name, ...) is not value}
         return True
 
-    async def _commit(self, data: str) -> bool:
+    async def _commit(self, content: Content) -> bool:
         try:
-            return await self._swap(data)
+            return await self._swap(content)
         except LeaseLost:
             raise
         except StoreUnavailable as error:  # whose answer may have been lost
             raise StoreUnavailable(UNCERTAIN) from error
 
-    async def _swap(self, data: str) -> bool:
+    async def _swap(self, content: Content) -> bool:
         token = self.token
         if token is not None and self._lost:
             raise LeaseLost
-        self._writing = anyio.Event()
+        self._writing = None if self.is_local else anyio.Event()
         try:
-            done = await self._whole(partial(self.store.swap, self.key, self.version, data, token))
+            done = await self._whole(partial(self.store.swap, self.key, self.version, content, token))
         finally:
-            self._writing.set()
-            self._writing = None
+            if self._writing is not None:
+                self._writing.set()
+                self._writing = None
         if done:
-            self.version, self._data = self.version + 1, data
+            self.version += 1
         if token is not None:
             self._let_go()
             if not done:

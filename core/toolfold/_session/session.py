@@ -251,7 +251,7 @@ class Session(Displayed):
     def oldest_first(self) -> tuple[str, ...]:
         """The active groups, the longest-active first where that is known, else in canonical order."""
         journal, now = self.executor.journal, self.snapshot
-        return now.configuration.oldest_first if journal is None else now.in_order(journal.content.opened)
+        return now.configuration.oldest_first if journal is None else now.in_order(journal.content.active)
 
     @property
     def facts(self) -> Mapping[str, Any]:

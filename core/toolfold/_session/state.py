@@ -2,7 +2,7 @@
 
 `Saved` is the state. `dumped` and `read` give it the form of a small JSON value, in which groups have their paths, so
 that it outlives the catalog that it was dumped from; `StatePacker` makes it a few bytes, for the time between two
-requests; `encoded` and `decoded` make it the text of a stored session's record, with the `Content` that belongs to it.
+requests; `Content` is what a store has of a session, and `decoded` reads it from an engine's text.
 The intent of a record names the hooks to undo if the process that runs them ends (SPEC PER-1, PER-2, PER-4, STO-3).
 """
 
@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NoReturn, cast
 
-from attrs import asdict, evolve, frozen
+from attrs import field, frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Profile
@@ -42,6 +42,7 @@ MAX_FACT = 64 * 1024
 """How many characters a fact may have, with its name."""
 MAX_DATA = 256 * 1024
 """How many characters a session may have in a store (SPEC STO-7)."""
+_TOO_LONG, _SHORTER = "characters of a stored session", "set fewer or shorter facts"
 MAX_OWED = 16
 """Of how many steps the client of a session may still have to be notified (SPEC STO-7)."""
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
@@ -64,11 +65,16 @@ def with_fact(facts: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]
     """Return facts with one of them set; raises `InvalidDefinition` and `QuotaExceeded`."""
     if not is_text(name) or not is_fact(value):
         raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
-    if len(name) + len(repr(value)) > MAX_FACT:
+    if _length((name, value)) > MAX_FACT:
         raise QuotaExceeded("characters of a fact", MAX_FACT, "set a shorter one")
     if len(changed := {**facts, name: value}) > MAX_FACTS:
         raise QuotaExceeded("facts of a session", MAX_FACTS, "set one that it has again instead")
     return changed
+
+
+def _length(fact: tuple[str, Any]) -> int:
+    name, value = fact
+    return len(name) + len(repr(value))
 
 
 # -- the state, and its JSON ------------------------------------------------------------------------------------------
@@ -112,22 +118,25 @@ class Saved:
         return self.restored(catalog)[0]
 
 
-def dumped(tools: str, profile: Profile | None, snapshot: Snapshot, *, with_transient: bool = False) -> dict[str, Any]:
-    """Return a state as a small JSON value (SPEC PER-1, PER-4).
+def dumped(tools: str, profile: Profile | None, snapshot: Snapshot) -> dict[str, Any]:
+    """Return a state as a small JSON value, without transient groups and the groups in them (SPEC PER-1, PER-4).
 
     Args:
         tools: The name of the tool set.
         profile: The profile of the session.
         snapshot: The state.
-        with_transient: Whether to include transient groups and the groups in them, for the same session.
     """
-    active = snapshot.configuration.oldest_first
+    active = _persistent(snapshot.catalog, snapshot.configuration.oldest_first)
+    return _as_json(tools, None if profile is None else profile.name, active, snapshot.facts)
+
+
+def _as_json(tools: str, profile: str | None, active: Iterable[str], facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "version": VERSION,
         "tools": tools,
-        **({} if profile is None else {"profile": profile.name}),
-        "active": list(active) if with_transient else _persistent(snapshot.catalog, active),
-        "facts": {name: _plain(value) for name, value in snapshot.facts.items()},
+        **({} if profile is None else {"profile": profile}),
+        "active": list(active),
+        "facts": {name: _plain(value) for name, value in facts.items()},
     }
 
 
@@ -219,11 +228,14 @@ class StatePacker:
 
 @frozen
 class Content:
-    """What a record says about a session beside its state.
+    """What a store has of a session: a value, whose `str` is the text that an engine may store for it.
 
     Attributes:
+        tools: The name of its tool set.
+        profile: The name of its profile, if there is one.
+        active: The active groups, in the order in which they were opened, or in which they are evicted.
+        facts: The facts.
         start: The groups to open before anything else; `None` once that was done.
-        opened: The active groups, in the order in which they were opened.
         inherited: Those that another session has set up.
         owner: The key of that session.
         owed: The kinds of lists that changed at each step of which the client is still to be notified.
@@ -231,13 +243,31 @@ class Content:
         about: What an adapter stores with the session, as a JSON value.
     """
 
+    tools: str
+    profile: str | None
+    active: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(factory=dict[str, Any])
     start: tuple[str, ...] | None = None
-    opened: tuple[str, ...] = ()
     inherited: tuple[str, ...] = ()
     owner: str | None = None
     owed: tuple[frozenset[str], ...] = ()
     notifies: bool = False
     about: Any = None
+
+    def at(
+        self,
+        snapshot: Snapshot,
+        start: tuple[str, ...] | None,
+        inherited: tuple[str, ...],
+        owed: tuple[frozenset[str], ...],
+    ) -> Content:
+        """Return this with another state; raises `QuotaExceeded` if the facts are too long together."""
+        if snapshot.facts is not self.facts and sum(map(_length, snapshot.facts.items())) > MAX_DATA:
+            raise QuotaExceeded(_TOO_LONG, MAX_DATA, _SHORTER)
+        now = snapshot.configuration
+        active = now.oldest_first if now.order else snapshot.in_order(self.active)
+        facts, rest = snapshot.facts, (self.owner, owed, self.notifies, self.about)
+        return Content(self.tools, self.profile, active, facts, start, inherited, *rest)
 
     def owing(self, kinds: frozenset[str]) -> tuple[frozenset[str], ...]:
         """Return what the client is to be notified of after a step that changes lists; the last one covers the rest."""
@@ -246,36 +276,49 @@ class Content:
         rest = self.owed[MAX_OWED - 1 :]
         return (*self.owed[: MAX_OWED - 1], kinds.union(*rest))
 
+    def restored(self, catalog: Catalog) -> tuple[Snapshot, tuple[str, ...]]:
+        """Return the state in `catalog`, and the groups that it does not allow (SPEC PER-2)."""
+        return Saved(self.active, self.facts, with_transient=True).restored(catalog)
 
-def encoded(tools: str, profile: Profile | None, snapshot: Snapshot, content: Content) -> str:
-    """Return a session as the text of its record; raises `QuotaExceeded` if that is too long.
+    def __str__(self) -> str:
+        """Return the text of a record; raises `QuotaExceeded` if that is too long."""
+        text = json.dumps(
+            {
+                **_as_json(self.tools, self.profile, self.active, self.facts),
+                "beside": {
+                    "start": self.start,
+                    "inherited": self.inherited,
+                    "owner": self.owner,
+                    "owed": [sorted(kinds) for kinds in self.owed],
+                    "notifies": self.notifies,
+                    "about": self.about,
+                },
+            },
+            separators=(",", ":"),
+        )
+        if len(text) > MAX_DATA:
+            raise QuotaExceeded(_TOO_LONG, MAX_DATA, _SHORTER)
+        return text
 
-    The active groups are in the order in which they were opened, or in which they are evicted where that matters.
-    """
-    now = snapshot.configuration
-    active = now.oldest_first if now.order else snapshot.in_order(content.opened)
-    beside = asdict(content, recurse=False) | {"owed": [sorted(kinds) for kinds in content.owed]}
-    del beside["opened"]
-    state = dumped(tools, profile, snapshot, with_transient=True) | {"active": active}
-    text = json.dumps({**state, "beside": beside}, separators=(",", ":"))
-    if len(text) > MAX_DATA:
-        raise QuotaExceeded("characters of a stored session", MAX_DATA, "set fewer or shorter facts")
-    return text
 
-
-def decoded(tools: str, key: str, text: str) -> tuple[Saved, Content]:
-    """Return the state and the rest of a record.
+def decoded(tools: str, key: str, data: object) -> Content:
+    """Return the content of a record, of which a store has the value or the text.
 
     Raises `StoreError` if it is damaged, or of another tool set or version.
     """
+    if isinstance(data, Content):
+        return data
     try:
-        data: Any = json.loads(text)
-        saved = evolve(read(tools, data), with_transient=True)
-        beside = cast("dict[str, Any]", table(data["beside"]))
+        given: Any = json.loads(cast("str", data))
+        saved = read(tools, given)
+        beside = cast("dict[str, Any]", table(given["beside"]))
         start = beside["start"]
-        return saved, Content(
-            None if start is None else tuple(map(str, start)),
+        return Content(
+            tools,
+            saved.profile,
             saved.active,
+            saved.facts,
+            None if start is None else tuple(map(str, start)),
             tuple(map(str, beside["inherited"])),
             None if beside["owner"] is None else str(beside["owner"]),
             tuple(frozenset(map(str, kinds)) for kinds in beside["owed"]),

@@ -1,7 +1,7 @@
 """`Store`: what keeps sessions beyond one process (SPEC 25). Engines are adapters; this is what they have in common.
 
-A store holds records of text and decides nothing. Each operation is atomic. Time is the store's own: it alone says
-whether a lease or a record has expired. `state.py` has what is written in a record, `journal.py` when.
+A store holds values, or their texts, and decides nothing. Each operation is atomic. Time is the store's own: it alone
+says whether a lease or a record has expired. `state.py` has what is written in a record, `journal.py` when.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Record:
 
     Attributes:
         version: Increased by each swap; 1 at first.
-        data: The session, as text.
+        data: What was stored of the session, or its text.
         intent: The hooks of a transition that has begun and not ended, as text.
         held: Seconds for which the lease is held if it is not renewed; 0 if nobody holds it.
     """
 
     version: int
-    data: str
+    data: object
     intent: str | None = None
     held: float = 0.0
 
@@ -66,7 +66,10 @@ class Place:
 
 
 class Store(Protocol):
-    """Records of text under keys, each with a version and a lease (SPEC STO-1, STO-2, PER-3).
+    """Records of values under keys, each with a version and a lease (SPEC STO-1, STO-2, PER-3).
+
+    The value of a record is immutable. Where it can't be held as it is, its text `str(data)` is, which raises
+    `QuotaExceeded` if it is too long.
 
     Every operation raises `StoreUnavailable` if the store does not answer, with a message for clients, and
     `ConfigError` if it can't be used as a store.
@@ -78,7 +81,7 @@ class Store(Protocol):
 
     lease: float
 
-    async def create(self, key: str, data: str, place: Place, lifetime: float) -> Created:
+    async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record, which expires `lifetime` seconds after its last use, unless there is one or no room."""
         ...
 
@@ -86,7 +89,7 @@ class Store(Protocol):
         """Return a record, if there is one that has not expired. That is a use of it."""
         ...
 
-    async def swap(self, key: str, version: int, data: str, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
         """Replace the data, and return whether that was done. It is a use of the record.
 
         It is done if the record has this version, and the token is that of a lease that is held now; or without a

@@ -256,8 +256,11 @@ class StoredSessions:
         identity = self._runtime.new_identity(what) if self._local else key
         session = self._new(key, identity, profile, caller, snapshot, owner)
         session.executor.stored.content = Content(
-            tuple(start) or None,
+            self._runtime.name,
+            None if profile is None else profile.name,
             session.active,
+            session.facts,
+            tuple(start) or None,
             session.inherited,
             None if owner is None else owner.executor.stored.key,
             notifies=notifies,
@@ -311,11 +314,11 @@ class StoredSessions:
                 if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
                     await anyio.sleep(PAUSE)
 
-    async def _admit(self, session: Session, data: str) -> None:
+    async def _admit(self, session: Session, content: Content) -> None:
         """Create the record of a session, after others have ended if that makes room (SPEC SES-4)."""
         limit, key, caller = self._kind.limit, session.executor.stored.key, session.caller
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
-        while (outcome := await self._store.create(key, data, place, self._kind.lifetime)) != "created":
+        while (outcome := await self._store.create(key, content, place, self._kind.lifetime)) != "created":
             if outcome == "exists":
                 self._runtime.pool.discard(session)
                 raise KeyInUse("There is a stored session of that name already.")
@@ -338,9 +341,9 @@ class StoredSessions:
 
     async def _open(self, key: str, record: Record) -> Session:
         """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
-        saved, _ = decoded(self._runtime.name, key, record.data)
+        content = decoded(self._runtime.name, key, record.data)
         try:
-            profile = self._runtime.catalogs.profile(saved.profile)
+            profile = self._runtime.catalogs.profile(content.profile)
         except ConfigError as error:
             raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
         session = self._new(key, key, profile, None, None, None)
@@ -365,12 +368,12 @@ class StoredSessions:
             store=self._store,
             key=key,
             tools=self._runtime.name,
-            profile=profile,
             leased=self._leased,
             admit=partial(self._admit, session),
             find=self._get,
             left=self._left,
             is_local=self._local,
+            content=Content(self._runtime.name, None if profile is None else profile.name),
         )
         session.begin(snapshot, owner)
         return session

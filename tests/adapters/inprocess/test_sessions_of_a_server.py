@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -13,7 +14,7 @@ from tests.core.support import WAIT, Clock
 from toolfold import HookContext, HookFailed, Limit, QuotaExceeded, Session, StoredSessions, ToolSet
 from toolfold._session import stored_sessions
 from toolfold.spi import Full, SessionKind, background
-from toolfold_adapters.stores import MemoryStore
+from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
 pytestmark = pytest.mark.spec("STO-1")
 
@@ -185,3 +186,32 @@ async def test_a_hook_that_hangs_at_the_end_of_a_session_delays_no_other() -> No
         with anyio.fail_after(WAIT):
             await ended.wait()
         leave.set()
+
+
+@pytest.mark.spec("PER-3", "SES-5")
+async def test_a_store_in_memory_holds_the_state_itself_and_another_one_its_text(tmp_path: Path) -> None:
+    memory, found = MemoryStore(), list[object]()
+    async with SQLiteStore(tmp_path / "state.db") as file:
+        for store in (memory, file):
+            tools, _ = hooked()
+            async with tools.stored_sessions(store) as sessions, sessions.open("one") as session:
+                await session.activate("a")
+                session.set_fact("paid", (1, 2))
+                async with session.request():
+                    pass
+                record = await store.read(session.id)
+                assert record is not None
+                found.append(record.data)
+    value, text = found
+    assert (value.active, value.facts) == (("a",), {"paid": (1, 2)})  # type: ignore[attr-defined]
+    assert str(value) == text
+
+
+@pytest.mark.spec("STO-7", "SES-5")
+async def test_the_facts_of_a_session_in_memory_are_bounded_together() -> None:
+    tools, _ = hooked()
+    session = await of_server(tools, Limit(1)).get_or_create("one", None, ())
+    for number in range(5):
+        session.set_fact(str(number), "x" * 60_000)
+    with pytest.raises(QuotaExceeded, match="characters of a stored session"):
+        await session.flush()
