@@ -158,7 +158,7 @@ class StoredSessions:
 
     def start(self, tasks: TaskGroup) -> None:
         """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
-        self._upkeep.start(tasks, local=self._local)
+        self._upkeep.start(tasks, local=self._local, inherits=self._owners is not None)
 
     @property
     def known(self) -> tuple[Session, ...]:

@@ -50,9 +50,13 @@ class Upkeep:
     take_over: Callable[[str], Coroutine[Any, Any, bool]]
     heirs: list[Upkeep] = field(factory=list["Upkeep"])
 
-    def start(self, tasks: TaskGroup, *, local: bool) -> None:
-        """Start what runs beside requests: sweeping, and in a store with other processes, leases and their changes."""
-        tasks.start_soon(self._sweep_repeatedly, tasks)
+    def start(self, tasks: TaskGroup, *, local: bool, inherits: bool) -> None:
+        """Start what runs beside requests: sweeping, and in a store with other processes, leases and their changes.
+
+        Those that inherit groups are swept with their owners.
+        """
+        if not inherits:
+            tasks.start_soon(self._sweep_repeatedly, tasks)
         for work in () if local else (self._renew_leases, self._follow):
             tasks.start_soon(work)
 
