@@ -12,11 +12,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, TextResourceContents
 
+from tests.adapters.gateway.inprocess import House, config_of, served
 from tests.adapters.mcp.support import build_server, client_of
 from toolfold import DuplicateName, ManifestError, Profile, ToolfoldWarning, ToolNotFound, ToolSet
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import FollowingClient
-from toolfold_adapters.skills import has_skills
+from toolfold_adapters.skills import has_skills, read_skill
 
 pytestmark = pytest.mark.spec("SKL-2")
 HEAD = "name: returns\ndescription: Take books back\n"
@@ -316,3 +317,15 @@ async def test_shared_tools_are_in_the_answer_of_a_skill_that_is_open_and_where_
         loans = await client.open_group("loans")
         assert (fetched.instructions, [one.name for one in fetched.tools]) == ("Find the loan first.", ["loans.find"])
         assert fetched.tools[0] == next(one for one in loans.tools if one.name == "loans.find")
+
+
+async def test_a_gateway_has_skills_for_clients_of_the_extension_and_reports_the_others(tmp_path: Path) -> None:
+    good = read_skill(skill(tmp_path / "good", f"{HEAD}allowed-tools: a__add b__cart\n"))
+    bad = read_skill(skill(tmp_path / "bad", "name: bad\ndescription: d\nmetadata: {version: 1}\n"))
+    config = config_of("a", "b").model_copy(update={"skills": (good, bad)})
+    async with served(House(), config) as (gateway, server), client_of(server, "auto") as (client, _):
+        (entry,) = (await asked(client, "skills/list")).skills or []
+        assert entry["resources"] == [described("skill://returns/SKILL.md", good.file.read_bytes())]
+        assert (await asked(client, "skills/get", uri=entry["uri"])).skill == entry
+        (warning,) = [text for text in gateway.report.warnings if "SKILL.md" in text]
+        assert warning.startswith(f"{bad.file}, front matter, metadata: it must map texts to texts")

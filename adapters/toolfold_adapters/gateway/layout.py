@@ -21,7 +21,7 @@ from toolfold.spi import KINDS, Kind, ancestors, shortened, table
 from toolfold_adapters.manifests import quoted_key
 from toolfold_adapters.mcp.existing.grouping import tags_of
 from toolfold_adapters.names import ALWAYS_LOAD_META, WIRE_SEPARATOR, allowed_names, is_allowed
-from toolfold_adapters.skills import Skill, missing
+from toolfold_adapters.skills import Skill, missing, not_served
 from toolfold_adapters.tokens import approximate_tokens
 
 from .config.settings import GatewayConfig, UpstreamConfig
@@ -392,6 +392,8 @@ def _with_skills(
             skill=skill,
             place="skills",
         )
+        if skill.problem is not None:
+            warnings.append(not_served(skill))
         for name in skill.allowed_tools:
             if name in known:
                 shared[known[name]].append(skill.name)

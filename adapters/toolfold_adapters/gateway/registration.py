@@ -253,6 +253,8 @@ class Registration:
         kinds: set[Kind] = {kind for kind, _ in differing}
         if before.groups != after.groups or settings is not None:
             kinds.add("tool")
+        if _with_new_files(before, after):
+            kinds.add("resource")
         if kinds:
             self._tools.notify_list_changed(kinds)
         return report
@@ -272,6 +274,8 @@ class Registration:
                 tools.adopt_settings(settings)
             tools.withhold(self._withheld())
             _declare(tools, self._config, after)
+            for path in _with_new_files(before, after):
+                _replace_files(tools, after.groups[path])
             left_out = self._register(after.components[key] for key in _differing(after, before, renewed))
         self._layout = after
         return self._report((*after.warnings, *left_out))
@@ -354,6 +358,21 @@ def _differing(one: Layout, other: Layout, renewed: frozenset[str] = frozenset()
     return [
         key for key, placed in one.components.items() if placed.server in renewed or other.components.get(key) != placed
     ]
+
+
+def _with_new_files(before: Layout, after: Layout) -> list[str]:
+    """Return the groups that are in both layouts whose skill is another one now (SPEC SKL-2)."""
+    return [
+        path for path, one in after.groups.items() if path in before.groups and before.groups[path].skill != one.skill
+    ]
+
+
+def _replace_files(tools: ToolSet, group: PlacedGroup) -> None:
+    for uri, resource in tools.catalog.components["resource"].by_name.items():
+        if resource.group == group.path:
+            tools.unregister(uri, "resource")
+    if group.skill is not None:
+        register_files(tools, group.skill)
 
 
 def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:

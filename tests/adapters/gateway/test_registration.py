@@ -137,6 +137,24 @@ async def test_a_skill_is_a_group_with_tools_of_several_servers(tmp_path: Path) 
         assert not tools.catalog.components["resource"].by_name
 
 
+@pytest.mark.spec("SKL-2", "GWY-9")
+async def test_a_skill_that_changes_has_its_new_files_while_it_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: tidy\ndescription: Put things in order\n---\n")
+    (tmp_path / "old.md").touch()
+    registration, tools, _ = registered({"s": offering("get"), "t": offering("put")}, skills=(read_skill(tmp_path),))
+    async with tools.open_session(active=["tidy"]) as session:
+        changes: list[frozenset[str]] = []
+        session.on_list_changed(changes.append)
+        (tmp_path / "old.md").unlink()
+        (tmp_path / "new.md").touch()
+        (tmp_path / "SKILL.md").write_text("---\nname: tidy\ndescription: d\nallowed-tools: s__get\n---\nGet.\n")
+        await registration.configure(configured("s", "t", skills=(read_skill(tmp_path),)))
+        assert {*tools.catalog.components["resource"].by_name} == {"skill://tidy/SKILL.md", "skill://tidy/new.md"}
+        assert (session.active, listed(session)) == (("tidy",), ["s__get"])
+        assert tools.catalog.group("tidy").instructions == "Get."
+        assert "resource" in frozenset().union(*changes)
+
+
 @pytest.mark.spec("SKL-2")
 def test_a_skill_with_the_name_of_a_group_is_left_out_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_text("---\nname: s\ndescription: A name that is taken\n---\n")
