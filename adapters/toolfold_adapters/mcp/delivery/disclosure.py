@@ -30,11 +30,14 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.spi import KINDS, Kind, RequestView, ancestors, available, listed, paged, quoted
+from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
 from .group_names import draft_name
 from .render import LISTS, Renderer
 from .selection import SELECTION_FAILURES, DefaultSelection, depends_on_headers, refusal_text, selection_of
+
+_SHOWN = Memo[None, Mapping[str, GroupSpec]](most=1)
+"""The groups that requests with one initial state are shown, where nothing but that state decides."""
 
 
 class GroupParams(RequestParams):
@@ -58,6 +61,12 @@ class Disclosed:
     @cached_property
     def groups(self) -> Mapping[str, GroupSpec]:
         """The groups by name, in order; not those whose tools are all withheld from the caller."""
+        catalog = self._start.catalog
+        if any(catalog.components[kind].changing for kind in KINDS):
+            return self._shown()
+        return _SHOWN.of(self._start.memo, None, self._shown)
+
+    def _shown(self) -> Mapping[str, GroupSpec]:
         shown: dict[str, GroupSpec] = {}
         above: dict[str | None, bool] = {}
         for group in reversed(self._start.selectable_groups):  # parents after their children
