@@ -91,7 +91,9 @@ class StoredSessions:
             owners._upkeep.heirs.append(self._upkeep)
 
     def key(self, name: str) -> str:
-        """Return the key of a session; who can read the keys of a store does not learn the names."""
+        """Return the key of a session; who can read the keys of a store with others does not learn the names."""
+        if self._local:
+            return f"{self._prefix}/{name}"
         return f"{self._prefix}/{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
     # -- for programs -------------------------------------------------------------------------------------------------

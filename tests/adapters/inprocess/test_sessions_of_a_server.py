@@ -215,3 +215,26 @@ async def test_the_facts_of_a_session_in_memory_are_bounded_together() -> None:
         session.set_fact(str(number), "x" * 60_000)
     with pytest.raises(QuotaExceeded, match="characters of a stored session"):
         await session.flush()
+
+
+@pytest.mark.spec("HOOK-9", "STO-1")
+@pytest.mark.parametrize("local", [True, False], ids=["own store", "store with others"])
+async def test_the_end_of_a_session_whose_caller_is_cancelled_leaves_no_record(local: bool) -> None:
+    tools, store = ToolSet("t"), MemoryStore()
+    begun, leave = anyio.Event(), anyio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await leave.wait()
+
+    tools.register_group("a", on_deactivate=wait)
+    sessions = StoredSessions(tools.runtime, store, SessionKind("kind", "sessions", Limit(1), 60), local=local)
+    session = await sessions.get_or_create("one", None, ["a"])
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.close)
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+            leave.set()
+    assert not session.is_open
+    assert await store.read(sessions.key("one")) is None
