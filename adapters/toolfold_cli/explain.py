@@ -38,8 +38,10 @@ def target_and_names(
 
 
 def reason_for(view: RequestView, name: str, kind: Any = "tool") -> Reason:
-    """Return the reason of what a user names."""
-    return explain(view, full_name(view.snapshot.catalog.components[kind].by_name, name) or name, kind)
+    """Return the reason of what a user names, also if a profile leaves it out."""
+    catalog = view.snapshot.catalog
+    known = (catalog.whole or catalog).components[kind].by_name
+    return explain(view, full_name(known, name) or name, kind)
 
 
 @target_command(
