@@ -24,7 +24,7 @@ from toolfold import (
     Visibility,
 )
 from toolfold._catalog.catalog import Components
-from toolfold._view.listing import _candidates, changes
+from toolfold._view.listing import Candidates, _candidates, changes
 from toolfold._view.visibility import RequestView
 
 NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
@@ -307,9 +307,9 @@ class Counted:
         self.seen = 0
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def counting(components: Components, configuration: Configuration) -> list[Component]:
+        def counting(components: Components, configuration: Configuration) -> Candidates:
             found = _candidates(components, configuration)
-            self.seen += len(found)
+            self.seen += sum(map(len, found))
             return found
 
         monkeypatch.setattr("toolfold._view.listing._candidates", counting)

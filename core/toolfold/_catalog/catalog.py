@@ -71,41 +71,57 @@ class ListBudget:
 
 
 @frozen
+class Bucket:
+    """What may be listed while a group is active, or always.
+
+    Nothing is asked about what is `plain`: it is listed then. The others are listed if their rules hold, which is seen
+    for each state, or for each request if they are `changing`.
+    """
+
+    plain: tuple[Component, ...] = ()
+    ruled: tuple[Component, ...] = ()
+    changing: tuple[Component, ...] = ()
+
+    @classmethod
+    def of(cls, components: Iterable[Component], index: Mapping[str, int]) -> Bucket:
+        """Return the bucket of components that need the same group; `index` gives the number of each group."""
+        plain, ruled, changing = list[Component](), list[Component](), list[Component]()
+        for component in components:
+            rule = component.listing_rule
+            is_plain = isinstance(rule, Always) or (isinstance(rule, Group) and rule.path in index)
+            (changing if not component.is_settled else plain if is_plain else ruled).append(component)
+        return cls(tuple(plain), tuple(ruled), tuple(changing))
+
+    @property
+    def everything(self) -> tuple[Component, ...]:
+        """All that is in it."""
+        return (*self.plain, *self.ruled, *self.changing)
+
+
+@frozen
 class Components:
     """What a catalog holds of one kind: all by name; what may be listed, in buckets by a group that must be active.
 
-    Nothing is asked about what is `plain`: it is listed whenever that group is active. The others are listed if their
-    rules hold, which is seen for each state, or for each request if they are `changing`.
+    `changing` says whether anything in them is.
     """
 
     by_name: Mapping[str, Component]
-    loose: tuple[Component, ...]
-    anchored: Mapping[int, tuple[Component, ...]]
-    plain: frozenset[Component]
-    changing: frozenset[Component]
+    loose: Bucket
+    anchored: Mapping[int, Bucket]
+    changing: bool
 
     @classmethod
     def of(cls, registered: Mapping[str, Component], index: Mapping[str, int]) -> Components:
         """Return the components; `index` gives the number of each group."""
-        loose: list[Component] = []
-        anchored: dict[int, list[Component]] = {}
-        plain, changing = set[Component](), set[Component]()
+        buckets: dict[int | None, list[Component]] = {None: []}
         for component in registered.values():
-            if component.never_listed:
-                continue
-            needed = [index[path] for path in required_groups(component.listing_rule) if path in index]
-            (anchored.setdefault(max(needed), []) if needed else loose).append(component)
-            if not component.is_settled:
-                changing.add(component)
-            elif isinstance(rule := component.listing_rule, Always) or (isinstance(rule, Group) and needed):
-                plain.add(component)
-        return cls(
-            MappingProxyType(dict(registered)),
-            tuple(loose),
-            {number: tuple(bucket) for number, bucket in anchored.items()},
-            frozenset(plain),
-            frozenset(changing),
-        )
+            if not component.never_listed:
+                needed = [index[path] for path in required_groups(component.listing_rule) if path in index]
+                buckets.setdefault(max(needed, default=None), []).append(component)
+        loose = Bucket.of(buckets[None], index)
+        anchored = {number: Bucket.of(held, index) for number, held in buckets.items() if number is not None}
+        changing = any(bucket.changing for bucket in (loose, *anchored.values()))
+        return cls(MappingProxyType(dict(registered)), loose, anchored, changing)
 
 
 @frozen(kw_only=True, eq=False)
@@ -152,8 +168,8 @@ class Catalog(Displayed):
         components = {kind: Components.of(registered.get(kind, {}), forest.index) for kind in KINDS}
         if (budget := self.list_budget) is not None:
             tools = components["tool"]
-            weights = [budget.of(tools.anchored.get(number, ())) for number in range(len(self.groups))]
-            forest = forest.weighed(budget.tokens, budget.of(tools.loose), weights)
+            weights = [budget.of(tools.anchored.get(number, Bucket()).everything) for number in range(len(self.groups))]
+            forest = forest.weighed(budget.tokens, budget.of(tools.loose.everything), weights)
         compiled: dict[str, Any] = {
             "forest": forest,
             "components": components,
@@ -165,7 +181,7 @@ class Catalog(Displayed):
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds that have anything that might be listed."""
-        return tuple(kind for kind, held in self.components.items() if held.loose or held.anchored)
+        return tuple(kind for kind, held in self.components.items() if held.loose.everything or held.anchored)
 
     @property
     def tools(self) -> Mapping[str, Component]:

@@ -103,23 +103,24 @@ def paged(
     return items[start : start + size], _encode(key(items[start + size - 1]), issuer)
 
 
-def _candidates(components: Components, configuration: Configuration) -> list[Component]:
-    """Return everything that might be listed in a configuration."""
-    found = [*components.loose]
+Candidates = tuple[list[Component], list[Component], list[Component]]
+
+
+def _candidates(components: Components, configuration: Configuration) -> Candidates:
+    """Return everything that might be listed in a configuration: what is plain, has a rule, or changes."""
+    loose = components.loose
+    plain, ruled, changing = [*loose.plain], [*loose.ruled], [*loose.changing]
     for number in bits(configuration.active):
-        found += components.anchored.get(number, ())
-    return found
+        if (bucket := components.anchored.get(number)) is not None:
+            plain += bucket.plain
+            ruled += bucket.ruled
+            changing += bucket.changing
+    return plain, ruled, changing
 
 
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
-    components = snapshot.catalog.components[kind]
-    certain, asked, undecided = list[Component](), list[Component](), list[Component]()
-    for component in _candidates(components, snapshot.configuration):
-        if component in components.plain:
-            certain.append(component)
-        else:
-            (undecided if component in components.changing else asked).append(component)
-    return Outlook(Page(_sorted([*certain, *only_listed(asked, view)])), tuple(undecided))
+    plain, ruled, changing = _candidates(snapshot.catalog.components[kind], snapshot.configuration)
+    return Outlook(Page(_sorted(plain + only_listed(ruled, view))), tuple(changing))
 
 
 def _listed(
