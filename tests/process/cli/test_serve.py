@@ -60,6 +60,10 @@ def pipe(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
+def read_to(text: str, stream: IO[str] | None) -> None:
+    assert any(text in line for line in pipe(stream)), f"it ended without {text!r}"
+
+
 def ask(process: subprocess.Popen[str], request: dict[str, Any]) -> dict[str, Any]:
     """Send a request, and return the next message."""
     pipe(process.stdin).write(json.dumps({"jsonrpc": "2.0", "id": 2, **request}) + "\n")
@@ -147,8 +151,7 @@ def test_a_second_signal_does_not_cut_the_shutdown_short(hooked: Path, proceed: 
         greet(process)
         assert "result" in ask(process, {"method": "tools/list"})
         process.send_signal(first)
-        while "tearing down" not in pipe(process.stderr).readline():
-            pass
+        read_to("tearing down", process.stderr)
         process.send_signal(signal.SIGHUP)
         os.write(proceed, b"\n")
         assert process.wait(SECONDS) == STATUS[first]
@@ -182,8 +185,7 @@ def test_a_command_is_served_and_a_signal_leaves_no_child(shop: Path) -> None:
 def test_a_signal_while_a_server_starts_leaves_no_child(shop: Path) -> None:
     with started("serve", "--", sys.executable, "-c", HANGING, cwd=shop) as process:
         greet(process)
-        while not pipe(process.stderr).readline().endswith(": hanging\n"):
-            pass
+        read_to(": hanging\n", process.stderr)
         status, out, err = end(process, signal.SIGINT)
         assert (status, out, err) == (130, "", "")
         assert not is_running(shop / "pid")
