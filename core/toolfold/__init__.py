@@ -28,8 +28,8 @@ from ._names import WireNames, qualified_name
 from ._quota import Limit
 from ._session import events as events
 from ._session.session import Context, HookContext, Session
+from ._session.sessions import StoredSessions
 from ._session.store import Created, Lease, Place, Record, Store
-from ._session.stored_sessions import StoredSessions
 from ._snapshot import Change, GroupInfo, Page, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions

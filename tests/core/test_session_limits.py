@@ -11,7 +11,7 @@ from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import HookContext, QuotaExceeded, ToolSet
 from toolfold._quota import Full
 from toolfold._session.events import SessionEnded
-from toolfold._session.sessions import AT_ONCE
+from toolfold._session.runtime import AT_ONCE
 
 # Idle sessions
 

@@ -1,194 +1,452 @@
-"""The open sessions of a tool set: which they are, how many there may be, and when one is idle.
-
-There is no clock here: one is passed in where sessions time out (SPEC SES-3, SES-4, SAF-4).
-"""
+"""The stored sessions of one kind: found, made and ended (SPEC STO-1 to STO-5, STO-7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
 
 import anyio
+from anyio.abc import TaskGroup
+from attrs import frozen
 
-from .._quota import Caller, Full, Limit, Tally
-from .._usercode import is_away
-from ..errors import ConfigError, QuotaExceeded, ReentrantTransition
-from .events import SessionEnded, SessionOpened
-from .observers import Observers
+from .._background import background
+from .._catalog.components import Profile
+from .._quota import Caller, Full, Limit
+from .._snapshot import Snapshot
+from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
+from ..machine import TransitionRequest, paths_of
+from .events import SessionOpened
+from .journal import Journal
+from .observers import log
+from .runtime import Runtime
+from .session import HookContext, Session
+from .state import Content, decoded
+from .store import Place, Record, Store
+from .upkeep import Upkeep
 
-if TYPE_CHECKING:
-    from .session import Session
+CACHED = 10_000
+"""How many sessions a process caches."""
+PAUSE = 0.1
+"""Seconds until a session that another process creates is looked for."""
+LATER = 30.0
+"""Seconds after which to try again if all sessions are in use."""
 
-AT_ONCE = 100
-"""How many idle sessions are ended at once: their hooks may need a thread each."""
+
+@frozen
+class SessionKind:
+    """A kind of stored sessions.
+
+    Attributes:
+        name: Its name, part of the keys.
+        what: What they are called in refusals.
+        limit: How many there may be.
+        lifetime: Seconds without use after which one ends.
+    """
+
+    name: str
+    what: str
+    limit: Limit
+    lifetime: float
 
 
-class OpenSessions:
-    """The open sessions, the least recently used first where that matters.
+class StoredSessions:
+    """The stored sessions of one kind; `ToolSet.stored_sessions` yields those of a program.
 
     Args:
-        limit: How many there may be. The idlest session of a caller may make room for a new one of the same caller.
-        idle_timeout: Seconds without use after which a session is idle; `None` for never.
-        clock: Returns the time in seconds.
-        observers: Notified of each session that opens and ends.
+        runtime: What the sessions of the tool set share.
+        store: Where they are.
+        kind: What they are.
+        owners: Those that sessions of this kind inherit groups from.
+        local: Whether the store is this process's own, so that its sessions end with it. They also count as sessions of
+            the tool set then.
     """
 
     def __init__(
-        self, limit: Limit, idle_timeout: float | None, clock: Callable[[], float] | None, observers: Observers
+        self,
+        runtime: Runtime,
+        store: Store,
+        kind: SessionKind,
+        owners: StoredSessions | None = None,
+        *,
+        local: bool = False,
     ) -> None:
-        if idle_timeout is not None and clock is None:
-            raise ConfigError("idle_timeout needs a clock in seconds, such as time.monotonic.")
-        self.idle_timeout = idle_timeout
-        self._tally = Tally("open sessions", limit)
-        self._clock = clock or (lambda: 0.0)
-        self._observers = observers
-        self._used: dict[Session, float] = {}
-        self._persistent: dict[Session, None] = {}
-        self._others: WeakKeyDictionary[Session, None] = WeakKeyDictionary()
-        self._ending: set[Session] = set()
-        self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
+        self._runtime = runtime
+        self._store = store
+        self._kind = kind
+        self._owners = owners
+        self._local = local
+        self._prefix = f"{runtime.name}/{kind.name}"
+        self._leased: set[Journal] = set()
+        self._cached: OrderedDict[str, Session] = OrderedDict()
+        self._known: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        self._upkeep = Upkeep(store, self._prefix, kind.lifetime, self._leased, self._known, self._take_over)
+        if owners is not None:
+            owners._upkeep.heirs.append(self._upkeep)
+
+    def key(self, name: str) -> str:
+        """Return the key of a session; who can read the keys of a store with others does not learn the names."""
+        if self._local:
+            return f"{self._prefix}/{name}"
+        return f"{self._prefix}/{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+    # -- for programs -------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open(
+        self, name: str, profile: str | Profile | None = None, active: Iterable[str] = (), *, caller: Caller = None
+    ) -> AsyncGenerator[Session]:
+        """Yield the session of a name, in the state that it was left in, or a new one (SPEC STO-1, STO-4).
+
+        It outlives the context: whoever opens it next, here or in another process, continues with it. It ends by `end`,
+        or when it was not used for as long as its lifetime. Within the context it is known here; `Session.request`, or
+        opening it anew, reads what other processes have changed. Listeners are removed when it is left.
+
+        Args:
+            name: What it is found by, such as the id of a conversation.
+            profile: The profile of a new one.
+            active: The groups that a new one starts with, or one.
+            caller: Whose it is, where that is known. Another caller's session of the same name is another one, and
+                each caller may have so many (SPEC STO-7).
+
+        Raises:
+            QuotaExceeded: There is no room for a new one.
+            HookFailed: A hook failed, of a group to start with or one that is resumed; the state is as before.
+            StoreError: The store can't be used, or what it has of the session is damaged or of another tool set.
+            ToolfoldError: There is no such profile, or the groups can't be active.
+        """
+        chosen = self._runtime.catalogs.profile(profile)
+        start = (*(chosen.active if chosen else ()), *paths_of(active))
+        Snapshot.of(self._runtime.catalogs.under(chosen)).after(
+            TransitionRequest(activate=start)
+        )  # or nothing is stored
+        session = await self.get_or_create(_name(name, caller), chosen, start, caller)
+        journal = session.executor.stored
+        journal.users += 1
+        try:
+            yield session
+        finally:
+            journal.users -= 1
+            if not journal.users:
+                session.executor.silence()
+            await session.flush()
+
+    async def end(self, name: str, *, caller: Caller = None) -> None:
+        """End the session of a name, if there is one: its groups are closed, and hooks that fail are logged.
+
+        Raises:
+            StoreError: The store can't be used; the session goes on.
+        """
+        session = await self.get(_name(name, caller))
+        if session is not None:
+            await self._end(session)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Hold what runs beside requests, as `start` does; at the end, the sessions are left to other processes."""
+        async with background() as tasks:
+            self.start(tasks)
+            try:
+                yield
+            finally:
+                for session in self.known:
+                    session.forget()
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
+        self._upkeep.start(tasks, local=self._local, inherits=self._owners is not None)
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
-        """The open sessions that outlive a request."""
-        return (*self._persistent, *self._used)
+    def known(self) -> tuple[Session, ...]:
+        """Those that this process has."""
+        return tuple(self._known.values())
 
-    @property
-    def live(self) -> tuple[Session, ...]:
-        """All open sessions that this process knows: what a change of the catalog must reach.
+    # -- finding and making -------------------------------------------------------------------------------------------
 
-        Those of requests under way are among them, and those that it has met in a store.
+    async def get(self, name: str, *, reading: bool = False) -> Session | None:
+        """Return the session of a name, as it is now; `None` if there is none, or what it inherits has been closed.
+
+        With `reading`, the state that is known here will do while the store does not answer (SPEC STO-5); `is_away` of
+        the session says so.
+
+        Raises:
+            HookFailed: A hook that resumes a group failed.
+            StoreError: The record is damaged, or the store can't be used.
         """
-        return (*self.sessions, *self._others)
+        key = self.key(name)
+        try:
+            session = await self._get(key)
+        except StoreUnavailable:
+            session = self._known.get(key)
+            if not reading or session is None or not session.is_open or not session.executor.is_settled:
+                raise
+            session.executor.stored.is_away = True
+            return session
+        if session is not None:
+            session.executor.stored.is_away = False
+        return session
 
-    # -- admission ----------------------------------------------------------------------------------------------------
+    async def peek(self, name: str) -> Session | None:
+        """Return the session of a name as its record says, where that is for no request; raises `StoreError`."""
+        found = await self._read(self.key(name))
+        return None if found is None else found[1]
 
-    async def admit(self, session: Session) -> None:
-        """Admit a session, and end another to make room if that is needed and allowed (SPEC SES-4).
+    async def _get(self, key: str) -> Session | None:
+        if (found := await self._read(key)) is None:
+            return None
+        record, session = found
+        await self._find_owner(session)  # which is a use of it, too
+        if record.is_abandoned or not session.executor.is_settled:
+            async with self._turn(key):
+                try:
+                    await session.executor.recover(record)
+                    await session.executor.resume()
+                except SessionClosed:
+                    return None
+        return None if session.is_orphaned or not session.is_open else session
 
-        Nothing happens if it is in here. Raises `QuotaExceeded` if there is no room, and none is made.
+    async def _find_owner(self, session: Session) -> None:
+        if (key := session.executor.stored.content.owner) is not None and self._owners is not None:
+            session.owner = await self._owners._get(key)
+
+    async def _read(self, key: str) -> tuple[Record, Session] | None:
+        record, session = await self._store.read(key), self._known.get(key)
+        if record is None:
+            if session is not None and not self._local:  # where a sweep ends it, with its hooks
+                session.forget()
+            return None
+        if session is None:
+            async with self._turn(key):
+                session = self._known.get(key) or await self._open(key, record)
+        self._cache(session)
+        await session.executor.load(record)
+        return record, session
+
+    def draft(
+        self,
+        name: str,
+        profile: Profile | None = None,
+        caller: Caller = None,
+        *,
+        snapshot: Snapshot | None = None,
+        start: Iterable[str] = (),
+        owner: Session | None = None,
+        notifies: bool = False,
+        about: Any = None,
+        what: str = "",
+    ) -> Session:
+        """Return a session in a state whose groups are all inherited from `owner`; its first step creates its record.
+
+        Args:
+            name: What it is found by; not to be in use.
+            profile: The profile that it is opened under.
+            caller: Whose it is.
+            snapshot: Its state; without groups unless given.
+            start: The groups that whoever first gets it opens.
+            owner: The session that has run the hooks of the active groups, if they have any.
+            notifies: Whether it records which lists changed until they are claimed.
+            about: What an adapter stores with it, as a JSON value.
+            what: Part of its name in logs and events, where that is not its key, which other processes know.
         """
-        if session in self._used:
-            return
-        while not self._tally.has_room(session.caller):
-            dispensable = self._dispensable(session)
-            if dispensable is None:
-                raise self._refusal(session.caller)
-            await self._end(dispensable)
-        self._others.pop(session, None)
-        self._tally.add(session.caller)
-        self._used[session] = self._clock()
-        self._observers.notify(SessionOpened(session.id))
-        self.touch(session)
+        key = self.key(name)
+        identity = self._runtime.new_identity(what) if self._local else key
+        session = self._new(key, identity, profile, caller, snapshot, owner)
+        session.executor.stored.content = Content(
+            self._runtime.name,
+            None if profile is None else profile.name,
+            session.active,
+            session.facts,
+            tuple(start) or None,
+            session.inherited,
+            None if owner is None else owner.executor.stored.key,
+            notifies=notifies,
+            about=about,
+        )
+        self._runtime.pool.meet(session)
+        return session
 
-    def add_persistent(self, session: Session) -> None:
-        """Take a session in that is not counted and never idle."""
-        self._persistent[session] = None
-        self._observers.notify(SessionOpened(session.id))
+    async def ensure(self, session: Session) -> None:
+        """Create the record of a session if that was not done, so that it outlives its request; raises `QuotaExceeded`.
 
-    def discard(self, session: Session) -> None:
-        """Take a session out: it has ended."""
-        self._others.pop(session, None)
-        counted = self._used.pop(session, None) is not None
-        if counted:
-            self._tally.give_back(session.caller)
-        if counted or session in self._persistent:
-            self._persistent.pop(session, None)
-            self._observers.notify(SessionEnded(session.id))
+        In a store of the process's own, it counts as a session of the tool set from now on.
+        """
+        await session.executor.ensure()
+        if self._local:
+            try:
+                await self._runtime.pool.admit(session)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._end(session)
+                raise
 
-    def meet(self, session: Session) -> None:
-        """Note a session that is neither counted nor idle here, without an event: one of a request, or of a store."""
-        self._others[session] = None
+    async def discard(self, session: Session) -> None:
+        """End a session that nobody will ask for; without a record, it is only forgotten."""
+        if session.is_stored:
+            await self._end(session)
+        else:
+            session.forget()
 
-    async def end_request(self, session: Session) -> None:
-        """End the session of a request, unless it was admitted; without hooks there is nothing to do but forget it."""
-        if session in self._others:
-            if session.has_hooks:
+    async def get_or_create(
+        self,
+        name: str,
+        profile: Profile | None,
+        start: Iterable[str],
+        caller: Caller = None,
+        is_usable: Callable[[Session], bool] = lambda session: True,
+        *,
+        reading: bool = False,
+    ) -> Session:
+        """Return the session of a name, created with groups to start with if there is none; raises as those do."""
+        groups = tuple(start)
+        while True:
+            session = await self.get(name, reading=reading)
+            if session is not None and is_usable(session):
+                return session
+            if session is not None:
                 await self._end(session)
-            self._others.pop(session, None)
+            try:
+                await self.ensure(self.draft(name, profile, caller, start=groups))
+            except KeyInUse:
+                if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
+                    await anyio.sleep(PAUSE)
 
-    def touch(self, session: Session) -> None:
-        """Record that a session was used now, and with it the one that it inherits from, which so ends later.
+    async def _admit(self, session: Session, content: Content) -> None:
+        """Create the record of a session, after others have ended if that makes room (SPEC SES-4)."""
+        limit, key, caller = self._kind.limit, session.executor.stored.key, session.caller
+        place = Place(self._prefix, caller, limit.total, limit.per_caller)
+        while (outcome := await self._store.create(key, content, place, self._kind.lifetime)) != "created":
+            if outcome == "exists":
+                self._runtime.pool.discard(session)
+                raise KeyInUse("There is a stored session of that name already.")
+            if not await self._make_room(caller):
+                own = outcome == "caller_full"
+                seconds = await self._store.expiry(self._prefix, caller, own=own)
+                bound = (limit.per_caller if own else limit.total) or 0
+                raise Full(self._kind.what, bound, own, caller, LATER if seconds is None else max(seconds, 0.0))
+        if not self._local:
+            self._runtime.observers.notify(SessionOpened(session.id))
+        self._known[key] = session
+        self._cache(session)
 
-        Requests of handlers and hooks in their threads are part of a request that was recorded.
+    async def _make_room(self, caller: Caller) -> bool:
+        """End what is due, or else the idlest session of a caller if the limit says so; return whether any ended."""
+        if await self._upkeep.sweep():
+            return True
+        idlest = await self._store.idlest(self._prefix, caller) if self._kind.limit.when_full == "end_idlest" else None
+        return idlest is not None and await self._take_over(idlest, end=True)
+
+    async def _open(self, key: str, record: Record) -> Session:
+        """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
+        content = decoded(self._runtime.name, key, record.data)
+        try:
+            profile = self._runtime.catalogs.profile(content.profile)
+        except ConfigError as error:
+            raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
+        session = self._new(key, key, profile, None, None, None)
+        await session.executor.load(record)
+        await self._find_owner(session)
+        self._runtime.pool.meet(session)  # so that changes of the catalog reach it
+        self._known[key] = session
+        return session
+
+    def _new(
+        self,
+        key: str,
+        identity: str,
+        profile: Profile | None,
+        caller: Caller,
+        snapshot: Snapshot | None,
+        owner: Session | None,
+    ) -> Session:
+        session = Session(self._runtime, identity, profile, (), caller)
+        session.executor.journal = Journal(
+            partial(HookContext, session),
+            store=self._store,
+            key=key,
+            tools=self._runtime.name,
+            leased=self._leased,
+            admit=partial(self._admit, session),
+            find=self._get,
+            left=self._left,
+            is_local=self._local,
+            content=Content(self._runtime.name, None if profile is None else profile.name),
+        )
+        session.begin(snapshot, owner)
+        return session
+
+    def _cache(self, session: Session) -> None:
+        """Keep a session as the one used last, and not the idlest of too many, which whoever uses it still has.
+
+        In a store of the process's own, all are kept: what hooks have opened for a session is found by that object.
         """
-        if self._ordered and not is_away():
-            for used in (session, session.owner):
-                if used is not None and self._used.pop(used, None) is not None:
-                    self._used[used] = self._clock()  # as the last one
+        key = session.executor.stored.key
+        self._cached[key] = session
+        self._cached.move_to_end(key)
+        if len(self._cached) > CACHED and not self._local:
+            self._cached.popitem(last=False)
 
-    def is_idle(self, session: Session) -> bool:
-        """Return whether an open session has not been used for `idle_timeout`."""
-        used = self._used.get(session)
-        if self.idle_timeout is None or used is None:
-            return False
-        return self._clock() - used >= self.idle_timeout
+    def _left(self, key: str) -> None:
+        self._cached.pop(key, None)
+        self._known.pop(key, None)
+
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncGenerator[None]:
+        lock = self._turns.setdefault(key, anyio.Lock())
+        async with lock:
+            yield
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    async def end_idle(self) -> int:
-        """End the sessions that are idle, side by side; return how many.
-
-        Slow hooks of one session delay no other. A session that others inherit from ends after these.
-        """
-        idle = [session for session in self._used if self.is_idle(session) and session not in self._ending]
-        over = {session: anyio.Event() for session in idle}
-        heirs: dict[Session | None, list[anyio.Event]] = {}
-        for session in over:
-            heirs.setdefault(session.owner, []).append(over[session])
-        limiter = anyio.CapacityLimiter(AT_ONCE)
-        ended = 0
-
-        async def end(session: Session) -> None:
-            nonlocal ended
-            try:
-                for heir in heirs.get(session, ()):
-                    await heir.wait()
-                async with limiter:
-                    if self.is_idle(session):  # it may have been used, or have ended, while others ended
-                        await self._end(session)
-                        ended += 1
-            except ReentrantTransition:
-                return  # requested within one of its hooks: it is in use
-            finally:
-                over[session].set()
-
+    async def end_all(self) -> None:
+        """End all sessions that this process has, side by side; hooks that fail are logged."""
         async with anyio.create_task_group() as tasks:
-            for session in over:
-                tasks.start_soon(end, session)
-        return ended
+            for session in self.known:
+                tasks.start_soon(self._end, session)
+
+    async def end_if_over(self, name: str) -> None:
+        """End the session of a name if what it inherits has been closed; sweeps end expired ones."""
+        session = self._known.get(self.key(name))
+        if session is not None and session.is_orphaned:
+            with suppress(StoreError):
+                await self._end(session)
 
     async def _end(self, session: Session) -> None:
-        self._ending.add(session)
-        try:
+        with suppress(ExceptionGroup, SessionClosed):
             await session.close()
-        except ExceptionGroup:
-            return  # logged, and observers were notified, for each hook
-        finally:
-            self._ending.discard(session)
 
-    # -- internals ----------------------------------------------------------------------------------------------------
+    async def _take_over(self, key: str, *, end: bool = False) -> bool:
+        """Undo what a process left of a step; end the session if it has expired or if asked, and return whether so."""
+        lease = await self._store.acquire(key, self._store.lease)
+        if lease is None or lease.token is None:
+            return False
+        await self._store.release(key, lease.token)
+        try:
+            async with self._turn(key):
+                session = self._known.get(key) or await self._open(key, lease.record)
+            await session.executor.recover(lease.record)
+        except StoreUnavailable:
+            raise
+        except ToolfoldError as error:
+            log.warning("the stored session %s can't be used here: %s", key, error)
+            if not end and lease.record.intent is not None:  # a process of another version may know what to do
+                return False
+            return await self._drop(key)
+        if end or await self._store.read(key) is None:
+            await self._end(session)
+            return True
+        return False
 
-    def _dispensable(self, new: Session) -> Session | None:
-        """Return the session that makes room for a new one; `None` for none.
+    async def _drop(self, key: str) -> bool:
+        lease = await self._store.acquire(key, self._store.lease)
+        return lease is not None and lease.token is not None and await self._store.delete(key, lease.token)
 
-        It is an idle one, or where the limit says so the one that its caller has used least recently. One that is
-        ending for another new session is waited for only if there is no other: its hooks may take long.
-        """
-        in_use, ending = {new.owner, *(session.owner for session in self._ending)}, None
-        end_own = self._tally.limit.when_full == "end_idlest"
-        for session in self._used:
-            own = end_own and session.caller == new.caller
-            if session not in in_use and (own or self.is_idle(session)):
-                if session not in self._ending:
-                    return session
-                ending = ending or session
-        return ending
 
-    def _refusal(self, caller: Caller) -> QuotaExceeded:
-        limit, own = self._tally.exceeded(caller) or (0, False)
-        if self.idle_timeout is None:
-            return QuotaExceeded(self._tally.what, limit, "close one before you open another")
-        idlest = next(iter(self._used.values()), self._clock())
-        return Full(self._tally.what, limit, own, caller, idlest + self.idle_timeout - self._clock())
+def _name(name: str, caller: Caller) -> str:
+    """Return what a program's session is found by; a name that callers choose can't be that of another's session."""
+    return json.dumps([name, caller])
