@@ -44,22 +44,26 @@ def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[st
     return tools.runtime.view_of(snapshot.after(TransitionRequest(activate=groups)), WireNames(WIRE_SEPARATOR).to_wire)
 
 
-def wire_costs(view: RequestView, *, read_tool: bool) -> tuple[Costs, int | None]:
+def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) -> tuple[Costs, int | None]:
     """Return the costs for a client with a session, and the approximate tokens for one without.
 
-    With `read_tool` it is offered beside `call_tool`.
+    With `read_tool` and `call_tools` these are offered beside `call_tool`.
 
     The list without a session, of MCP 2026-07-28, has the same tools, but its control tools take a handle. If the
     package `mcp` is not installed, return the costs for a conversation in process, and `None`.
     """
     try:
-        from toolfold_adapters.mcp.delivery.proxy import proxies_of, with_handle
+        from toolfold_adapters.mcp.delivery.proxy import with_handle
+        from toolfold_adapters.mcp.delivery.several import proxies_of
     except ModuleNotFoundError:
         return measure(view), None
     if not view.snapshot.catalog.groups:
         costs = measure(view)
         return costs, costs.after
-    plain, modern = (proxies_of(CALL_TOOL, with_handle=one, read_tool=read_tool).values() for one in (False, True))
+    plain, modern = (
+        proxies_of(CALL_TOOL, with_handle=one, read_tool=read_tool, call_tools=call_tools).values()
+        for one in (False, True)
+    )
     costs = measure(view, [proxy.component for proxy in plain])
     rendered = [(component, component.render(view.to_wire)) for component in listed(view, "tool")]
     definitions = [with_handle(definition) if component.control else definition for component, definition in rendered]

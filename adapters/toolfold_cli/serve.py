@@ -191,6 +191,11 @@ class HttpOptions:
     "client can tell them apart; on in front of other servers.",
 )
 @server_option(
+    "--call-tools/--no-call-tools",
+    default=False,
+    help="Offer call_tools beside call_tool, which makes several calls in one request, in order or at the same time.",
+)
+@server_option(
     "--selection/--no-selection",
     default=True,
     help="Let requests name groups, in their URL or headers; or ignore that.",
@@ -371,7 +376,7 @@ def summarise(opened: OpenTarget, server: Mapping[str, Any]) -> str:
         return f"{counted(opened.unknown, 'server')} will be asked for tools, which come as they start"
     reads = opened.read_tool if server["read_tool"] is None else server["read_tool"]
     view = initial_view(opened.tools, server["profile"], opened.groups_of(server["active"]))
-    costs, _ = wire_costs(view, read_tool=reads)
+    costs, _ = wire_costs(view, read_tool=reads, call_tools=server["call_tools"])
     groups = len(costs.groups) - 1
     return (
         f"{counted(costs.tools, 'tool')} in {counted(groups, 'group')}; {costs.listed:,} listed at first "

@@ -30,6 +30,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "serving": ("serving", "measure"),
     "stores": ("stores", "measure"),
     "mcp": ("mcp_servers", "measure"),
+    "several": ("several", "measure"),
     "agents": ("agents", "measure"),
     "imports": ("imports", "measure"),
     "gateway": ("gateway", "measure"),

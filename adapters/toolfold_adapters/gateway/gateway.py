@@ -294,7 +294,7 @@ class Gateway:
 def open_gateway(
     config: GatewayConfig,
     *,
-    reserved: Iterable[str] = ("call_tool", "read_tool"),
+    reserved: Iterable[str] = ("call_tool", "read_tool", "call_tools"),
     runtime: Runtime | None = None,
     wait: bool = True,
 ) -> Gateway:

@@ -14,6 +14,7 @@ from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
 from .delivery.answers import AnswerForm
 from .delivery.proxy import READ_TOOL
+from .delivery.several import CALL_TOOLS
 from .handlers import RequestHandlers
 from .handles import Handles, Stale
 from .limits import DEFAULTS, Limits
@@ -39,6 +40,8 @@ class GroupedOptions(TypedDict, total=False):
         legacy_call_tool: Whether legacy clients are offered it too (SPEC DEL-8).
         read_tool: Whether to offer `read_tool` beside `call_tool`: it calls only tools whose `readOnlyHint` is true, so
             that a client's approval can tell them apart (SPEC CTL-9).
+        call_tools: Whether to offer `call_tools` beside `call_tool`: it makes several calls in one request, in order or
+            at the same time (SPEC COD-2).
         handle_key: The secret that signs handles, or several of which the last one signs; by default that in the
             environment variable `TOOLFOLD_HANDLE_KEY`, or a random one of this process (SPEC DEL-3).
         handle_lifetime: Seconds for which a handle is accepted; if groups have hooks, after its last use.
@@ -63,6 +66,7 @@ class GroupedOptions(TypedDict, total=False):
     call_tool: str
     legacy_call_tool: bool
     read_tool: bool
+    call_tools: bool
     handle_key: str | bytes | Sequence[str | bytes] | None
     handle_lifetime: float
     stale_handles: Stale
@@ -117,6 +121,7 @@ class ServerSettings:
     call_tool: str = "call_tool"
     legacy_call_tool: bool = True
     read_tool: bool = False
+    call_tools: bool = False
     handle_key: str | bytes | Sequence[str | bytes] | None = None
     handle_lifetime: float = 3600
     stale_handles: Stale = "normalise"
@@ -139,10 +144,11 @@ class ServerSettings:
 
     @property
     def proxies(self) -> tuple[str, ...]:
-        """The names of the call-tool proxies that clients of any era are offered."""
+        """The names of the tools that call other tools and that clients of any era are offered."""
         if self.delivery != "auto" and not self.legacy_call_tool:
             return ()
-        return (self.call_tool, *((READ_TOOL,) if self.read_tool else ()))
+        more = ((READ_TOOL, self.read_tool), (CALL_TOOLS, self.call_tools))
+        return (self.call_tool, *(name for name, offered in more if offered))
 
     def call_tool_for(self, *, modern: bool) -> str | None:
         """Return the name of the call-tool proxy that clients of an era are offered, if they are."""

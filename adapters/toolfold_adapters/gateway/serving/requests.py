@@ -27,6 +27,7 @@ from toolfold.spi import Kind, available, table
 
 from ...mcp.delivery.passing import own_fields
 from ...mcp.delivery.render import CACHE_HINTS
+from ...mcp.delivery.several import CALL_TOOLS
 from ...mcp.handlers import RequestHandlers, is_modern
 from ...names import WIRE_SEPARATOR
 from ..layout import Placed
@@ -200,6 +201,8 @@ class Requests:
 
     async def call(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool."""
+        if params.name == CALL_TOOLS:
+            return await self._call_several(ctx, params)
         name, arguments = self._called(params)
         component = self._gateway.tools.catalog.tools.get(name)
         if component is not None and component.control is None:
@@ -212,18 +215,30 @@ class Requests:
             return self._inside(params) or await self._handlers.call(ctx, params)
         with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
             await _found_out(needed if named else [one for one in needed if not one.reason])
-        missing = " ".join(f"{one.name} {one.condition[1]}" for one in needed if one.known is None)
+        missing = _missing(needed)
         if not missing:
             return self._inside(params) or await self._handlers.call(ctx, params)
-        text = f"{missing} Ask again later, or do without."
         if named:
-            return _refusal(text)
+            return _refusal(missing)
+        return await self._without(ctx, params, missing)
+
+    async def _without(self, ctx: ServerContext, params: types.CallToolRequestParams, missing: str) -> Any:
+        """Answer a call without the servers that are missing, which the answer says."""
         answer = await self._handlers.call(ctx, params)
         result = table(answer)
         if result is None or "content" not in result:
             return answer
-        note = {"type": "text", "text": f"Not all servers have said what they offer. {text}"}
+        note = {"type": "text", "text": f"Not all servers have said what they offer. {missing}"}
         return {**result, "content": [*result["content"], note]}
+
+    async def _call_several(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
+        """Answer several calls once the servers that they name have said what they offer, or can't."""
+        texts, all_of_one = {*_texts(params.arguments or {})}, not self._gateway.config.prefixed
+        named = [one for one in self._gateway.unknown if all_of_one or any(_is_of(one.key, text) for text in texts)]
+        with self._handlers.answering(ctx, params.name):
+            await _found_out(named)
+        missing = _missing(named)
+        return await (self._without(ctx, params, missing) if missing else self._handlers.call(ctx, params))
 
     def _inside(self, params: types.CallToolRequestParams) -> types.CallToolResult | None:
         """Return the groups of a server that was listed as one itself until it had started, if that is opened."""
@@ -274,6 +289,12 @@ async def _unwatch(links: Mapping[str, Link], watcher: object) -> None:
 
 def _refusal(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def _missing(upstreams: Iterable[Upstream]) -> str:
+    """Return what a model reads of servers of which nothing is known by now; an empty text if there are none."""
+    reasons = " ".join(f"{one.name} {one.condition[1]}" for one in upstreams if one.known is None)
+    return f"{reasons} Ask again later, or do without." if reasons else ""
 
 
 async def _found_out(upstreams: Iterable[Upstream]) -> None:

@@ -6,5 +6,6 @@ disclosure.py  delivery to clients that fetch groups  proxy.py        `call_tool
 group_names.py  names of groups for these clients     toolbox.py      and to those of `toolbox.v1`
 answers.py   what the library itself says            render.py       definitions, results and errors on the wire
 passing.py   answers of other servers, as they came
+several.py   `call_tools`, which makes several calls
 skills.py    entries for clients of the extension for skills
 """

@@ -117,17 +117,17 @@ class Answers:
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
 
     def with_new_tools(
-        self, result: ToolResult, new: Iterable[Component], room: int, handle: str, way: str
+        self, result: ToolResult, new: Iterable[Component], room: int, handle: str | None, way: str
     ) -> ToolResult:
         """Return the answer of any other tool, with a text on the tools it made available (SPEC DEL-2, CALL-5)."""
         text = _text(
             lambda described: f"Now available:\n{described}" if described else _MORE,
             self._described(new),
-            f"{way}\n",
+            f"{way}\n" if way else "",
             room,
             names_alone if self._form == "names" else describe,
         )
-        return with_text(result, text, meta={HANDLE_META: handle})
+        return with_text(result, text, meta=None if handle is None else {HANDLE_META: handle})
 
     def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool], room: int) -> ToolResult:
         """Return a refusal of arguments, with the schema if the caller may not know it (SPEC CALL-2)."""

@@ -41,6 +41,7 @@ from ..limits import caller_of, one_client, principal_of
 from ..shared import SharedSessions
 from ..stored_connections import is_store_away
 from .answers import Answers, with_discarded
+from .passing import with_text
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
@@ -51,6 +52,7 @@ from .selection import (
     refusal_text,
     selection_of,
 )
+from .several import CallTools, Part, is_control, joined, make_calls
 
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 
@@ -77,7 +79,7 @@ class HandleDelivery:
         short: Whether to make no signed ones.
         stored: Makes the others.
         shared: The sessions that run the hooks of groups that requests select.
-        proxies: The call-tool proxies by name; the first calls any tool.
+        proxies: The tools that call other tools, by name; the first calls any one.
         renderer: Puts results on the wire; control tools take a handle there.
         answers: Makes the library's own answers (SPEC CTL-4).
         tasks_of: Returns the task group of the running server, given the context of a request.
@@ -90,7 +92,7 @@ class HandleDelivery:
     _short: bool
     _stored: StoredHandles
     _shared: SharedSessions
-    _proxies: Mapping[str, CallToolProxy]
+    _proxies: Mapping[str, CallToolProxy | CallTools]
     _renderer: Renderer
     _answers: Answers
     _tasks_of: Callable[[Any], TaskGroup]
@@ -144,10 +146,14 @@ class HandleDelivery:
         try:
             own = _handle_of(ctx)
             call = call if proxy is None else proxy.unpack(arguments)
-            call = _take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
+            if not isinstance(proxy, CallTools):
+                call = _take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
             call = evolve(call, handle=self._own_or(own) if one_client.get() else call.handle or own)
             async with self._state(ctx, selection, call.handle) as state:
-                result = await self._answer(ctx, call, state, proxy)
+                if isinstance(proxy, CallTools):
+                    result = await self._several(ctx, call, state)
+                else:
+                    result = await self._answer(ctx, call, state, proxy)
         except HANDLE_ERRORS as error:
             result = ToolResult.of_text(str(error), is_error=True)
             result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if call.handle == own else result
@@ -242,7 +248,39 @@ class HandleDelivery:
 
     # -- the answer ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, ctx: Any, call: ToolCall, state: RequestState, proxy: CallToolProxy | None) -> ToolResult:
+    async def _several(self, ctx: Any, call: ToolCall, state: RequestState) -> ToolResult:
+        """Return the answer to several calls, which are made in one session; what they changed has one handle."""
+        session, start, proxy = state.session, state.before, self._proxies[self._call_tool]
+        assert isinstance(proxy, CallToolProxy)
+
+        async def make(one: ToolCall, part: Part) -> ToolResult:
+            try:
+                one = _take_handle(session.catalog.tools.get(self._wire.from_wire(one.name)), one)
+                one = evolve(one, handle=call.handle)  # one inside is passed over
+                return await self._answer(ctx, one, state, proxy, part)
+            except ToolNotFound as error:
+                raise self._unknown(error, one) from error
+
+        room = self._answers.room(ctx)
+        results = await make_calls(
+            call.arguments,
+            make,
+            is_control=partial(is_control, session.catalog, self._wire),
+            report=ctx.session.report_progress,
+            room=room,
+            modern=True,
+        )
+        calls = call.arguments["calls"]
+        if not _differ(start, session.snapshot):
+            return joined(calls, results, room)
+        handle, way = await self._handle(ctx, state)
+        answer = joined(calls, results, room - len(f"{way}\n"))
+        return with_text(answer, f"{way}\n", first=True, meta={HANDLE_META: handle})
+
+    async def _answer(
+        self, ctx: Any, call: ToolCall, state: RequestState, proxy: CallToolProxy | None, part: Part | None = None
+    ) -> ToolResult:
+        """Return the answer to a call; that of one of several has no handle, which all of them have together."""
         name = self._wire.from_wire(call.name)
         session = state.session
         opens = proxy is not None and call.handle == self._own and proxy.calls(session.catalog.tools.get(name))
@@ -253,10 +291,11 @@ class HandleDelivery:
             return refused
         control = component is not None and component.control is not None
         opening = component is not None and component.may_change(call.arguments)
-        result = await session.call(name, call.arguments, progress=ctx.session.report_progress, request=ctx, view=view)
-        room = self._answers.room(ctx)
-        changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
-        if not changed and (not opening or result.is_error):
+        report = part.progress if part else ctx.session.report_progress
+        result = await session.call(name, call.arguments, progress=report, request=ctx, view=view)
+        room = part.room if part else self._answers.room(ctx)
+        before, now = state.before, session.snapshot
+        if not _differ(before, now) and (not opening or result.is_error):
             # Without a handle, every client has the same list (SPEC DEL-7).
             own = proxy is None and call.handle is None
             under = "." if call.handle == self._own else ", with the handle that you gave."
@@ -265,17 +304,13 @@ class HandleDelivery:
                 result, component, lambda one: own and not is_hidden(one, view), room, way=way
             )
             return with_opened(answer, opened, session.catalog.instructions(opened), room) if opened else answer
-        handle = await self._handle(ctx, state)
-        way = (
-            f"Handle: {handle}\nGive it as {HANDLE!r} to {self._call_tool}, which calls these tools, "
-            "and to open or close more groups."
-        )
-        if handle == self._own:
-            way = f"Call the tools below by {self._call_tool}."
+        if part:
+            state.before = now
+        handle, way = (None, "") if part else await self._handle(ctx, state)
         if control:
             return self._answers.for_change(result, room, handle=handle, way=way)
-        before = {component.name for component in listed(view.of(state.before), "tool")}
-        new = [component for component in listed(session.view(view), "tool") if component.name not in before]
+        known = {component.name for component in listed(view.of(before), "tool")}
+        new = [component for component in listed(session.view(view), "tool") if component.name not in known]
         return self._answers.with_new_tools(result, new, room, handle, way)
 
     def _unknown(self, error: ToolNotFound, call: ToolCall) -> ToolNotFound:
@@ -289,7 +324,17 @@ class HandleDelivery:
         hint = f"{why}: {give}; {under} {error.hint}" if error.hint else f"if you opened its group, {why}: {give}"
         return ToolNotFound(error.name, hint, error.kind)
 
-    async def _handle(self, ctx: Any, state: RequestState) -> str:
+    async def _handle(self, ctx: Any, state: RequestState) -> tuple[str, str]:
+        """Return a handle of the current state, and what a model is told of it."""
+        handle = await self._issued(ctx, state)
+        if handle == self._own:
+            return handle, f"Call the tools below by {self._call_tool}."
+        return handle, (
+            f"Handle: {handle}\nGive it as {HANDLE!r} to {self._call_tool}, which calls these tools, "
+            "and to open or close more groups."
+        )
+
+    async def _issued(self, ctx: Any, state: RequestState) -> str:
         """Return a handle of the current state; the session is stored unless the handle is the state itself."""
         snapshot = state.session.snapshot
         if state.stored is None:
@@ -303,6 +348,10 @@ class HandleDelivery:
     def _stores_sessions(self, catalog: Catalog) -> bool:
         """Return whether all handles of a catalog name stored sessions, and not only those too long to be signed."""
         return self._short or catalog.has_hooks
+
+
+def _differ(before: Snapshot, now: Snapshot) -> bool:
+    return now.active != before.active or now.facts != before.facts
 
 
 def _handle_of(ctx: Any) -> str | None:

@@ -26,7 +26,7 @@ from ...names import ALWAYS_LOAD_META
 from .answers import cut
 from .passing import with_text
 
-_HANDLE_SCHEMA = {
+HANDLE_SCHEMA = {
     "type": "string",
     "description": "The last handle that you were given, if any.",
 }
@@ -57,7 +57,7 @@ class CallToolProxy:
     def __init__(self, name: str, *, with_handle: bool, instead: str | None = None) -> None:
         self.name = name
         self._instead = instead
-        handle = {HANDLE: _HANDLE_SCHEMA} if with_handle else {}
+        handle = {HANDLE: HANDLE_SCHEMA} if with_handle else {}
         schema = {
             "type": "object",
             "properties": {
@@ -80,7 +80,7 @@ class CallToolProxy:
             **reads,
         }
         self.component = Component(
-            kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_never_run
+            kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=never_run
         )
 
     def unpack(self, arguments: Mapping[str, Any] | None) -> ToolCall:
@@ -104,14 +104,14 @@ class CallToolProxy:
         return ToolResult.of_text(text, is_error=True)
 
 
-async def _never_run(arguments: dict[str, Any], context: Context) -> None:
+async def never_run(arguments: dict[str, Any], context: Context) -> None:
     """Do nothing: a delivery unpacks the call and makes the one inside."""
 
 
 def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the definition of a control tool with a handle among its arguments."""
     schema = definition["inputSchema"]
-    properties = {**schema.get("properties", {}), HANDLE: _HANDLE_SCHEMA}
+    properties = {**schema.get("properties", {}), HANDLE: HANDLE_SCHEMA}
     return {**definition, "inputSchema": {**schema, "properties": properties}}
 
 
@@ -135,14 +135,6 @@ def with_opened(result: ToolResult, paths: Sequence[str], instructions: str, roo
     return with_text(result, text, first=True)
 
 
-def proxies_of(call_tool: str, *, with_handle: bool, read_tool: bool) -> dict[str, CallToolProxy]:
-    """Return the proxies that are offered, by name."""
-    proxies = [CallToolProxy(call_tool, with_handle=with_handle)]
-    if read_tool:
-        proxies.append(CallToolProxy(READ_TOOL, with_handle=with_handle, instead=call_tool))
-    return {proxy.name: proxy for proxy in proxies}
-
-
 def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None:
     """Register the present and future names of `tools` with `wire`, and reserve `names` for the call-tool proxies.
 
@@ -151,7 +143,7 @@ def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None
             stays reserved then, so that the names are free for another server.
     """
     if len({*names}) < len(names):
-        raise ConfigError(f"The call-tool proxy can't be called {names[0]!r}: that is the name of the one that reads.")
+        raise ConfigError(f"The call-tool proxy can't be called {names[0]!r}: that is the name of another one.")
     for name in names:
         try:
             qualified_name("", name)
@@ -160,7 +152,7 @@ def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None
 
     def admit(registered: str) -> None:
         if (name := wire.to_wire(registered)) in names:
-            proxy = "the proxy with call_tool=" if name == names[0] else "leave out read_tool="
+            proxy = "the proxy with call_tool=" if name == names[0] else f"leave out {name}="
             raise ConfigError(f"A tool has the name of the call-tool proxy, {name!r}: rename the tool, or {proxy}")
         wire.admit(registered)
 

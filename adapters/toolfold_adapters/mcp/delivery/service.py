@@ -29,10 +29,11 @@ from ..subscriptions import Subscriptions
 from .answers import Answers, instructions_for
 from .disclosure import Disclosure
 from .handle import HandleDelivery
-from .proxy import proxies_of, reserve_names, with_handle
+from .proxy import CallToolProxy, reserve_names, with_handle
 from .render import Renderer
 from .selection import DefaultSelection
 from .session import ConnectionSessions, PrincipalSessions, SessionDelivery
+from .several import CallTools, proxies_of
 from .toolbox import ToolboxDelivery
 
 log = logging.getLogger("toolfold.mcp")
@@ -123,6 +124,10 @@ class Service:
     def _answers(self, renderer: Renderer) -> Answers:
         return Answers(renderer, self._settings.answers, self._settings.answer_tokens)
 
+    def _proxies(self, name: str, *, with_handle: bool) -> dict[str, CallToolProxy | CallTools]:
+        settings = self._settings
+        return proxies_of(name, with_handle=with_handle, read_tool=settings.read_tool, call_tools=settings.call_tools)
+
     def _legacy(self) -> SessionDelivery:
         renderer = self._renderer(modern=False)
         name = self._settings.call_tool_for(modern=False)
@@ -133,7 +138,7 @@ class Service:
             ConnectionSessions(self._tools, self._default, tally, self._tasks_of, self.connections),
             renderer,
             self._answers(renderer),
-            {} if name is None else proxies_of(name, with_handle=False, read_tool=self._settings.read_tool),
+            {} if name is None else self._proxies(name, with_handle=False),
         )
 
     def _disclosure(self) -> dict[bool, Disclosure]:
@@ -158,7 +163,7 @@ class Service:
             settings.handles == "stored",
             StoredHandles(self._handles),
             SharedSessions(self._tools, self._shared),
-            proxies_of(settings.call_tool, with_handle=True, read_tool=settings.read_tool),
+            self._proxies(settings.call_tool, with_handle=True),
             renderer,
             self._answers(renderer),
             self._tasks_of,

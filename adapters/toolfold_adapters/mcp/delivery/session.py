@@ -43,6 +43,7 @@ from .answers import Answers
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, DefaultSelection, Selection, refusal_text, selection_of
+from .several import CallTools, Part, is_control, joined, make_calls
 
 _KEY = "toolfold"
 
@@ -65,7 +66,8 @@ class SessionDelivery:
         source: Finds the session of a request.
         renderer: Renders results.
         answers: Makes the library's own answers.
-        proxies: The call-tool proxies by name, for clients that never list again, if there are any (SPEC DEL-8).
+        proxies: The tools that call other tools, by name, for clients that never list again, if there are any; the
+            first calls any one (SPEC DEL-8).
     """
 
     _tools: ToolSet
@@ -73,7 +75,7 @@ class SessionDelivery:
     _source: SessionSource
     _renderer: Renderer
     _answers: Answers
-    _proxies: Mapping[str, CallToolProxy] = field(factory=dict[str, CallToolProxy])
+    _proxies: Mapping[str, CallToolProxy | CallTools] = field(factory=dict[str, CallToolProxy | CallTools])
     _histories: WeakKeyDictionary[Session, ListingHistory] = field(
         init=False, factory=lambda: WeakKeyDictionary[Session, ListingHistory]()
     )
@@ -122,6 +124,8 @@ class SessionDelivery:
         call = ToolCall(name, dict(arguments or {}), None)
         try:
             call = call if proxy is None else proxy.unpack(arguments)
+            if isinstance(proxy, CallTools):
+                return await self._several(ctx, session, call)
             return await self._called(ctx, session, call, proxy)
         except InvalidArguments as error:
             return ToolResult.of_text(str(error), is_error=True)
@@ -130,8 +134,30 @@ class SessionDelivery:
                 raise
             return ToolResult.of_text(unknown_text(error, call.name), is_error=True)
 
-    async def _called(self, ctx: Any, session: Session, call: ToolCall, proxy: CallToolProxy | None) -> ToolResult:
+    async def _several(self, ctx: Any, session: Session, call: ToolCall) -> ToolResult:
+        proxy = next(iter(self._proxies.values()))
+        assert isinstance(proxy, CallToolProxy)
+
+        async def make(one: ToolCall, part: Part) -> ToolResult:
+            return await self._called(ctx, session, one, proxy, part)
+
+        room = self._answers.room(ctx)
+        results = await make_calls(
+            call.arguments,
+            make,
+            is_control=partial(is_control, session.catalog, self._wire),
+            report=ctx.session.report_progress,
+            room=room,
+            modern=self._renderer.modern,
+        )
+        return joined(call.arguments["calls"], results, room)
+
+    async def _called(
+        self, ctx: Any, session: Session, call: ToolCall, proxy: CallToolProxy | None, part: Part | None = None
+    ) -> ToolResult:
         """Return the answer to a call of a tool; if a proxy makes it, the caller may not know the schema."""
+        report = part.progress if part else ctx.session.report_progress
+        room = part.room if part else self._answers.room(ctx)
         name, history = self._wire.from_wire(call.name), self._history(session)
         component, relists = session.catalog.tools.get(name), history.relists
         opens = proxy is not None and one_client.get() and proxy.calls(component)
@@ -139,15 +165,15 @@ class SessionDelivery:
         view = session.view(to_wire=self._wire.to_wire)
         refused = None if proxy is None else proxy.refusal(call.name, component, view)
         answer = refused or self._answers.for_call(
-            await session.call(name, call.arguments, progress=ctx.session.report_progress, request=ctx, view=view),
+            await session.call(name, call.arguments, progress=report, request=ctx, view=view),
             component,
             lambda component: proxy is None and history.was_listed(component),
-            self._answers.room(ctx),
+            room,
             relists=relists,
             way="" if relists or _is_worded(component) else self._way,
         )
         instructions = session.catalog.instructions(opened)
-        return with_opened(answer, opened, instructions, self._answers.room(ctx)) if opened else answer
+        return with_opened(answer, opened, instructions, room) if opened else answer
 
     @cached_property
     def _way(self) -> str:
