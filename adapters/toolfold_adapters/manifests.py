@@ -20,10 +20,12 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from toolfold import Component, ConfigError, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
+from toolfold import Component, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
 from toolfold.spi import extras_named, plain_json, table
 
 Find = Callable[[str], Callable[..., Any] | None]
+_UNQUOTED = {"mapping values are not allowed here": ": write a text that has a colon in quotes"}
+"""What else is said of a problem with YAML."""
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 Handlers = Mapping[str, Callable[..., Any]] | Find
 """Finds the handler of a tool by name: a mapping, or a function that returns `None` or raises for an unknown name."""
@@ -222,18 +224,22 @@ def read_json(file: Path) -> object:
         ) from error
 
 
-def yaml_in(file: Path, text: str) -> dict[str, Any]:
-    """Return the mapping in a text that a file has or would have; raises `ConfigError`."""
+def yaml_in(file: Path, text: str, whole: str = "file") -> dict[str, Any]:
+    """Return the mapping in a text that a file has or would have, or raise `ManifestError`; `whole` names the text."""
     with extras_named():
         from ruamel.yaml import YAML as Parser
-        from ruamel.yaml.error import YAMLError
+        from ruamel.yaml.error import MarkedYAMLError, YAMLError
     parser: Any = Parser(typ="safe", pure=True)
     try:
         data = parser.load(text)
     except (YAMLError, RecursionError) as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}. Correct it there.") from error
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        place = whole if mark is None else f"line {mark.line + 1}"
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        problem += _UNQUOTED.get(problem, "")
+        raise ManifestError(str(file), place, f"it is not valid YAML: {problem}") from error
     if (found := table({} if data is None else data)) is None:
-        raise ConfigError(f"{file} must be a YAML mapping.")
+        raise ManifestError(str(file), whole, "it must be a YAML mapping")
     return {**found}
 
 

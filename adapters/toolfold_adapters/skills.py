@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 from attrs import frozen
 
-from toolfold import ConfigError, GroupSpec, ManifestError, ToolSet, Visibility
+from toolfold import DuplicateName, GroupSpec, ManifestError, ToolSet, Visibility
 from toolfold.errors import warn
 from toolfold.spi import table
 
@@ -55,13 +55,14 @@ _NAME = re.compile(r"(?P<name>[^\s,()]+)(\([^)]*\))?")
 class Skill:
     """What the `SKILL.md` in a folder says, and the files beside it.
 
-    `problem` says why clients of the extension can't be given it, which would refuse it or the whole list.
+    `allowed_tools` has for each tool the key of the front matter that names it. `problem` says why clients of the
+    extension can't be given it, which would refuse it or the whole list.
     """
 
     file: Path
     name: str
     description: str
-    allowed_tools: tuple[str, ...]
+    allowed_tools: Mapping[str, str]
     instructions: str
     front_matter: Mapping[str, Any]
     files: tuple[Path, ...]
@@ -102,10 +103,7 @@ def parts_of(file: str, content: str) -> tuple[dict[str, Any], str]:
     found = _FRONT_MATTER.match(content)
     if found is None:
         raise ManifestError(file, "line 1", "it has no front matter: begin with a name and a description in ---")
-    try:
-        data = yaml_in(Path(file), found["data"])
-    except ConfigError as error:
-        raise ManifestError(file, "front matter", str(error).removesuffix(".")) from error
+    data = yaml_in(Path(file), f"\n{found['data']}", "front matter")  # its lines are those of the file
     return data, (found["text"] or "").strip()
 
 
@@ -142,14 +140,18 @@ def _text(file: Path, data: dict[str, Any], key: str) -> str:
     return value.strip()
 
 
-def _allowed(file: Path, data: dict[str, Any]) -> tuple[str, ...]:
-    given = data.get("allowed-tools")
-    entries = cast("list[object]", given) if isinstance(given, list) else [given or ""]
-    entries.append((table(data.get("metadata")) or {}).get(TOOLS_METADATA, ""))
-    texts = [entry for entry in entries if isinstance(entry, str)]
-    if len(texts) != len(entries):
-        raise ManifestError(str(file), "front matter, allowed-tools", "it must be a text, or a list of texts")
-    return tuple(dict.fromkeys(found["name"] for text in texts for found in _NAME.finditer(text)))
+def _allowed(file: Path, data: dict[str, Any]) -> dict[str, str]:
+    metadata = table(data.get("metadata")) or {}
+    given = {"allowed-tools": data.get("allowed-tools"), f"metadata, {TOOLS_METADATA}": metadata.get(TOOLS_METADATA)}
+    named: dict[str, str] = {}
+    for key, value in given.items():
+        entries = cast("list[object]", value) if isinstance(value, list) else [value or ""]
+        texts = [entry for entry in entries if isinstance(entry, str)]
+        if len(texts) != len(entries):
+            raise ManifestError(str(file), f"front matter, {key}", "it must be a text, or a list of texts")
+        for found in (match["name"] for text in texts for match in _NAME.finditer(text)):
+            named.setdefault(found, key)
+    return named
 
 
 def _problem(data: dict[str, Any], files: tuple[Path, ...]) -> str | None:
@@ -177,7 +179,10 @@ def _is_json(data: dict[str, Any]) -> bool:
 
 
 def _register(tools: ToolSet, skill: Skill) -> GroupSpec:
-    group = tools.register_group(skill.name, skill.description, instructions=skill.instructions)
+    try:
+        group = tools.register_group(skill.name, skill.description, instructions=skill.instructions)
+    except DuplicateName as error:
+        raise ManifestError(str(skill.file), "front matter, name", str(error).removesuffix(".")) from error
     known = {tool.name: tool.name for tool in tools.catalog.tools.values() if tool.control is None}
     known |= {name.replace(".", WIRE_SEPARATOR): name for name in known}
     for name in skill.allowed_tools:
@@ -214,7 +219,7 @@ def missing(skill: Skill, name: str, known: Mapping[str, str]) -> str:
     """Return a sentence on a tool that a skill needs; `known` maps what tools may be called to their names."""
     near = dict.fromkeys(known[one] for one in get_close_matches(name, known))
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    place = f"{skill.file}, front matter, allowed-tools"
+    place = f"{skill.file}, front matter, {skill.allowed_tools[name]}"
     return f"{place}: skill {skill.name!r} needs {name!r}, and no tool has this name.{hint}"
 
 

@@ -124,7 +124,7 @@ def check_command(
 
 
 def _of_skill(path: Path) -> Sequence[str]:
-    return read_skill(path if path.is_dir() else path.parent).allowed_tools
+    return tuple(read_skill(path if path.is_dir() else path.parent).allowed_tools)
 
 
 def _in(file: Path) -> list[str]:

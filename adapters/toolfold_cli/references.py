@@ -81,7 +81,7 @@ def not_a_module(text: str) -> str | None:
     """Return the problem with the path of a folder or of a file that is not a module; `None` if it is neither."""
     path = Path(text)
     if path.is_dir():
-        return f"{text} is a folder; name a Python file in it: {path / 'FILE.py'}:NAME."
+        return f"{text} is a folder without a SKILL.md; name a Python file in it: {path / 'FILE.py'}:NAME."
     if path.is_file():
         return f"{text} is neither a Python file (.py) nor a configuration (.toml)."
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mcp_types import BlobResourceContents, TextResourceContents
 
 from tests.adapters.gateway.inprocess import House, config_of, served
 from tests.adapters.mcp.support import build_server, client_of
-from toolfold import DuplicateName, ManifestError, Profile, ToolfoldWarning, ToolNotFound, ToolSet
+from toolfold import ManifestError, Profile, ToolfoldWarning, ToolNotFound, ToolSet
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import FollowingClient
 from toolfold_adapters.skills import has_skills, read_skill
@@ -94,19 +95,23 @@ def test_a_folder_of_skills_is_included_whole_or_not_at_all(tmp_path: Path) -> N
     ]
     other = library()
     skill(tmp_path / "c", "name: a\ndescription: Again\n")
-    with pytest.raises(DuplicateName):
+    again = f"{tmp_path / 'c' / 'SKILL.md'}, front matter, name: A group named 'a' is registered already"
+    with pytest.raises(ManifestError, match=re.escape(again)):
         other.include_skill(tmp_path)
     assert [group.path for group in other.catalog.groups] == ["loans"]
 
 
 def test_a_tool_that_is_missing_is_reported_with_the_names_that_are_near(tmp_path: Path) -> None:
-    folder = skill(tmp_path, f"{HEAD}allowed-tools: loans.fnd Bash(git:*)\n")
+    metadata = "metadata:\n  io.modelcontextprotocol/tools: stamp\n"
+    folder = skill(tmp_path, f"{HEAD}allowed-tools: loans.fnd Bash(git:*)\n{metadata}")
     with pytest.warns(ToolfoldWarning) as warnings:
         library().include_skill(folder)
-    place = f"{folder / 'SKILL.md'}, front matter, allowed-tools: skill 'returns' needs"
+    place = f"{folder / 'SKILL.md'}, front matter"
+    needs, nobody = "skill 'returns' needs", "and no tool has this name."
     assert [str(one.message) for one in warnings] == [
-        f"{place} 'loans.fnd', and no tool has this name. Did you mean 'loans.find' or 'loans.lend'?",
-        f"{place} 'Bash', and no tool has this name.",
+        f"{place}, allowed-tools: {needs} 'loans.fnd', {nobody} Did you mean 'loans.find' or 'loans.lend'?",
+        f"{place}, allowed-tools: {needs} 'Bash', {nobody}",
+        f"{place}, metadata, io.modelcontextprotocol/tools: {needs} 'stamp', {nobody}",
     ]
     assert {one.filename for one in warnings} == {__file__}
 
@@ -116,7 +121,10 @@ def test_a_tool_that_is_missing_is_reported_with_the_names_that_are_near(tmp_pat
     [
         ("Just a text", "line 1: it has no front matter"),
         ("---\nname: a\n", "line 1: it has no front matter"),
-        ("---\nname: [\n---\n", "front matter: .* is not valid YAML"),
+        ("---\nname: a\n  b: c\n---\n", r"line 3: it is not valid YAML: mapping values .*: write a text .* quotes\.$"),
+        ("---\nname: a\nname: b\n---\n", r"line 3: it is not valid YAML: found duplicate key .*\)\.$"),
+        ("---\n- a\n---\n", r"front matter: it must be a YAML mapping\.$"),
+        ("---\nname: \x01\n---\n", r"front matter: it is not valid YAML: [^\n]*\.$"),
         ("---\ndescription: d\n---\n", "front matter, name: it is missing"),
         ("---\nname: a\n---\n", "front matter, description: it is missing"),
         ("---\nname: 5\ndescription: d\n---\n", "front matter, name: it must be a text that is not empty"),
@@ -127,6 +135,10 @@ def test_a_tool_that_is_missing_is_reported_with_the_names_that_are_near(tmp_pat
         (
             "---\nname: a\ndescription: d\nallowed-tools: {b: c}\n---\n",
             "front matter, allowed-tools: it must be a text, or a list",
+        ),
+        (
+            "---\nname: a\ndescription: d\nmetadata: {io.modelcontextprotocol/tools: 5}\n---\n",
+            "front matter, metadata, io.modelcontextprotocol/tools: it must be a text, or a list",
         ),
     ],
 )

@@ -115,8 +115,8 @@ async def test_a_file_is_the_module_that_others_import(elsewhere: Path) -> None:
         ("shp.py:tools", "There is no file shp.py. Did you mean 'shop.py'"),
         ("nowhere/shop.py", "There is no file nowhere/shop.py: there is no folder {folder}/nowhere."),
         ("notes.txt", "notes.txt is neither a Python file (.py) nor a configuration (.toml)."),
-        ("inner/", "inner/ is a folder; name a Python file in it: inner/FILE.py:NAME."),
-        (".", ". is a folder; name a Python file in it: FILE.py:NAME."),
+        ("inner/", "inner/ is a folder without a SKILL.md; name a Python file in it: inner/FILE.py:NAME."),
+        (".", ". is a folder without a SKILL.md; name a Python file in it: FILE.py:NAME."),
         ("json.py", "json.py has the name of another module that is in use, 'json': rename the file."),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from toolfold import ConfigError
+from toolfold import ConfigError, ManifestError
 from toolfold_adapters.manifests import yaml_in
 
 YAML = (".yaml", ".yml")
@@ -48,7 +48,10 @@ def data_in(file: Path, text: str) -> dict[str, Any]:
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"{file} is not valid TOML: {error}. Correct it there.") from error
     if file.suffix.lower() in YAML:
-        return yaml_in(file, text)
+        try:
+            return yaml_in(file, text)
+        except ManifestError as error:
+            raise ConfigError(str(error)) from error
     try:
         data: object = json.loads(plain_json(text), object_pairs_hook=_Object)
     except (json.JSONDecodeError, RecursionError) as error:
