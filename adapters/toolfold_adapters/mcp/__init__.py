@@ -5,11 +5,11 @@ options.py   the options of a server                     program.py   `ToolSet.r
 handlers.py  the delivery of each request                limits.py    callers, and limits in all and for each
 handles.py   handles, signed and stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
-existing/    groups for a server that exists already     shared.py    sessions that requests share
+existing/    groups for a server that exists already
 notify.py    notifications of legacy connections         subscriptions.py, listening.py  those of the modern era
 groups_extension.py   what is said of the draft extension for groups
 client.py    a client that sends the newest handle       offered_groups.py  the groups of another server
-connections.py, http_sessions.py   limits of HTTP        stored_connections.py  legacy sessions in a store
+connections.py, http_sessions.py   limits of HTTP
 """
 
 from toolfold import Limit

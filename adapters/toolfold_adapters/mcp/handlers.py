@@ -9,8 +9,8 @@ from typing import Any
 
 import mcp_types as types
 from anyio.abc import TaskGroup
-from attrs import define, field
-from mcp.server import Server, ServerRequestContext
+from attrs import define
+from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -43,7 +43,6 @@ class RequestHandlers:
         subscriptions: The subscriptions of modern clients.
         calls: Counts requests in progress.
         streams: Counts subscriptions.
-        server: The server, once it is built.
     """
 
     legacy: SessionDelivery
@@ -54,7 +53,6 @@ class RequestHandlers:
     subscriptions: Subscriptions
     calls: Tally
     streams: Tally
-    server: Server[Any] = field(init=False)
 
     def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure | ToolboxDelivery:
         """Return the delivery of a request; raises if lists are per caller and the caller is not authenticated."""
@@ -70,7 +68,7 @@ class RequestHandlers:
     def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
         delivery = self.modern if is_modern(ctx) else self.legacy
-        return delivery.session(self.server, ctx)
+        return delivery.session(ctx)
 
     @asynccontextmanager
     async def request(self, ctx: Context) -> AsyncGenerator[Session]:
@@ -88,14 +86,14 @@ class RequestHandlers:
     async def list(self, kind: Kind, ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
         """Answer a request for a list."""
         with self.answering(ctx, kind):
-            return await self.delivery(ctx).list(self.server, ctx, kind, params.cursor if params else None)
+            return await self.delivery(ctx).list(ctx, kind, params.cursor if params else None)
 
     async def call(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool; a limit that is reached is reported in an error result, which models read."""
         with wire_errors(params.name, modern=is_modern(ctx)):
             try:
                 with self.calls.held(caller_of(ctx)):
-                    return await self.delivery(ctx).call(self.server, ctx, params.name, params.arguments)
+                    return await self.delivery(ctx).call(ctx, params.name, params.arguments)
             except Full as full:
                 record_refusal(full)
                 return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
@@ -103,12 +101,12 @@ class RequestHandlers:
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:
         """Answer a request for a prompt."""
         with self.answering(ctx, params.name):
-            return await self.delivery(ctx).prompt(self.server, ctx, params.name, params.arguments)
+            return await self.delivery(ctx).prompt(ctx, params.name, params.arguments)
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> Any:
         """Answer a request for a resource."""
         with self.answering(ctx, str(params.uri)):
-            return await self.delivery(ctx).read(self.server, ctx, str(params.uri))
+            return await self.delivery(ctx).read(ctx, str(params.uri))
 
     async def listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""

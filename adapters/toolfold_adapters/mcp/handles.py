@@ -1,7 +1,8 @@
 """Handles: how a protocol without sessions refers to a state (SPEC DEL-2, DEL-3).
 
 Without hooks a handle is the signed snapshot itself: the server stores nothing, every replica with the key can read it,
-and a client can branch from it. With hooks it identifies a stored session, which has what the hooks opened.
+and a client can branch from it. With hooks it identifies a stored session, which has what the hooks opened; and what
+the hooks of a selection open is in a session that all requests with that selection share.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ from toolfold import (
     StoredSessions,
     StoreError,
     StoreUnavailable,
+    ToolSet,
 )
 from toolfold.spi import Caller, StatePacker
+
+from .delivery.selection import Selection
 
 Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
@@ -199,6 +203,41 @@ class StoredHandles:
     async def end_if_over(self, handle: str, principal: str) -> None:
         """End the session of a handle that was refused, if it is over."""
         await self._sessions.end_if_over(_name(handle, principal))
+
+
+class SharedSessions:
+    """The sessions that have run the hooks of the groups that requests select.
+
+    Args:
+        tools: The tool set.
+        sessions: Where they are.
+    """
+
+    def __init__(self, tools: ToolSet, sessions: StoredSessions) -> None:
+        self._tools = tools
+        self._sessions = sessions
+
+    async def session(self, selection: Selection, caller: Caller) -> Session | None:
+        """Return the session that has run the hooks of the selected groups; `None` if they have none.
+
+        All requests with the same selection share it. While it lasts, it counts as one of `caller`, who was the first.
+        Raises as `StoredSessions.get_or_create` does.
+        """
+        start = selection.start(self._tools)
+        if not any(start.catalog.group(path).has_hooks for path in start.active):
+            return None
+        name = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
+        return await self._sessions.get_or_create(
+            name,
+            selection.profile,
+            start.active,
+            caller,
+            lambda session: all(map(session.snapshot.is_active, start.active)),
+        )
+
+    async def opened(self, name: str, selection: Selection, caller: Caller) -> Session:
+        """Return the session of a name, which the first request opens with the groups that it selects."""
+        return await self._sessions.get_or_create(name, selection.profile, selection.start(self._tools).active, caller)
 
 
 class _Signer(TimestampSigner):

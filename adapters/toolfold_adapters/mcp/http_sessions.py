@@ -28,9 +28,9 @@ from toolfold import Limit, StoreError
 from toolfold.spi import Caller, Full, Tally
 
 from ..sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
+from .delivery.legacy import LegacySessions
 from .http.guards import error_response, limit_response
 from .limits import caller_at
-from .stored_connections import StoredConnections
 
 FORGOTTEN = 64
 """How many sessions that have ended may still be recorded, about."""
@@ -38,11 +38,11 @@ LATER = 30.0
 """Seconds after which to try again if all sessions are in use."""
 
 
-def guard_sessions(server: Server[Any], limit: Limit, stored: StoredConnections | None) -> None:
+def guard_sessions(server: Server[Any], limit: Limit, legacy: LegacySessions) -> None:
     """Put the limit of sessions, and those in a store, in front of the endpoint of a server's HTTP application."""
     if not server.session_manager.stateless:
         tally = Tally("sessions", limit)
-        wrap_endpoint(server, lambda endpoint: HttpSessions(endpoint, server, tally, stored))
+        wrap_endpoint(server, lambda endpoint: HttpSessions(endpoint, server, tally, legacy))
 
 
 class HttpSessions:
@@ -52,14 +52,15 @@ class HttpSessions:
         app: The endpoint of the SDK.
         server: The server of that endpoint.
         tally: Counts the sessions.
-        stored: The stored sessions, if there is a store.
+        legacy: The sessions of its connections, which may be in a store.
     """
 
-    def __init__(self, app: ASGIApp, server: Server[Any], tally: Tally, stored: StoredConnections | None) -> None:
+    def __init__(self, app: ASGIApp, server: Server[Any], tally: Tally, legacy: LegacySessions) -> None:
         self._app = app
         self._server = server
         self._tally = tally
-        self._stored = stored
+        self._legacy = legacy
+        self._resumes = legacy.stored is not None
         self._opened: dict[str, Caller] = {}
         self._resuming: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
@@ -73,18 +74,18 @@ class HttpSessions:
         try:
             if opens:
                 await self._take(_caller(scope))
-            elif session_id is not None and self._stored is not None:
-                await self._resume(self._stored, session_id, scope)
+            elif session_id is not None and self._resumes:
+                await self._resume(session_id, scope)
         except (Full, StoreError) as error:
             await _refusal(error)(scope, receive, send)
             return
         if opens:
             session_id = await self._open(_caller(scope), scope, receive, send)
-        elif scope["method"] == "GET" and self._stored is not None and session_id is not None:
-            await self._stream(self._stored, session_id, scope, receive, send)
+        elif scope["method"] == "GET" and self._resumes and session_id is not None:
+            await self._stream(session_id, scope, receive, send)
         else:
             await self._app(scope, receive, send)
-        if self._stored is not None and session_id is not None and self._stored.is_over(session_id):
+        if self._resumes and session_id is not None and self._legacy.is_over(session_id):
             await self._end(session_id)  # so that the SDK answers 404 from now on
 
     async def _open(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> str | None:
@@ -106,25 +107,23 @@ class HttpSessions:
                 self._tally.give_back(caller)
         return opened
 
-    async def _stream(
-        self, stored: StoredConnections, session_id: str, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _stream(self, session_id: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request that opens a standing stream, on which its client is notified of what it missed."""
 
         async def watch(message: Message) -> None:
             await send(message)
             if message["type"] == "http.response.start" and message["status"] < 400:
-                stored.stream_opened(session_id)
+                self._legacy.stream_opened(session_id)
 
         await self._app(scope, receive, watch)
 
     # -- sessions of other processes ----------------------------------------------------------------------------------
 
-    async def _resume(self, stored: StoredConnections, session_id: str, scope: Scope) -> None:
+    async def _resume(self, session_id: str, scope: Scope) -> None:
         """Have the SDK know the session of a request, if it is in the store; end it there if that is the request."""
         async with self._resuming.setdefault(session_id, anyio.Lock()):
             if session_id not in http_sessions(self._server):
-                if (params := await stored.handshake(session_id)) is None:
+                if (params := await self._legacy.handshake(session_id)) is None:
                     return
                 if scope["method"] != "DELETE":  # which is not refused, and ends it below
                     caller = _caller(scope)
@@ -132,7 +131,7 @@ class HttpSessions:
                     self._opened[session_id] = caller
                 await open_http_session(self._server, session_id, scope, _handshake(scope, params))
         if scope["method"] == "DELETE":
-            await stored.end(session_id)
+            await self._legacy.end(session_id)
 
     # -- room ---------------------------------------------------------------------------------------------------------
 
@@ -142,7 +141,7 @@ class HttpSessions:
             self._forget_ended()
         if (exceeded := self._tally.exceeded(caller)) is not None:
             _, own = exceeded
-            if self._stored is not None:
+            if self._resumes:
                 await self._end_idlest({caller} if own else None)
             elif self._tally.limit.when_full == "end_idlest":
                 await self._end_idlest({caller})

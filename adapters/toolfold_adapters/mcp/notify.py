@@ -46,7 +46,7 @@ class Notifier:
     def __init__(self, server: Server[Any], connection: Connection, tasks: TaskGroup) -> None:
         self._server = server
         self._connection = connection
-        self._tasks = tasks
+        self.tasks = tasks
         self._owed: deque[str] = deque()
         self._sending = False
 
@@ -86,7 +86,7 @@ class Notifier:
         _queue(self._owed, methods, MAX_WAITING if can_receive else 1)
         if can_receive and not self._sending:
             self._sending = True
-            self._tasks.start_soon(self._send_owed)
+            self.tasks.start_soon(self._send_owed)
 
     async def _send_owed(self) -> None:
         try:

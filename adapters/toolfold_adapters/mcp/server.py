@@ -49,10 +49,7 @@ class ToolSetServer(Server[TaskGroup]):
         self._tools = tools
         self._service = service
         self._settings = settings
-        handlers.server = self
-        if service.connections is not None:
-            service.connections.server = self
-            self.middleware.append(service.connections.remember)
+        service.attach(self)
         self._introduce()
         service.on_announced = self._introduce
         skills = SkillHandlers(handlers)
@@ -78,7 +75,7 @@ class ToolSetServer(Server[TaskGroup]):
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""
         options.setdefault("max_sessions", None)
         app = super().streamable_http_app(**options)
-        guard_sessions(self, self._settings.limits.sessions, self._service.connections)
+        guard_sessions(self, self._settings.limits.sessions, self._service.legacy)
         return app
 
     def create_initialization_options(

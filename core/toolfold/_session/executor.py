@@ -304,6 +304,11 @@ class Executor:
         assert self.journal is not None
         return self.journal
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the state is the one that was known last, since the store did not answer (SPEC STO-5)."""
+        return self.journal is not None and self.journal.is_away
+
     async def ensure(self) -> None:
         """Create the record, if there is to be one and that was not done; raises `QuotaExceeded`."""
         if self.journal is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from attrs import define, field
@@ -40,16 +40,6 @@ FIRST_PAUSE, LAST_PAUSE = 0.005, 0.25
 T = TypeVar("T")
 
 
-class Client(Protocol):
-    """The client of a stored session, as far as this process is connected to it."""
-
-    def owed(self) -> None:
-        """Lists have changed, of which the client is to be notified by whoever claims that."""
-
-    def announced(self, kinds: frozenset[str]) -> None:
-        """The owner of the tool set announced that lists changed."""
-
-
 @define(eq=False)
 class Journal:
     """The journal of one session.
@@ -69,7 +59,8 @@ class Journal:
         discarded: The groups of the record that the catalog here does not allow (SPEC PER-2).
         present: The active groups that were set up, or resumed, in this process.
         token: The token of the lease, while it is held.
-        client: The client, if that is to be notified of changes; set by an adapter.
+        client: Notifies the client, if this process is connected to it, of kinds of lists that are announced to all;
+            without any, the record has changes for whoever claims them. Set by an adapter.
         users: How many have the session open here, beside requests.
         is_away: Whether the store did not answer when it was last looked up, so that its state may be older.
     """
@@ -88,7 +79,7 @@ class Journal:
     discarded: tuple[str, ...] = ()
     present: frozenset[str] = frozenset()
     token: int | None = None
-    client: Client | None = None
+    client: Callable[[frozenset[str]], None] | None = None
     users: int = 0
     is_away: bool = False
     _intent: str | None = None

@@ -479,7 +479,7 @@ class Session(Displayed):
         changed = kinds_of(kinds)
         self.executor.notify(changed)
         if (journal := self.executor.journal) is not None and journal.client is not None:
-            journal.client.announced(changed)
+            journal.client(changed)
 
     # -- internals ----------------------------------------------------------------------------------------------------
 

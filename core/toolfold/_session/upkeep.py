@@ -134,4 +134,4 @@ class Upkeep:
             log.warning("changes of the stored session %s can't be followed: %s", journal.key, error)
             return
         if journal.client is not None and journal.content.owed:
-            journal.client.owed()
+            journal.client(frozenset())

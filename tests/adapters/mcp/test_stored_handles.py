@@ -20,7 +20,7 @@ from toolfold.spi import SessionKind
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.delivery import service as service_module
 from toolfold_adapters.mcp.delivery.selection import Selection
-from toolfold_adapters.mcp.shared import SharedSessions
+from toolfold_adapters.mcp.handles import SharedSessions
 from toolfold_adapters.names import HANDLE_META
 from toolfold_adapters.stores import MemoryStore
 

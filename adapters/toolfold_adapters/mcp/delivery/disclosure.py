@@ -119,7 +119,7 @@ class Disclosure:
         self._default = default
         self._renderer = Renderer(wire, modern=modern)
 
-    async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+    async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what is in no group."""
         start = self._start(ctx)
         page = self._renderer.page(self._tools.runtime.page(self._root(start), kind, cursor), kind)
@@ -166,7 +166,7 @@ class Disclosure:
         said = start.catalog.instructions([group.path]) or ("" if contents else group.description)
         return self._complete(ctx, start, contents=contents, **({"instructions": said} if said else {}))
 
-    async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool in any group, which is open for this call only.
 
         Control tools are unknown, since nothing that they open would stay open.
@@ -186,13 +186,13 @@ class Disclosure:
             result = ToolResult.of_text(refusal_text(error), is_error=True)
         return self._renderer.result(result)
 
-    async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
+    async def prompt(self, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in any group."""
         start = self._start(ctx)
         async with self._session(ctx, start, self._find(start, "prompt", name)) as session:
             return self._renderer.plain(await session.get_prompt(name, arguments, ctx))
 
-    async def read(self, server: Any, ctx: Any, uri: str) -> Any:
+    async def read(self, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in any group."""
         start = self._start(ctx)
         async with self._session(ctx, start, self._find(start, "resource", uri)) as session:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import Any
 
@@ -36,10 +36,8 @@ from toolfold import (
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
 from ...names import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
-from ..handles import AGAIN, MAX_LENGTH, Reading, SignedHandles, StoredHandles, is_signed
+from ..handles import AGAIN, MAX_LENGTH, Reading, SharedSessions, SignedHandles, StoredHandles, is_signed
 from ..limits import caller_of, one_client, principal_of
-from ..shared import SharedSessions
-from ..stored_connections import is_store_away
 from .answers import Answers, with_discarded
 from .passing import with_text
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
@@ -107,11 +105,7 @@ class HandleDelivery:
     def _call_tool(self) -> str:
         return next(iter(self._proxies))
 
-    def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
-        """Return a context manager that yields the session of a request, or one that ends with it."""
-        return self._readable(ctx)
-
-    async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+    async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of a list.
 
         It is private if it depends on anything that is not part of a cache's key: a handle, a header, a predicate.
@@ -136,7 +130,7 @@ class HandleDelivery:
         )
         return {**shown, "cacheScope": "private"} if own else shown
 
-    async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool, with the handle of the new state if it changed the state."""
         selection, own = selection_of(self._tools, self._default, ctx.request), None
         catalog = self._tools.runtime.catalogs.under(selection.profile)
@@ -167,14 +161,14 @@ class HandleDelivery:
             result = with_discarded(result, state.discarded)
         return self._renderer.result(result)
 
-    async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
+    async def prompt(self, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt."""
-        async with self._readable(ctx) as session:
+        async with self.session(ctx) as session:
             return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._view(session)))
 
-    async def read(self, server: Any, ctx: Any, uri: str) -> Any:
+    async def read(self, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource."""
-        async with self._readable(ctx) as session:
+        async with self.session(ctx) as session:
             contents = await session.read(uri, ctx, self._view(session))
         return self._renderer.contents(contents)
 
@@ -187,7 +181,7 @@ class HandleDelivery:
         if is_signed(handle):
             return self._signed_state(ctx, selection, handle)
         session = await self._session(ctx, selection, handle, reading=True)
-        return Reading(session.snapshot, self._stored.discarded(session), is_store_away(session))
+        return Reading(session.snapshot, self._stored.discarded(session), session.executor.is_away)
 
     def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
         """Return the content of a signed handle; a catalog with hooks has no signed handles."""
@@ -231,7 +225,8 @@ class HandleDelivery:
             yield RequestState(session, reading.snapshot, discarded=reading.discarded)
 
     @asynccontextmanager
-    async def _readable(self, ctx: Any) -> AsyncGenerator[Session]:
+    async def session(self, ctx: Any) -> AsyncGenerator[Session]:
+        """Yield the session of a request, or one that ends with it."""
         selection = selection_of(self._tools, self._default, ctx.request)
         try:
             async with self._state(ctx, selection, self._own_or(_handle_of(ctx))) as state:

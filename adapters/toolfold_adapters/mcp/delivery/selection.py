@@ -161,3 +161,8 @@ def refusal_text(error: ToolfoldError) -> str:
 def _named(request: Any, what: str) -> list[str]:
     given: Iterable[str] = request.query_params.getlist(what) or request.headers.getlist(f"toolfold-{what}")
     return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def is_list(ctx: Any) -> bool:
+    """Return whether a request asks for a list, which can be answered from what is known (SPEC STO-5)."""
+    return str(ctx.method).endswith("/list")

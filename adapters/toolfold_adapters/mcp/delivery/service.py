@@ -15,24 +15,24 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 from attrs import evolve
+from mcp.server import Server
 
 from toolfold import Limit, StoredSessions, ToolSet, WireNames, events
 from toolfold.spi import SessionKind, Tally, background
 
 from ...stores import MemoryStore
 from ..handlers import RequestHandlers
-from ..handles import SignedHandles, StoredHandles, signing_keys
+from ..handles import SharedSessions, SignedHandles, StoredHandles, signing_keys
 from ..options import ServerSettings
-from ..shared import SharedSessions
-from ..stored_connections import StoredConnections
 from ..subscriptions import Subscriptions
 from .answers import Answers, instructions_for
 from .disclosure import Disclosure
 from .handle import HandleDelivery
+from .legacy import LegacySessions
 from .proxy import CallToolProxy, reserve_names, with_handle
 from .render import Renderer
 from .selection import DefaultSelection
-from .session import ConnectionSessions, PrincipalSessions, SessionDelivery
+from .session import PrincipalSessions, SessionDelivery
 from .several import CallTools, proxies_of
 from .toolbox import ToolboxDelivery
 
@@ -58,9 +58,9 @@ class Service:
         resumes: Whether the server resumes legacy sessions from a store, if there is one.
 
     Attributes:
-        handlers: Answer the requests; their `server` is to be set.
+        handlers: Answer the requests.
         on_announced: Is called when lists have changed for everybody, while the server runs.
-        connections: The legacy sessions that are in a store, if there is one.
+        legacy: The sessions of legacy connections.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -97,8 +97,8 @@ class Service:
             if resumes and settings.store is not None
             else None
         )
-        sessions = self._legacy_sessions
-        self.connections = None if sessions is None else StoredConnections(tools, self._default, sessions, tasks_of)
+        tally = Tally("sessions", limits.sessions)
+        self.legacy = LegacySessions(tools, self._default, tally, tasks_of, self._legacy_sessions)
         self._subscriptions = Subscriptions(by_caller=by_principal)
         modern = self._by_principal() if by_principal else self._by_handle()
         disclosure = self._disclosure() if settings.disclosure else {}
@@ -131,11 +131,10 @@ class Service:
     def _legacy(self) -> SessionDelivery:
         renderer = self._renderer(modern=False)
         name = self._settings.call_tool_for(modern=False)
-        tally = Tally("sessions", self._settings.limits.sessions)
         return SessionDelivery(
             self._tools,
             self._wire,
-            ConnectionSessions(self._tools, self._default, tally, self._tasks_of, self.connections),
+            self.legacy.session,
             renderer,
             self._answers(renderer),
             {} if name is None else self._proxies(name, with_handle=False),
@@ -148,7 +147,7 @@ class Service:
         renderer = self._renderer(modern=True, cache_scope="private")
         principals = PrincipalSessions(self._tools, self._default, self._shared, self._subscriptions)
         self._subscriptions.before_listening = principals.follow
-        return SessionDelivery(self._tools, self._wire, principals, renderer, self._answers(renderer))
+        return SessionDelivery(self._tools, self._wire, principals.session, renderer, self._answers(renderer))
 
     def _by_handle(self) -> HandleDelivery:
         settings = self._settings
@@ -168,6 +167,12 @@ class Service:
             self._answers(renderer),
             self._tasks_of,
         )
+
+    def attach(self, server: Server[Any]) -> None:
+        """Note the server whose requests are answered, and have the sessions that its handshakes open stored."""
+        self.legacy.server = server
+        if self.legacy.stored is not None:
+            server.middleware.append(self.legacy.remember)
 
     def instructions(self, given: str | None, *, modern: bool) -> str:
         """Return the instructions for clients of an era: those given, and how groups are opened."""

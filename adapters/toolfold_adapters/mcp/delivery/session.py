@@ -8,15 +8,12 @@ one, on all connections; its lists are private, and changes are sent to that cal
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-import anyio
-from anyio.abc import TaskGroup
-from attrs import define, field, frozen
-from mcp.server import Server, ServerRequestContext
+from attrs import field, frozen
 
 from toolfold import (
     Component,
@@ -25,35 +22,21 @@ from toolfold import (
     Session,
     StoredSessions,
     StoreError,
-    ToolfoldError,
     ToolNotFound,
     ToolResult,
     ToolSet,
     WireNames,
 )
-from toolfold.spi import Caller, Kind, Tally
+from toolfold.spi import Kind
 
 from ...names import STORE_AWAY_META
-from ...sdk import connection_of
 from ..limits import caller_of, one_client, principal_of
-from ..notify import Notifier
-from ..stored_connections import StoredConnections, is_list, is_store_away
 from ..subscriptions import Subscriptions, unauthenticated
 from .answers import Answers
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
-from .selection import SELECTION_FAILURES, DefaultSelection, Selection, refusal_text, selection_of
+from .selection import SELECTION_FAILURES, DefaultSelection, is_list, refusal_text
 from .several import CallTools, Part, is_control, joined, make_calls
-
-_KEY = "toolfold"
-
-
-class SessionSource(Protocol):
-    """Finds the session of a request."""
-
-    def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
-        """Yield the session for the duration of a request, opened if need be."""
-        ...
 
 
 @frozen(eq=False)
@@ -63,7 +46,7 @@ class SessionDelivery:
     Args:
         tools: The tool set.
         wire: The names that clients see.
-        source: Finds the session of a request.
+        session: Returns a context manager that yields the session of a request, opened if need be.
         renderer: Renders results.
         answers: Makes the library's own answers.
         proxies: The tools that call other tools, by name, for clients that never list again, if there are any; the
@@ -72,7 +55,7 @@ class SessionDelivery:
 
     _tools: ToolSet
     _wire: WireNames
-    _source: SessionSource
+    session: Callable[[Any], AbstractAsyncContextManager[Session]]
     _renderer: Renderer
     _answers: Answers
     _proxies: Mapping[str, CallToolProxy | CallTools] = field(factory=dict[str, CallToolProxy | CallTools])
@@ -84,39 +67,35 @@ class SessionDelivery:
     def _listed_too(self) -> tuple[Component, ...]:
         return tuple(proxy.component for proxy in self._proxies.values())
 
-    def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
-        """Return a context manager that yields the session of a request."""
-        return self._source.session(server, ctx)
-
-    async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+    async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
-        async with self._source.session(server, ctx) as session:
+        async with self.session(ctx) as session:
             view = session.view(to_wire=self._wire.to_wire)
             extra = self._listed_too if kind == "tool" and session.catalog.groups else ()
             page = self._tools.runtime.page(view, kind, cursor, extra, session.id)
             if kind == "tool":
                 self._history(session).listed(page, cursor)
-            return self._renderer.page(page, kind, {STORE_AWAY_META: True} if is_store_away(session) else {})
+            return self._renderer.page(page, kind, {STORE_AWAY_META: True} if session.executor.is_away else {})
 
-    async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool in the session."""
         try:
-            async with self._source.session(server, ctx) as session:
+            async with self.session(ctx) as session:
                 result = await self._answer(ctx, session, name, arguments)
         except (*SELECTION_FAILURES, StoreError) as error:
             result = ToolResult.of_text(refusal_text(error), is_error=True)
         return self._renderer.result(result)
 
-    async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
+    async def prompt(self, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
-        async with self._source.session(server, ctx) as session:
+        async with self.session(ctx) as session:
             return self._renderer.plain(
                 await session.get_prompt(name, arguments, ctx, session.view(to_wire=self._wire.to_wire))
             )
 
-    async def read(self, server: Any, ctx: Any, uri: str) -> Any:
+    async def read(self, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the session."""
-        async with self._source.session(server, ctx) as session:
+        async with self.session(ctx) as session:
             return self._renderer.contents(await session.read(uri, ctx, session.view(to_wire=self._wire.to_wire)))
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
@@ -209,78 +188,6 @@ class ListingHistory:
         return any(registered is (one.origin or one) for page in pages for one in page.items)
 
 
-@define(eq=False)
-class ConnectionSession:
-    """A connection and its session, which is opened by the first request that needs it."""
-
-    _tools: ToolSet
-    _selection: Selection
-    notifier: Notifier
-    _caller: Caller
-    _session: Session | None = field(init=False, default=None)
-    _opening: anyio.Lock = field(init=False, factory=anyio.Lock)
-
-    async def session(self) -> Session:
-        """Return the open session of this connection, a new one if the last has ended."""
-        async with self._opening:
-            if self._session is None or not self._session.is_open:
-                profile = self._selection.profile
-                start = self._selection.paths(self._tools.runtime.catalogs.under(profile))
-                session = await self._tools.open_session(profile, start, caller=self._caller).start()
-                session.on_list_changed(self.notifier.changed)
-                self._session = session
-            return self._session
-
-    async def end(self) -> None:
-        """End the session; hooks that fail are reported to observers, since the client has gone."""
-        if self._session is not None:
-            with suppress(ExceptionGroup, ToolfoldError):
-                await self._session.close()
-
-
-@frozen(eq=False)
-class ConnectionSessions:
-    """The sessions of legacy connections.
-
-    Args:
-        tools: The tool set.
-        default: The selection that the server was built with; an HTTP request that opens a session may override it.
-        tally: Counts the sessions.
-        tasks_of: Returns the task group of the running server, given the context of a request.
-        stored: Has the sessions of connections over HTTP, if they are in a store.
-    """
-
-    _tools: ToolSet
-    _default: DefaultSelection
-    _tally: Tally
-    _tasks_of: Callable[[Any], TaskGroup]
-    _stored: StoredConnections | None = None
-
-    @asynccontextmanager
-    async def session(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[Session]:
-        """Yield the session of a request's connection; the client is notified of changes before the answer."""
-        if self._stored is not None and connection_of(ctx).session_id is not None:
-            async with self._stored.session(ctx) as stored:
-                yield stored
-            return
-        connection = self._connection(server, ctx)
-        async with connection.notifier.during(ctx):
-            yield await connection.session()
-
-    def _connection(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> ConnectionSession:
-        connection = connection_of(ctx)
-        found: ConnectionSession | None = connection.state.get(_KEY)
-        if found is None:
-            caller = caller_of(ctx)
-            self._tally.take(caller)
-            connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the session, below
-            notifier = Notifier(server, connection, self._tasks_of(ctx))
-            selection = selection_of(self._tools, self._default, ctx.request)
-            found = connection.state[_KEY] = ConnectionSession(self._tools, selection, notifier, caller)
-            connection.exit_stack.push_async_callback(found.end)
-        return found
-
-
 @frozen(eq=False)
 class PrincipalSessions:
     """The sessions of authenticated callers.
@@ -299,7 +206,7 @@ class PrincipalSessions:
     _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
 
     @asynccontextmanager
-    async def session(self, server: Any, ctx: Any) -> AsyncGenerator[Session]:
+    async def session(self, ctx: Any) -> AsyncGenerator[Session]:
         """Yield the session of the caller of a request."""
         session = await self.follow(ctx)
         try:

@@ -30,9 +30,9 @@ class ToolboxDelivery:
     _groups: Disclosure
     _otherwise: HandleDelivery | SessionDelivery
 
-    async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+    async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of a list, which is as any other client is answered."""
-        return await self._otherwise.list(server, ctx, kind, cursor)
+        return await self._otherwise.list(ctx, kind, cursor)
 
     def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
         """Return all groups with their descriptions, on one page."""
@@ -45,17 +45,17 @@ class ToolboxDelivery:
         hints = {key: value for key, value in answer.items() if key != "instructions"}
         return {"name": name, **{key: contents.get(key, []) for _, key in LISTS.values()}, **hints}
 
-    async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool in any group, or of another tool."""
         chosen = self._groups if self._groups.has(ctx, "tool", name) else self._otherwise
-        return await chosen.call(server, ctx, name, arguments)
+        return await chosen.call(ctx, name, arguments)
 
-    async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
+    async def prompt(self, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt, in a group or not."""
         chosen = self._groups if self._groups.has(ctx, "prompt", name) else self._otherwise
-        return await chosen.prompt(server, ctx, name, arguments)
+        return await chosen.prompt(ctx, name, arguments)
 
-    async def read(self, server: Any, ctx: Any, uri: str) -> Any:
+    async def read(self, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource, in a group or not."""
         chosen = self._groups if self._groups.has(ctx, "resource", uri) else self._otherwise
-        return await chosen.read(server, ctx, uri)
+        return await chosen.read(ctx, uri)

@@ -100,7 +100,6 @@ class GroupedServer:
             resumes=resumes,
         )
         self._limit = settings.limits.sessions
-        self._service.handlers.server = server
 
     def install(self) -> None:
         """Put the groups in front of the server's own tools."""
@@ -120,10 +119,9 @@ class GroupedServer:
         server.add_request_handler("tools/list", self._listed.params_type, self.list_tools)
         server.add_request_handler("tools/call", self._called.params_type, self.call_tool)
         server.middleware.append(self._introduce)
-        if (stored := self._service.connections) is not None:
-            stored.server = server
-            server.middleware.append(stored.remember)
-            when_http_is_served(server, partial(guard_sessions, server, self._limit, stored))
+        self._service.attach(server)
+        if (legacy := self._service.legacy).stored is not None:
+            when_http_is_served(server, partial(guard_sessions, server, self._limit, legacy))
         _grouped[server] = self
 
     def is_control(self, name: str) -> bool:

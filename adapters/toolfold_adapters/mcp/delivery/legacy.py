@@ -1,0 +1,244 @@
+"""The sessions of legacy connections: each ends with its connection, or is in a store (SPEC DEL-1, STO-4).
+
+With a store, a session over HTTP is found by its id, and any process goes on with it. Its record is made by the
+handshake, and has what the client said in it. A process that gets a request with an id that it does not know repeats
+the handshake with the SDK on the client's behalf. Lists that have changed are part of the record until the next
+request, or a process that has the client's standing stream, claims to notify the client of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from weakref import WeakValueDictionary
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import define, field
+from mcp.server import Server, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
+
+from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, ToolfoldError, ToolSet
+from toolfold.errors import KeyInUse
+from toolfold.spi import Caller, Tally, table
+
+from ...sdk import connection_of
+from ..limits import caller_of, principal_of
+from ..notify import Notifier
+from .selection import DefaultSelection, Selection, is_list, selection_of
+
+_KEY = "toolfold"
+
+
+@define(eq=False)
+class LegacyConnection:
+    """A connection of a client to this process, and its session.
+
+    Attributes:
+        notifier: Notifies the client.
+        make: Makes a session of its own.
+        session: The session that the client is notified of.
+        requests: How many requests on a stored session are under way here.
+    """
+
+    notifier: Notifier
+    make: Callable[[], Session]
+    session: Session | None = None
+    requests: int = 0
+    _opening: anyio.Lock = field(init=False, factory=anyio.Lock)
+
+    # -- a session of its own -----------------------------------------------------------------------------------------
+
+    async def opened(self) -> Session:
+        """Return the open session of this connection, a new one if there is none or the last has ended."""
+        async with self._opening:
+            if self.session is None or not self.session.is_open:
+                session = await self.make().start()
+                session.on_list_changed(self.notifier.changed)
+                self.session = session
+            return self.session
+
+    async def end(self) -> None:
+        """End the session; hooks that fail are reported to observers, since the client has gone."""
+        if self.session is not None:
+            with suppress(ExceptionGroup, ToolfoldError):
+                await self.session.close()
+
+    # -- a stored one -------------------------------------------------------------------------------------------------
+
+    def follow(self, session: Session) -> None:
+        """Notify the client of changes of a stored session from now on."""
+        self.session, session.executor.stored.client = session, self.changed
+
+    def changed(self, announced: frozenset[str]) -> None:
+        """Notify the client of an announcement, or of what it is owed: unless a request is under way, which will."""
+        if announced:
+            self.notifier.changed(announced)
+        else:
+            self.notifier.tasks.start_soon(self._send_owed)
+
+    async def _send_owed(self) -> None:
+        if not self.requests and self.notifier.can_receive:
+            await self.claim()
+
+    async def claim(self) -> None:
+        """Notify the client of changed lists, unless another process does."""
+        if self.session is not None:
+            with suppress(StoreError):  # they stay in the record
+                for kinds in await self.session.executor.claim():
+                    self.notifier.changed(kinds)
+
+
+class LegacySessions:
+    """The sessions of legacy connections.
+
+    Args:
+        tools: The tool set.
+        default: The selection that the server was built with; an HTTP request that opens a session may override it.
+        tally: Counts the sessions of connections.
+        tasks_of: Returns the task group of the running server, given the context of a request.
+        stored: Has the sessions of connections over HTTP, if they are in a store.
+
+    `server` is to be set.
+    """
+
+    server: Server[Any]
+
+    def __init__(
+        self,
+        tools: ToolSet,
+        default: DefaultSelection,
+        tally: Tally,
+        tasks_of: Callable[[Any], TaskGroup],
+        stored: StoredSessions | None = None,
+    ) -> None:
+        self.stored = stored
+        self._tools = tools
+        self._default = default
+        self._tally = tally
+        self._tasks_of = tasks_of
+        self._over: set[str | None] = set()
+        self._connected: WeakValueDictionary[str | None, LegacyConnection] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def session(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[Session]:
+        """Yield the session of a request; the client is notified of changes before the answer.
+
+        Raises:
+            MCPError: It is in a store, and has been ended.
+            StoreError: The store can't be used.
+        """
+        connection = self._connection(ctx)
+        async with connection.notifier.during(ctx):
+            if (stored := self._stored_for(ctx)) is None:
+                yield await connection.opened()
+                return
+            session = await self._found(stored, ctx)
+            connection.follow(session)
+            connection.requests += 1
+            try:
+                yield session
+            finally:
+                connection.requests -= 1
+                await session.flush()
+            if connection.notifier.can_deliver:
+                await connection.claim()
+
+    def _connection(self, ctx: ServerRequestContext[Any, Any]) -> LegacyConnection:
+        """Return what this process has of the connection of a request."""
+        connection = connection_of(ctx)
+        found: LegacyConnection | None = connection.state.get(_KEY)
+        if found is None:
+            caller, selection = caller_of(ctx), selection_of(self._tools, self._default, ctx.request)
+            notifier = Notifier(self.server, connection, self._tasks_of(ctx))
+            made = LegacyConnection(notifier, lambda: self._new(selection, caller))
+            if self._stored_for(ctx) is None:
+                self._tally.take(caller)
+                connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the session, below
+                connection.exit_stack.push_async_callback(made.end)
+            else:
+                self._connected[connection.session_id] = made
+            found = connection.state[_KEY] = made
+        return found
+
+    def _stored_for(self, ctx: ServerRequestContext[Any, Any]) -> StoredSessions | None:
+        return None if connection_of(ctx).session_id is None else self.stored
+
+    def _new(self, selection: Selection, caller: Caller) -> Session:
+        return self._tools.open_session(selection.profile, self._start(selection), caller=caller)
+
+    def _start(self, selection: Selection) -> tuple[str, ...]:
+        return selection.paths(self._tools.runtime.catalogs.under(selection.profile))
+
+    # -- in a store ---------------------------------------------------------------------------------------------------
+
+    async def _found(self, stored: StoredSessions, ctx: ServerRequestContext[Any, Any]) -> Session:
+        session_id = connection_of(ctx).session_id
+        session = await stored.get(_name(session_id), reading=is_list(ctx))
+        if session is None:
+            self._over.add(session_id)
+            raise MCPError(code=INTERNAL_ERROR, message="The session has ended; initialize a new one.")
+        return session
+
+    async def remember(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Store the session that a handshake opens, as middleware of the server."""
+        result = await call_next(ctx)
+        stored, session_id = self._stored_for(ctx), connection_of(ctx).session_id
+        if ctx.method != "initialize" or stored is None:
+            return result
+        selection = selection_of(self._tools, self._default, ctx.request)
+        session = stored.draft(
+            _name(session_id),
+            selection.profile,
+            caller_of(ctx),
+            start=self._start(selection),
+            notifies=True,
+            about=dict(ctx.params or {}),
+        )
+        try:
+            await stored.ensure(session)
+            self._connection(ctx).follow(session)
+        except KeyInUse:  # the handshake is repeated on behalf of a client that another process has met
+            with suppress(StoreError):
+                if (known := await stored.peek(_name(session_id))) is not None:
+                    self._connection(ctx).follow(known)
+        except (QuotaExceeded, StoreError) as error:
+            self._over.add(session_id)
+            raise MCPError(code=INTERNAL_ERROR, message=str(error)) from error
+        return result
+
+    async def handshake(self, session_id: str) -> dict[str, Any] | None:
+        """Return what a client said when it opened a stored session, if the caller of this request may use it.
+
+        Raises:
+            StoreError: The record is damaged, or the store can't be used.
+        """
+        session = None if self.stored is None else await self.stored.peek(_name(session_id))
+        if session is None:
+            return None
+        if (params := table(session.executor.stored.content.about)) is None:
+            raise StoreError("The stored session is damaged, so it can't be used. Initialize a new one.")
+        return params
+
+    def stream_opened(self, session_id: str) -> None:
+        """Notify a client, whose standing stream has opened here, of lists that changed while it had none."""
+        if (found := self._connected.get(session_id)) is not None:
+            found.changed(frozenset())
+
+    def is_over(self, session_id: str) -> bool:
+        """Return, once, whether a request of a session was refused because there is no such session in the store."""
+        over = session_id in self._over
+        self._over.discard(session_id)
+        return over
+
+    async def end(self, session_id: str) -> None:
+        """End a stored session, as its client asked."""
+        if self.stored is not None and (session := await self.stored.get(_name(session_id))) is not None:
+            await self.stored.discard(session)
+
+
+def _name(session_id: str | None) -> str:
+    return f"{session_id} {principal_of(None)}"
