@@ -1,6 +1,7 @@
 """The groups that an upstream has by an extension, as groups here: their paths, and the tools in them (SPEC GWY-2).
 
-A group keeps its name where a path can have it. A tool that is in several groups is in the first of them, and shared
+A group keeps its name where a path can have it; one that stands for a path of a server of Toolfold is called by the end of
+that path. A tool that is in several groups is in the first of them, and shared
 with the others.
 """
 
@@ -12,6 +13,7 @@ from itertools import chain, count
 
 from attrs import field, frozen
 
+from ..mcp.delivery.group_names import path_of
 from ..mcp.offered_groups import OfferedGroup
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]+")
@@ -32,7 +34,7 @@ def offered_by(groups: Iterable[OfferedGroup], base: str, warnings: list[str]) -
     placed: dict[str, OfferedGroup] = {}
     homes: dict[str, list[str]] = {}
     for group in groups:
-        segment = _NOT_ALLOWED.sub("_", group.name).strip("_-")[:_MOST_CHARACTERS]
+        segment = _NOT_ALLOWED.sub("_", _own_name(group)).strip("_-")[:_MOST_CHARACTERS]
         if not segment:
             warnings.append(
                 f"The group {group.name!r} is left out: its name has nothing that a group here can be called."
@@ -44,6 +46,13 @@ def offered_by(groups: Iterable[OfferedGroup], base: str, warnings: list[str]) -
         for tool in dict.fromkeys(group.tools):
             homes.setdefault(tool, []).append(path)
     return Offered(groups=placed, homes=homes)
+
+
+def _own_name(group: OfferedGroup) -> str:
+    """Return the name of a group without what says in which one it is (SPEC DEL-5)."""
+    path = path_of(group.name)
+    own = path if group.parent is None else path.removeprefix(f"{path_of(group.parent)}.")
+    return group.name if "." in own else own
 
 
 def free_path(path: str, taken: Container[str]) -> str:
