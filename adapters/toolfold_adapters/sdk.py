@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from mcp import ClientSession
 from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
 from mcp.server.streamable_http import GET_STREAM_KEY, StreamableHTTPServerTransport
+from mcp_types import ListToolsResult, Tool
 from starlette.types import ASGIApp, Message, Receive, Scope
 
 
@@ -111,3 +113,9 @@ def can_notify_in_responses(server: Server[Any], connection: Connection) -> bool
     """Return whether a notification sent during a request reaches the client: not if responses are plain JSON."""
     manager = server._session_manager  # pyright: ignore[reportPrivateUsage]
     return connection.session_id is None or manager is None or not manager.json_response
+
+
+def known_to_client(session: ClientSession, tools: Iterable[Tool]) -> list[Tool]:
+    """Return which tools a client may call; its calls of them have headers and checked results, as of listed ones."""
+    listed = ListToolsResult(tools=[*tools])
+    return session._absorb_tool_listing(listed, complete=False).tools  # pyright: ignore[reportPrivateUsage]

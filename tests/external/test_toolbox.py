@@ -9,11 +9,14 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from anyio.streams.text import TextReceiveStream
+from mcp import MCPError, StdioServerParameters
+from mcp_types import INVALID_PARAMS, TextContent
 
 from tests.external.support import FOLDER
 from tests.process.ports import free_port
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
+from toolfold_adapters.mcp import FollowingClient
 
 pytestmark = [pytest.mark.usefixtures("node_packages"), pytest.mark.spec("DEL-5", "GWY-2")]
 
@@ -23,7 +26,7 @@ TOOLBOX = ("node", PROGRAM, "--disable-version-check", "--config", str(FOLDER / 
 
 @asynccontextmanager
 async def reached(transport: str) -> AsyncGenerator[UpstreamConfig]:
-    """Yield how a gateway reaches a toolbox."""
+    """Yield how a toolbox is reached."""
     if transport == "stdio":
         yield UpstreamConfig(command=(*TOOLBOX, "--stdio"), mode="auto")
         return
@@ -63,3 +66,20 @@ async def test_the_groups_of_a_toolbox_are_groups_of_the_gateway(transport: str)
             await session.transition(deactivate=["books.reading"], activate=["books.lending_desk"])
             assert "lent" in (await session.call("books__lend_book", {})).text
             assert "books__greet" in tools.catalog.components["prompt"].by_name
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_client_that_follows_groups_fetches_those_of_a_toolbox(transport: str) -> None:
+    async with reached(transport) as upstream:
+        program, *arguments = upstream.command or ("",)
+        reached_by = upstream.url or StdioServerParameters(command=program, args=arguments)
+        async with FollowingClient(reached_by, groups=True) as client:
+            groups = {str(entry["name"]): entry.get("description") for entry in await client.list_groups()}
+            assert groups == {"lending_desk": None, "reading": "Look books up"}
+            assert {tool.name for tool in (await client.open_group("reading")).tools} == {"find_book", "list_books"}
+            (content,) = (await client.call_tool("find_book", {"title": "Emma"})).content
+            assert isinstance(content, TextContent)
+            assert "Emma" in content.text
+            with pytest.raises(MCPError) as unknown:
+                await client.open_group("attic")
+            assert unknown.value.code == INVALID_PARAMS

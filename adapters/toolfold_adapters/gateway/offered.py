@@ -1,8 +1,7 @@
 """The groups that an upstream has by an extension, as groups here: their paths, and the tools in them (SPEC GWY-2).
 
-A group keeps its name where a path can have it; one that stands for a path of a server of Toolfold is called by the end of
-that path. A tool that is in several groups is in the first of them, and shared
-with the others.
+A group keeps its name where a path can have it; one that stands for a path of a server of Toolfold is called by the end
+of that path. A tool that is in several groups is in the first of them, and shared with the others.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from pydantic import ConfigDict, ValidationError
 from toolfold import GroupNotFound
 
 from ..names import HANDLE_META, NO_HANDLE
+from ..sdk import known_to_client
 from .offered_groups import EXTENSIONS, extension_of, get_group, is_entry, list_groups
 
 
@@ -110,9 +111,11 @@ class FollowingClient(Client):
         if not self.opened or listed.next_cursor is not None:
             return listed
         known = {tool.name for tool in listed.tools}
-        fetched = {tool.name: tool for group in self.opened.values() for tool in group.tools}
-        more = [tool for name, tool in fetched.items() if name not in known]
+        more = [tool for name, tool in self._fetched().items() if name not in known]
         return listed.model_copy(update={"tools": [*listed.tools, *more]})
+
+    def _fetched(self) -> dict[str, Tool]:
+        return {tool.name: tool for group in self.opened.values() for tool in group.tools}
 
     async def _list(self, cursor: str | None, meta: RequestParamsMeta | None, cache_mode: CacheMode) -> ListToolsResult:
         carrying = self._carrying(meta)
@@ -137,6 +140,8 @@ class FollowingClient(Client):
         meta: RequestParamsMeta | None = None,
     ) -> CallToolResult:
         """Call a tool under the handle, and store the handle of the result, if it has one."""
+        if (tool := self._fetched().get(name)) is not None:  # each list makes the session forget it
+            known_to_client(self.session, [tool])
         carrying = self._carrying(meta)
         result = await super().call_tool(
             name,
@@ -169,7 +174,10 @@ class FollowingClient(Client):
         fetched = await get_group(self._ask, {"name": name})
         tools = [tool for one in fetched.contents["tool"] if (tool := _tool_of(one)) is not None]
         self.opened[name] = FetchedGroup(
-            name, fetched.group.instructions, tools, [entry for entry in fetched.inner if is_entry(entry)]
+            name,
+            fetched.group.instructions,
+            known_to_client(self.session, tools),
+            [entry for entry in fetched.inner if is_entry(entry)],
         )
         return self.opened[name]
 

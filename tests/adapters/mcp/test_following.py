@@ -208,6 +208,22 @@ async def test_a_client_that_did_not_declare_an_extension_or_whose_server_has_no
 
 
 @pytest.mark.spec("DEL-5")
+async def test_fetched_tools_are_called_as_listed_ones_are(caplog: pytest.LogCaptureFixture) -> None:
+    marked = {"type": "object", "properties": {"desk": {"type": "object", "x-mcp-header": "Desk"}}}
+    lend = {**tool("lend"), "outputSchema": {"type": "object", "required": ["title"]}}
+    contents = {"tools": [lend, {"name": "wrong", "inputSchema": marked}]}
+    upstream = Grouped(pages=[[{"name": "desk"}]], answers={"desk": {"contents": contents}}, tools=[tool("hours")])
+    async with FollowingClient(upstream.server, groups=True) as client:
+        await client.open_group("desk")
+        assert await names_of(client) == ["hours", "lend"]  # a mark that headers can't have withholds a tool
+        for _ in range(2):
+            await client.list_tools(cache_mode="refresh")
+            with pytest.raises(RuntimeError, match="structured content"):
+                await client.call_tool("lend", {})
+    assert "not listed" not in caplog.text
+
+
+@pytest.mark.spec("DEL-5")
 async def test_a_server_of_toolfold_discloses_its_groups_to_this_client() -> None:
     async with FollowingClient(build_server(make_shop()), groups=True) as client:
         names = [entry["name"] for entry in await client.list_groups()]
