@@ -3,6 +3,7 @@
 tasks.py    tasks as data, and the judgement of what was done     data/      the built-in catalog and its tasks
 world.py    the tools to choose from, with fillers, and their simulated results
 arms.py     ways to offer the same tools, and what hosts show of them
+links.py    connections to the tools of an arm            surfaces.py   what a player sees and does there
 players.py  scripted policies, and transcripts                    models.py  models that pydantic-ai reaches
 runs.py     each task, arm, number of tools and player; records   report.py  what the records come to
 bench.py    the tasks of LiveMCPBench

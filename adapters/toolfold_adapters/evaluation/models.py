@@ -10,7 +10,7 @@ from attrs import define
 from toolfold import ConfigError
 from toolfold.spi import extras_named
 
-from .arms import Surface
+from .surfaces import Surface
 
 with extras_named():
     from pydantic_ai import AbstractToolset, Agent, RunContext, ToolDefinition, ToolFailed, UsageLimits

@@ -17,7 +17,9 @@ from attrs import define, field, frozen
 
 from toolfold.spi import ancestors, array, table
 
-from .arms import EVERYTHING, GIVEN, HOSTS, PROGRAM, PROXY, Answer, Surface
+from .arms import EVERYTHING, HOSTS
+from .links import Answer
+from .surfaces import GIVEN, PROGRAM, PROXY, Surface
 from .tasks import Expected
 
 FIND, OPEN, HANDLE = "find_tools", "open_group", "handle"

@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import ConfigError, __version__
 
-from .arms import ARMS, EVERYTHING, PROGRAM, Offers, Surface
+from .arms import ARMS, EVERYTHING
 from .players import SCRIPTS, Script, Scripted, replay
+from .surfaces import PROGRAM, Offers, Surface
 from .tasks import Task, judge
 from .world import World
 

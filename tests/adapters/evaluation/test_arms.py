@@ -10,7 +10,7 @@ import pytest
 
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, small, task
 from toolfold_adapters.evaluation import ARMS, OWN, World, load_tasks
-from toolfold_adapters.evaluation.arms import Offers
+from toolfold_adapters.evaluation.surfaces import Offers
 from toolfold_adapters.evaluation.world import fillers
 
 pytestmark = pytest.mark.spec("EVA-1")

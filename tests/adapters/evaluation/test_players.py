@@ -9,7 +9,8 @@ import pytest
 
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, task
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World
-from toolfold_adapters.evaluation.arms import Answer, Offers
+from toolfold_adapters.evaluation.links import Answer
+from toolfold_adapters.evaluation.surfaces import Offers
 
 pytestmark = pytest.mark.spec("EVA-2")
 SOME = ("weather-now", "move-review", "mail-person", "release", "taxi")

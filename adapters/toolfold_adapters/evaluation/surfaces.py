@@ -1,0 +1,181 @@
+"""What a player sees of an arm, as a host shows it, and what it does there (SPEC EVA-1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from attrs import define, field
+from mcp import Client
+from mcp.types import Implementation
+
+from toolfold import ToolSet
+from toolfold.spi import table
+from toolfold_adapters.inprocess import Conversation
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.search import bm25
+from toolfold_adapters.tokens import approximate_tokens
+
+from .arms import ARMS, HOSTS, Arm, Host
+from .links import Answer, InProcess, Link, Programs, Served
+from .tasks import Call, Task
+from .world import Simulation, Tool, World
+
+OPENERS = frozenset({"open_group", "close_group"})
+PROXY = "call_tool"
+PROGRAM = "(program)"
+"""What stands in a record before the calls of a program."""
+GIVEN = "(the last handle that was given)"
+
+
+@define
+class Surface:
+    """What a player sees of an arm, as a host shows it, and what it did there.
+
+    `to_full` has the full names of tools by those on the wire, `groups` and `schemas` what is true of them, for a
+    player that knows what it needs. `requests` are those of a model: each reads all that was said before, which is what
+    `input_tokens` counts; `context` is how much the last one read.
+    """
+
+    link: Link
+    host: Host
+    arm: Arm
+    task: Task
+    simulation: Simulation
+    to_full: Mapping[str, str]
+    groups: Mapping[str, str | None]
+    schemas: Mapping[str, Mapping[str, Any]]
+    calls: list[Call] = field(factory=list[Call])
+    said: list[str] = field(factory=list[str])
+    recorded: list[tuple[str, Mapping[str, Any]]] = field(factory=list[tuple[str, Mapping[str, Any]]])
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    context: int = 0
+    _listed: list[dict[str, Any]] | None = None
+    _shown: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
+    _list_tokens: int = 0
+    _in_program: bool = False
+
+    @property
+    def wire(self) -> Mapping[str, str]:
+        """The name of each tool where it is called, by its full name."""
+        return {full: wire for wire, full in self.to_full.items()}
+
+    @property
+    def instructions(self) -> str:
+        """The instructions of the server, as far as they are shown."""
+        return self.link.instructions[: self.host.instructions] if self.arm.directory else ""
+
+    async def definitions(self) -> Mapping[str, dict[str, Any]]:
+        """Return the list, as far as it is shown, by name."""
+        listed = await self.link.definitions()
+        if listed is not self._listed:
+            cut = self.host.descriptions
+            shown = [{**one, "description": one["description"][:cut]} for one in listed]
+            self._listed = listed
+            self._shown = {one["name"]: one for one in shown if self.arm.directory or one["name"] not in OPENERS}
+            self._list_tokens = self.link.tokens(self._shown.values())
+        return self._shown
+
+    async def request(self) -> Mapping[str, dict[str, Any]]:
+        """Count one request of a model, unless a program that it wrote runs, and return the tools that it has."""
+        listed = await self.definitions()
+        if self._in_program:
+            return listed
+        texts = [self.instructions, self.task.ask, *self.said]
+        self.context = self._list_tokens + sum(map(approximate_tokens, texts))
+        self.requests += 1
+        self.input_tokens += self.context
+        return listed
+
+    @asynccontextmanager
+    async def program(self) -> AsyncGenerator[None]:
+        """Run a program for the duration of the block, with as many calls as there are: one request of a model."""
+        await self.request()
+        self._in_program = self.arm.code
+        self.recorded.append((PROGRAM, {}))
+        yield
+        self._in_program = False
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return the answer to a call, as far as it is shown."""
+        before = len(self.simulation.made)
+        self.recorded.append((name, {key: self._unnamed(value) for key, value in arguments.items()}))
+        answer = await self.link.call(name, arguments)
+        wire, given = name, arguments
+        if name == PROXY:
+            wire, given = str(arguments.get("name")), table(arguments.get("arguments")) or {}
+        if wire in self.to_full:
+            reached = len(self.simulation.made) > before
+            self.calls.append(Call(tool=self.to_full[wire], arguments=given, reached=reached))
+        shown = self.host.result(answer.text)
+        written = approximate_tokens({"name": name, "arguments": dict(arguments)})
+        self.output_tokens += written
+        self.said += [str({"name": name, "arguments": dict(arguments)}), shown]
+        return Answer(shown, answer.is_error)
+
+    def _unnamed(self, value: Any) -> Any:
+        """Return an argument as it is recorded: a handle that was given differs from run to run."""
+        given = isinstance(value, str) and any(f"Handle: {value}\n" in text for text in self.said)
+        return GIVEN if given else value
+
+
+@define
+class Offers:
+    """Makes surfaces; servers of the same tools are made once, except where a task withdraws some of them."""
+
+    world: World
+    _made: dict[Any, tuple[ToolSet, Simulation, dict[str | None, Any]]] = field(factory=dict[Any, Any])
+
+    @asynccontextmanager
+    async def surface(self, arm_name: str, task: Task, size: int | None, host_name: str) -> AsyncGenerator[Surface]:
+        """Yield a surface on which nothing was done yet."""
+        arm, host = ARMS[arm_name], HOSTS[host_name]
+        chosen = self.world.choose(task, size)
+        tools, simulation, servers = self._tool_set(arm, chosen, task)
+        simulation.begin(task)
+        to_full = {tool.name.replace(".", WIRE_SEPARATOR): tool.name for tool in chosen}
+        profile = task.profile if arm.grouped else None
+        async with AsyncExitStack() as stack:
+            link: Link
+            if arm.native:
+                link = InProcess(
+                    await stack.enter_async_context(Conversation(tools, profile=profile, native="anthropic"))
+                )
+            elif arm.code:
+                link = Programs(await stack.enter_async_context(tools.open_session(profile)))
+                to_full = {link.to_wire(tool.name): tool.name for tool in chosen}
+            else:
+                info = Implementation(name=host.client, version="1")
+                if profile not in servers:
+                    servers[profile] = build_server(tools, profile=profile)
+                client = Client(servers[profile], mode=host.era, cache=None, client_info=info)
+                changes = bool(task.withdrawn) or (arm.grouped and host.era == "legacy")
+                link = Served(await stack.enter_async_context(client), changes and host.lists_again)
+            groups = {tool.name: tool.group for tool in chosen}
+            schemas = {tool.name: tool.definition["inputSchema"] for tool in chosen}
+            yield Surface(link, host, arm, task, simulation, to_full, groups, schemas)
+
+    def _tool_set(
+        self, arm: Arm, chosen: Sequence[Tool], task: Task
+    ) -> tuple[ToolSet, Simulation, dict[str | None, Any]]:
+        """Return a tool set with its simulation, and its servers by profile: the same one for the same tools."""
+        key = (arm.grouped, arm.search, tuple(tool.name for tool in chosen))
+        if key in self._made and not task.withdrawn:
+            return self._made[key]
+        simulation = Simulation()
+        tools = self.world.tool_set(chosen, simulation, grouped=arm.grouped, search=bm25 if arm.search else None)
+        if task.withdrawn:
+            gone = [tool.name for tool in chosen if tool.name in task.withdrawn]
+            simulation.withdraw = lambda: _unregister(tools, gone)
+            return tools, simulation, {}
+        self._made[key] = tools, simulation, {}
+        return self._made[key]
+
+
+def _unregister(tools: ToolSet, names: Iterable[str]) -> None:
+    for name in names:
+        tools.unregister(name if name in tools.catalog.tools else name.replace(".", WIRE_SEPARATOR))
