@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import invoke
-from toolfold_adapters.evaluation import read_records
+from toolfold_adapters.evaluation import ARMS, read_records
 
 pytestmark = pytest.mark.spec("EVA-1")
 
@@ -32,9 +32,7 @@ def test_tasks_on_ones_own_tools_are_played_without_running_a_handler(tasks: str
     first, head, *rows = result.stdout.splitlines()
     assert first.startswith("perfect (script; seed 0; tasks ")
     assert head.split()[:3] == ["ARM", "TOOLS", "DONE"]
-    assert [row.split()[:3] for row in rows if row] == [
-        [arm, "all", "1/1"] for arm in ("everything", "search", "groups", "groups+search", "native", "code")
-    ]
+    assert [row.split()[:3] for row in rows if row] == [[arm, "all", "1/1"] for arm in ARMS]
     assert "a handler prints" not in result.stderr
 
 
@@ -43,7 +41,7 @@ def test_a_run_is_recorded_and_goes_on_where_it_was_ended(tasks: str) -> None:
     arguments = ("evaluate", "shop:tools", "--tasks", tasks, "--size", "all,20", "-o", str(file))
     assert invoke(*arguments).exit_code == 0
     whole = file.read_bytes()
-    assert len(read_records(file)) == 12
+    assert len(read_records(file)) == 14
     lines = whole.splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:7]) + lines[7][:40])
     assert invoke(*arguments).exit_code == 0

@@ -12,19 +12,21 @@ from typing import Literal
 
 from attrs import frozen
 
+from toolfold_adapters.inprocess import Native
+
 
 @frozen(kw_only=True)
 class Arm:
     """A way to offer tools: in groups or not, with a search or not; `directory`: groups are named, and can be opened.
 
-    With `native` they are loaded late, as Anthropic's API does it; with `code` programs call several in a request.
+    With `native` a provider loads them late, as its API does it; with `code` programs call several in a request.
     """
 
     about: str
     grouped: bool = True
     search: bool = False
     directory: bool = True
-    native: bool = False
+    native: Native | None = None
     code: bool = False
 
 
@@ -33,7 +35,8 @@ ARMS: Mapping[str, Arm] = {
     "search": Arm(about="find_tools and call_tool alone; groups are not named", search=True, directory=False),
     "groups": Arm(about="groups, which open_group opens"),
     "groups+search": Arm(about="groups, and find_tools, which opens them", search=True),
-    "native": Arm(about="groups and find_tools, with tools that the provider loads late", search=True, native=True),
+    "native": Arm(about="groups and find_tools; Anthropic's API loads tools late", search=True, native="anthropic"),
+    "native-openai": Arm(about="the same by OpenAI's API, whose tool search finds", search=True, native="openai"),
     "code": Arm(
         about="groups and find_tools, for programs that see stubs of what can be called", search=True, code=True
     ),

@@ -7,16 +7,18 @@ whose provider loads tools late, and `code` a session for programs, which see st
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
 from mcp import Client, MCPError
 
-from toolfold import Session, ToolfoldError, identifiers, invoke, prompt_section, stubs
+from toolfold import Session, ToolfoldError, events, identifiers, invoke, prompt_section, stubs
 from toolfold.spi import RequestView, listed
-from toolfold_adapters.inprocess import Conversation
+from toolfold_adapters.inprocess import Conversation, Native
 from toolfold_adapters.tokens import approximate_tokens
+
+FIND = "find_tools"
 
 
 @frozen
@@ -87,31 +89,50 @@ class InProcess:
     """A conversation whose provider loads tools late: what was announced is shown from then on."""
 
     conversation: Conversation
+    provider: Native
     instructions: str = field(init=False)
     _announced: set[str] = field(factory=set[str])
+    _listed: list[dict[str, Any]] | None = None
+    _namespaces: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.instructions = self.conversation.system_prompt()
 
     async def definitions(self) -> list[dict[str, Any]]:
         """Return the declarations that are not deferred, and those that were announced."""
-        return [
-            {"name": one["name"], "description": one.get("description", ""), "inputSchema": one["input_schema"]}
-            for one in self.conversation.tools()
-            if not one.get("defer_loading") or one["name"] in self._announced
-        ]
+        if self._listed is None:
+            declared = self.conversation.tools()
+            self._listed = [
+                {
+                    "name": one.get("name", FIND),  # OpenAI's tool search has no name
+                    "description": one.get("description", ""),
+                    "inputSchema": one.get("input_schema", one.get("parameters")),
+                }
+                for one in _functions(declared)
+                if not one.get("defer_loading") or one["name"] in self._announced
+            ]
+            namespaces = (one for one in declared if one.get("type") == "namespace")
+            self._namespaces = sum(approximate_tokens(f"{one['name']}: {one['description']}") for one in namespaces)
+        return self._listed
 
     def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
-        """Return those of the definitions."""
-        return sum(map(approximate_tokens, shown))
+        """Return those of the definitions, and of the names and descriptions of namespaces."""
+        return sum(map(approximate_tokens, shown)) + self._namespaces
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Return the answer as the provider is sent it."""
-        block = {"type": "tool_use", "id": "call", "name": name, "input": dict(arguments)}
-        (answer,) = await self.conversation.answers([block])
-        content: list[dict[str, Any]] = answer["content"]
-        self._announced |= {one["tool_name"] for one in content if one["type"] == "tool_reference"}
-        return Answer("\n".join(one.get("text", "") for one in content), bool(answer.get("is_error")))
+        """Return the answer as the provider is sent it; OpenAI's has no mark of an error, so that is traced."""
+        succeeded = False
+
+        def notice(event: object) -> None:
+            nonlocal succeeded
+            succeeded |= isinstance(event, events.Answered) and not event.is_error
+
+        end = self.conversation.session.tools.trace(notice)
+        items = await self.conversation.answers([_written(self.provider, name, arguments)])
+        end()
+        self._listed = None
+        self._announced |= {name for item in items for name in _announced(item)}
+        return Answer("\n".join(filter(None, map(_answered, items))), not succeeded)
 
 
 @define
@@ -152,3 +173,34 @@ class Programs:
 
 def _text(content: Iterable[Any]) -> str:
     return "\n".join(getattr(block, "text", "") for block in content)
+
+
+# -- the forms of providers: what a model writes, is declared and is answered -----------------------------------------
+
+
+def _written(provider: Native, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    if provider == "anthropic":
+        return {"type": "tool_use", "id": "call", "name": name, "input": dict(arguments)}
+    if name == FIND:
+        return {"type": "tool_search_call", "call_id": "call", "arguments": dict(arguments), "execution": "client"}
+    return {"type": "function_call", "call_id": "call", "name": name, "arguments": json.dumps(arguments)}
+
+
+def _functions(declared: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for one in declared:
+        yield from one["tools"] if one.get("type") == "namespace" else (one,)
+
+
+def _announced(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tools that an answer announces: those that Anthropic's refers to, and those that OpenAI's declares."""
+    yield from (part["tool_name"] for part in item.get("content", ()) if "tool_name" in part)
+    yield from (one["name"] for one in _functions(item.get("tools", ())))
+
+
+def _answered(item: Mapping[str, Any]) -> str:
+    """Return what a model reads of an answer beside definitions; OpenAI's tool search answers with these alone."""
+    given = item.get("output", item.get("content", ()))
+    if isinstance(given, str):
+        return given
+    found = [f"- {name}" for name in _announced(item)] if item["type"] == "tool_search_output" else []
+    return "\n".join([*(part["text"] for part in given if "text" in part), *found])

@@ -18,11 +18,11 @@ from attrs import define, field, frozen
 from toolfold.spi import ancestors, array, table
 
 from .arms import EVERYTHING, HOSTS
-from .links import Answer
+from .links import FIND, Answer
 from .surfaces import GIVEN, PROGRAM, PROXY, Surface
 from .tasks import Expected
 
-FIND, OPEN, HANDLE = "find_tools", "open_group", "handle"
+OPEN, HANDLE = "open_group", "handle"
 _HANDLE = re.compile(r"^Handle: (\S+)", re.MULTILINE)
 _FOUND = re.compile(r"^- ([\w-]+)", re.MULTILINE)
 
@@ -118,7 +118,7 @@ class Scripted:
                 return False
             if self.wire(expected.tool) not in found and not self.knows(self.group(expected.tool), offered):
                 found = await self.search(self.wire(expected.tool))
-            if self.is_open(expected.tool):
+            if self.is_open(expected.tool) or await self.is_listed(expected.tool):
                 return True
         return await self.open(expected.tool) or await self.is_listed(expected.tool)
 

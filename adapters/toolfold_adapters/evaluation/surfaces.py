@@ -142,9 +142,8 @@ class Offers:
         async with AsyncExitStack() as stack:
             link: Link
             if arm.native:
-                link = InProcess(
-                    await stack.enter_async_context(Conversation(tools, profile=profile, native="anthropic"))
-                )
+                conversation = Conversation(tools, profile=profile, native=arm.native)
+                link = InProcess(await stack.enter_async_context(conversation), arm.native)
             elif arm.code:
                 link = Programs(await stack.enter_async_context(tools.open_session(profile)))
                 to_full = {link.to_wire(tool.name): tool.name for tool in chosen}

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, small, task
 from toolfold_adapters.evaluation import ARMS, OWN, World, load_tasks
+from toolfold_adapters.evaluation.links import Answer
 from toolfold_adapters.evaluation.surfaces import Offers
 from toolfold_adapters.evaluation.world import fillers
 
 pytestmark = pytest.mark.spec("EVA-1")
+NATIVE = ("native", "native-openai")
 
 
 @pytest.mark.parametrize(
@@ -23,6 +26,7 @@ pytestmark = pytest.mark.spec("EVA-1")
         ("groups", {"call_tool", "close_group", "open_group"}),
         ("groups+search", {"call_tool", "close_group", "find_tools", "open_group"}),
         ("native", {"close_group", "find_tools", "open_group"}),
+        ("native-openai", {"close_group", "find_tools", "open_group"}),
     ],
 )
 async def test_an_arm_shows_its_own_tools_and_none_of_the_world(arm: str, shown: set[str]) -> None:
@@ -39,10 +43,12 @@ async def test_everything_is_listed_with_as_many_fillers_as_it_takes(size: int) 
     assert {call.tool.replace(".", "__") for call in task("trip").calls} <= listed.keys()
 
 
-async def test_a_tool_that_the_provider_loads_late_is_shown_once_it_was_announced() -> None:
-    async with Offers(World(CATALOG)).surface("native", task("air"), 100, "everything") as surface:
+@pytest.mark.parametrize("arm", NATIVE)
+@pytest.mark.parametrize("way", [("open_group", {"group": "weather"}), ("find_tools", {"query": "air", "open": True})])
+async def test_a_tool_that_the_provider_loads_late_is_shown_once_it_was_announced(arm: str, way: Any) -> None:
+    async with Offers(World(CATALOG)).surface(arm, task("air"), 100, "everything") as surface:
         before = set(await surface.definitions())
-        await surface.call("open_group", {"group": "weather"})
+        assert "weather__air_quality" in (await surface.call(*way)).text
         added = set(await surface.definitions()) - before
     assert added == {f"weather__{name}" for name in ("air_quality", "current", "forecast", "history", "warnings")}
 
@@ -52,7 +58,19 @@ async def test_a_perfect_chooser_does_every_task_among_a_hundred_tools(arm: str)
     assert [record.task for record in await played(arm=arm) if not record.done] == []
 
 
-@pytest.mark.parametrize("arm", ["everything", "search", "groups", "groups+search", "native"])
+async def test_openai_s_answers_are_read_as_texts_and_errors_are_known_by_what_was_done() -> None:
+    async with Offers(World(CATALOG)).surface("native-openai", task("air"), 20, "everything") as surface:
+        assert (await surface.call("find_tools", {"query": "zyx"})).text.startswith("No tool matches 'zyx'.")
+        assert (await surface.call("open_group", {"group": "none"})).is_error
+        assert not (await surface.call("open_group", {"group": "weather"})).is_error
+        assert (await surface.call("weather__air_quality", {})).is_error
+        assert await surface.call("weather__air_quality", {"place": "Milan"}) == Answer("Ozone: high")
+        listed = await surface.link.definitions()
+        assert surface.link.tokens([]) > 10  # the namespaces, with their descriptions
+        assert surface.link.tokens(listed) > 2 * surface.link.tokens([])
+
+
+@pytest.mark.parametrize("arm", ["everything", "search", "groups", "groups+search", *NATIVE])
 async def test_no_rule_of_groups_is_broken_and_every_attempt_is_counted(arm: str) -> None:
     records = await played(player="reckless", arm=arm)
     tried, reached = (
@@ -65,7 +83,7 @@ async def test_no_rule_of_groups_is_broken_and_every_attempt_is_counted(arm: str
         assert reached["read only"] > 0
     else:
         assert set(reached) == {"asked"}
-    if arm not in ("everything", "native"):  # which show no way to call what is not listed
+    if arm not in ("everything", *NATIVE):  # which show no way to call what is not listed
         assert min(tried[rule] for rule in ("excluded", "read only", "withdrawn")) > 0
 
 

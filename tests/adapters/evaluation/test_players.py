@@ -35,7 +35,7 @@ async def test_one_that_forgets_handles_needs_none_in_a_conversation() -> None:
 
 
 @pytest.mark.parametrize("player", ["asks-for-server", "calls-first"])
-@pytest.mark.parametrize("arm", ["search", "groups", "groups+search", "native"])
+@pytest.mark.parametrize("arm", ["search", "groups", "groups+search", "native", "native-openai"])
 async def test_a_name_or_a_refusal_is_enough_to_go_by(player: str, arm: str) -> None:
     assert await done(player, arm) == set(SOME)
 
