@@ -149,9 +149,7 @@ async def _evaluated(
     else:
         catalog = await _catalog(target)
         tasks = load_tasks(file or OWN / "tasks.toml", catalog)
-    plan = _plan(
-        World(catalog, given.pop("seed"), checks=bench is None), tasks, target is None and bench is None, **given
-    )
+    plan = _plan(World(catalog, given.pop("seed")), tasks, target is None and bench is None, **given)
     total = len(plan.cases())
     records: list[Record] = []
     with _recorded(output) as (before, write), show_progress() as progress:

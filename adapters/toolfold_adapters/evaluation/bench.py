@@ -1,6 +1,7 @@
 """LiveMCPBench as tasks, from a folder that the user has: github.com/icip-cas/LiveMCPBench (SPEC EVA-1).
 
-Its annotators wrote down the steps and the tools of each task, and no arguments: any will do, and so will any order.
+Its annotators wrote down the steps and the tools of each task, and no arguments: any will do that fit the schema, and
+so will any order.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from attrs import frozen
 from toolfold import Catalog, ConfigError, InvalidDefinition, ToolSet
 from toolfold_adapters.names import WIRE_SEPARATOR
 
-from .tasks import Expected, Task
+from .tasks import Expected, Task, sample
 
 TOOLS, NOTES = "tools/LiveMCPTool/tools.json", "annotated_data/all_annotations.json"
 
@@ -62,14 +63,15 @@ def bench_tasks(folder: Path) -> tuple[Catalog, tuple[Task, ...]]:
         for tool in server.tools:
             schema, text = tool["inputSchema"], tool.get("description")
             tools.register(tool["name"], _never, description=text, input_schema=schema, group=server.name)
-    return tools.catalog, tuple(_task(number, one) for number, one in enumerate(annotated, 1))
+    return tools.catalog, tuple(_task(number, one, tools.catalog) for number, one in enumerate(annotated, 1))
 
 
-def _task(number: int, one: Annotated) -> Task:
+def _task(number: int, one: Annotated, catalog: Catalog) -> Task:
     queries = one.steps if len(one.steps) == len(one.needs) else (one.question,) * len(one.needs)
     names = [sorted(name.replace(WIRE_SEPARATOR, ".", 1) for name in need) for need in one.needs]
     calls = [
-        Expected.model_validate({"tool": need, "query": query}) for need, query in zip(names, queries, strict=True)
+        Expected.model_validate({"tool": need, "query": query, "free": sample(catalog.tools[need[0]].input_schema)})
+        for need, query in zip(names, queries, strict=True)
     ]
     return Task(id=f"bench-{number}", ask=one.question, calls=tuple(calls), ordered=False)
 

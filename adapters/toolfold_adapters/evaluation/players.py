@@ -1,15 +1,15 @@
 """Who plays: scripted policies, which are deterministic, and transcripts that are played again (SPEC EVA-2).
 
 A script knows which tools a task needs and what to give them, so a task that it can't do is lost to what it is shown.
-Beyond that it knows what it read: it opens a group that it read of, and calls a tool by its name if the tool is listed,
-and else through `call_tool`. It makes one call in each request.
+Beyond that it knows what it read: it opens a group that it read of, gives an argument whose name it read, and calls a
+tool by its name if the tool is listed, and else through `call_tool`. It makes one call in each request.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from toolfold.spi import ancestors, array, table
 from .arms import EVERYTHING, HOSTS
 from .links import FIND, Answer
 from .surfaces import GIVEN, PROGRAM, PROXY, Surface
-from .tasks import Expected
+from .tasks import Expected, sample
 
 OPEN, HANDLE = "open_group", "handle"
 _HANDLE = re.compile(r"^Handle: (\S+)", re.MULTILINE)
@@ -90,19 +90,34 @@ class Scripted:
 
     async def learn(self, expected: Expected) -> bool:
         """Return whether it is known how to make a call that the task needs, after finding that out if necessary."""
-        known = not self.script.opens or self.has_read(expected.tool) or await self.is_listed(expected.tool)
-        return known or await self.find(expected)
+        if not self.script.opens:
+            return True
+        if not (self.has_read(expected.tool) or await self.is_listed(expected.tool) or await self.find(expected)):
+            return False
+        wanted = {**expected.free, **expected.arguments}
+        if {FIND, PROXY} <= (await self.offered()).keys() and await self.known(expected.tool, wanted) != wanted:
+            await self.ask(FIND, {"query": self.wire(expected.tool), "limit": 1})
+        return True
 
     async def use(self, expected: Expected, is_known: bool) -> None:
         """Make a call that the task needs, if it is known how, and try what else a reckless one tries."""
-        arguments = {**expected.free, **expected.arguments}
-        answer = await self.call(expected.tool, arguments) if is_known else None
-        if is_known and (answer is None or answer.is_error) and await self.open(expected.tool):
-            await self.call(expected.tool, arguments)
+        tool, wanted = expected.tool, {**expected.free, **expected.arguments}
+        if is_known:
+            done, learned = await self.attempt(tool, wanted)
+            if not done and (learned or await self.open(tool)):
+                done, learned = await self.attempt(tool, wanted)
+                if not done and learned:
+                    await self.attempt(tool, wanted)
         task = self.surface.task
         for tool in task.named if self.script.reckless else ():
             if task.forbids(tool) and tool in self.surface.wire:
-                await self.call(tool, self.sample(tool))
+                await self.call(tool, sample(self.surface.schemas[tool]))
+
+    async def attempt(self, tool: str, wanted: Mapping[str, Any]) -> tuple[bool, bool]:
+        """Call a tool with what is known of its arguments; return whether it was done, or a refusal showed more."""
+        given = await self.known(tool, wanted)
+        answer = await self.call(tool, given)
+        return answer is not None and not answer.is_error, await self.known(tool, wanted) != given
 
     async def find(self, expected: Expected) -> bool:
         """Find out how to call a tool that is not listed, and return whether it is known now."""
@@ -120,7 +135,7 @@ class Scripted:
                 found = await self.search(self.wire(expected.tool))
             if self.is_open(expected.tool) or await self.is_listed(expected.tool):
                 return True
-        return await self.open(expected.tool) or await self.is_listed(expected.tool)
+        return await self.open(expected.tool) or self.has_read(expected.tool)  # a refusal says what opens it
 
     async def search(self, words: str) -> list[str]:
         """Return the names that a search shows; one that believes calls the first if it needs none of them."""
@@ -133,7 +148,7 @@ class Scripted:
         wrong = [name for name in found if name in self.surface.to_full]
         if self.script.believes and wrong and not needed & set(found):
             tool = self.surface.to_full[wrong[0]]
-            await self.call(tool, self.sample(tool))
+            await self.call(tool, sample(self.surface.schemas[tool]))
         return found
 
     async def open(self, tool: str) -> bool:
@@ -178,6 +193,15 @@ class Scripted:
         """Return whether a tool is listed now."""
         return self.wire(tool) in await self.offered()
 
+    async def known(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those arguments that it has read of: in the list, in what describes the tool, or in a refusal."""
+        name, offered = self.wire(tool), await self.offered()
+        if name in offered:
+            known = offered[name]["inputSchema"].get("properties", {})
+            return {key: value for key, value in arguments.items() if key in known}
+        said = self.surface.said
+        return {key: value for key, value in arguments.items() if is_described(key, name, said)}
+
     def has_read(self, tool: str) -> bool:
         """Return whether an answer named a tool that can be found or called."""
         return any(self.wire(tool) in _names(text) for text in self.surface.said)
@@ -201,14 +225,13 @@ class Scripted:
         """Return the group of a tool."""
         return self.surface.groups.get(tool) or tool
 
-    def sample(self, tool: str) -> dict[str, Any]:
-        """Return arguments that fit a plain schema, as one would write who does not care."""
-        properties = self.surface.schemas[tool].get("properties", {})
-        required = self.surface.schemas[tool].get("required", ())
-        return {name: _SAMPLES.get(properties.get(name, {}).get("type"), "x") for name in required}
 
-
-_SAMPLES: Mapping[Any, Any] = {"number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
+def is_described(parameter: str, tool: str, texts: Iterable[str]) -> bool:
+    """Return whether texts have a parameter of a tool: in its schema or signature, or where a call was refused."""
+    name, wanted = re.escape(tool), re.escape(parameter)
+    entry = rf"^- {name}(\(.*?\))?(?::.*)?(?:\n  (.*))?$|^Invalid arguments for {name}:([\s\S]*)"
+    stands = re.compile(rf'"{wanted}"|[(,] ?{wanted}\??[:,)]')
+    return any(stands.search("".join(found)) for text in texts for found in re.findall(entry, text, re.MULTILINE))
 
 
 def _names(text: str) -> list[str]:

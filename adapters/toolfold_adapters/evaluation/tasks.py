@@ -246,16 +246,37 @@ def _example(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
     for example in array(schema.get("examples")) or ():
         if (whole := table(example)) is not None:
             return whole
-    found: dict[str, Any] = {}
     properties = table(schema.get("properties")) or {}
-    for name, given in properties.items():
-        one = table(given) or {}
-        of_one = array(one.get("examples")) or array(one.get("enum")) or ()
-        values = [*of_one, *(one[key] for key in ("const", "default") if one.get(key) is not None)]
-        if values:
-            found[name] = values[0]
+    found = {name: values[0] for name, one in properties.items() if (values := _values(table(one) or {}))}
     required = array(schema.get("required")) or ()
     return found if all(name in found for name in required) else None
+
+
+def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the values that a schema names, the likeliest first."""
+    several = array(schema.get("examples")) or array(schema.get("enum")) or ()
+    return [*several, *(schema[key] for key in ("const", "default") if schema.get(key) is not None)]
+
+
+def sample(schema: Mapping[str, Any]) -> Any:
+    """Return a value that fits a plain schema, with what is required alone, as one would write who does not care."""
+    if values := _values(schema):
+        return values[0]
+    for key in ("anyOf", "oneOf"):
+        if several := array(schema.get(key)):
+            return sample({**schema, key: None, **(table(several[0]) or {})})
+    properties = table(schema.get("properties")) or {}
+    match "object" if properties else schema.get("type"):
+        case "object":
+            return {name: sample(table(properties.get(name)) or {}) for name in array(schema.get("required")) or ()}
+        case "array":
+            return [sample(table(schema.get("items")) or {})] * schema.get("minItems", 0)
+        case "number" | "integer":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return True
+        case _:
+            return "x" * schema.get("minLength", 1)
 
 
 def _toml(value: Any) -> str:

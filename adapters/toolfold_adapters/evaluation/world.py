@@ -92,14 +92,10 @@ class Simulation:
 
 @frozen
 class World:
-    """The tools that there are to choose from: those of a catalog, and fillers by a seed.
-
-    Without `checks`, arguments that do not fit a schema reach a tool, too: there are tasks that name none.
-    """
+    """The tools that there are to choose from: those of a catalog, and fillers by a seed."""
 
     catalog: Catalog
     seed: int = 0
-    checks: bool = True
 
     def own(self) -> list[Tool]:
         """Return the tools of the catalog, without what the library adds."""
@@ -182,7 +178,6 @@ class World:
             description=given.get("description"),
             input_schema=given["inputSchema"],
             annotations=given.get("annotations"),
-            check_arguments=self.checks,
             **place,
         )
 

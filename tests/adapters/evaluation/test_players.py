@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, task
-from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World
+from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
+from toolfold_adapters.evaluation.arms import Host
 from toolfold_adapters.evaluation.links import Answer
+from toolfold_adapters.evaluation.players import Scripted, is_described
 from toolfold_adapters.evaluation.surfaces import Offers
 
 pytestmark = pytest.mark.spec("EVA-2")
@@ -67,6 +69,44 @@ async def test_one_that_believes_a_search_calls_what_no_task_needs() -> None:
 @pytest.mark.parametrize("host", [host for host in HOSTS if host != "everything"])
 async def test_with_a_search_no_host_loses_a_task(host: str) -> None:
     assert await done(host, "groups+search") == set(SOME)
+
+
+async def read_by(arm: str, characters: int) -> tuple[bool, list[tuple[str, Mapping[str, Any]]]]:
+    """Whether a task gets done where results are cut to so many characters, and the calls through `call_tool`."""
+    async with Offers(World(CATALOG)).surface(arm, task("air"), 20, "cline") as surface:
+        surface.host = Host(results=characters, ends=(characters, 0))
+        await Scripted(surface, SCRIPTS["perfect"]).play()
+        calls = [(name, given) for name, given in surface.recorded if name == "call_tool"]
+        return judge(surface.task, surface.calls).done, calls
+
+
+async def test_an_argument_that_no_schema_showed_is_not_given() -> None:
+    whole, cut = await read_by("groups", 8_000), await read_by("groups", 60)
+    assert whole == (True, [("call_tool", {"name": "weather__air_quality", "arguments": {"place": "Milan"}})])
+    assert cut[0] is False
+    assert cut[1][0] == ("call_tool", {"name": "weather__air_quality", "arguments": {}})
+
+
+async def test_a_schema_is_read_in_a_refusal_if_that_is_shown() -> None:
+    done, calls = await read_by("groups", 150)
+    assert done
+    assert [given["arguments"] for _, given in calls] == [{}, {"place": "Milan"}]
+
+
+def test_parameters_are_read_of_schemas_signatures_and_refusals_of_the_tool_itself() -> None:
+    texts = {
+        '- a__b: Does it\n  {"properties":{"one":{}}}': {"one"},
+        "- a__b(one: str, two?: [str]): Does it (three, three: it)": {"one", "two"},
+        "- a__b(one: {of: str}, two, and 3 more)": {"one", "two"},
+        "- a__b: one, two\n- a__c\n  {'properties': {\"two\": {}}}": set[str](),
+        'Invalid arguments for a__b: arguments: "one" is a required property.\n{"properties":{"two":{}}}': {
+            "one",
+            "two",
+        },
+        'Invalid arguments for a__bc: "one" is required.': set[str](),
+    }
+    for text, expected in texts.items():
+        assert {name for name in ("one", "two", "three") if is_described(name, "a__b", [text])} == expected, text
 
 
 @pytest.mark.parametrize(("host", "lost"), [("codex", True), ("qwen", True), ("copilot", False), ("cline", False)])
