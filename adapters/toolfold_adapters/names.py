@@ -1,7 +1,7 @@
 """Names that all known clients and model providers accept: 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-1, NAM-6, AGT-3).
 
 Whatever servers and tools are called, a gateway has such a name for them (SPEC GWY-6). The keys that Toolfold adds
-to messages of MCP are named here, too (SPEC DEL-2, DEL-11, CTL-4, GWY-6).
+to messages of MCP are named here, too (SPEC DEL-2, DEL-11, CTL-4, GWY-6), and the extensions for groups (SPEC DEL-5).
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ GROUP_META = "dev.toolfold/group"
 """In the definition of a tool of an existing server: the path of the group that its author puts it in."""
 MOUNTED_META = "dev.toolfold/mounted-groups"
 """In a definition within a process: the groups of a tool in the mounted server that it comes from; never sent."""
+
+GROUPS_EXTENSION = "io.modelcontextprotocol/groups"
+"""The draft extension; in revisions up to 2025-11-25, which have none, both sides declare it under `experimental`."""
+TOOLBOX_EXTENSION = "com.google.cloud/toolbox.v1"
+"""What servers of today have in place of the draft."""
+GROUPS_SETTINGS = {"listChanged": True}
+GROUPS_CHANGED = "notifications/groups/list_changed"
+GROUPS_FILTER = "groupsListChanged"
+"""What a subscription asks for that notification with."""
 
 
 def server_name(name: str) -> str:

@@ -7,7 +7,6 @@ handles.py   handles, signed and stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already
 notify.py    notifications of legacy connections         subscriptions.py, listening.py  those of the modern era
-groups_extension.py   what is said of the draft extension for groups
 client.py    a client that sends the newest handle       offered_groups.py  the groups of another server
 connections.py, http_sessions.py   limits of HTTP
 """

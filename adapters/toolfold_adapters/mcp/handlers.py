@@ -17,13 +17,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
 
+from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from .delivery.disclosure import Disclosure, GroupParams
 from .delivery.handle import HandleDelivery
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
 from .delivery.toolbox import ToolboxDelivery
-from .groups_extension import EXTENSION, TOOLBOX, declares
 from .limits import caller_of, principal_of, record_refusal
+from .notify import declares_groups
 from .subscriptions import Subscriptions, unauthenticated
 
 Context = ServerRequestContext[TaskGroup, Any]
@@ -59,9 +60,9 @@ class RequestHandlers:
         modern = is_modern(ctx)
         if modern and self.by_principal and not principal_of(ctx):
             raise unauthenticated()
-        if self.disclosure and declares(ctx, modern=modern):
+        if self.disclosure and _declares(ctx, GROUPS_EXTENSION, modern=modern):
             return self.disclosure[modern]
-        if self.toolbox is not None and modern and declares(ctx, modern=True, extension=TOOLBOX):
+        if self.toolbox is not None and modern and _declares(ctx, TOOLBOX_EXTENSION, modern=True):
             return self.toolbox
         return self.modern if modern else self.legacy
 
@@ -137,11 +138,18 @@ class RequestHandlers:
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         raise MCPError(
             code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-            message=f"{method} needs the extension {EXTENSION} in the request's client capabilities.",
-            data={"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
+            message=f"{method} needs the extension {GROUPS_EXTENSION} in the request's client capabilities.",
+            data={"requiredCapabilities": {"extensions": {GROUPS_EXTENSION: {}}}},
         )
 
 
 def is_modern(spoken: Any) -> bool:
     """Return whether a request, or a session of the SDK, is of the era without sessions, 2026-07-28."""
     return spoken.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _declares(ctx: Context, extension: str, *, modern: bool) -> bool:
+    """Return whether the client declares an extension: in this request or, for groups, in its handshake."""
+    if modern:
+        return bool(ctx.session.check_client_capability(types.ClientCapabilities(extensions={extension: {}})))
+    return declares_groups(ctx.session.client_params)

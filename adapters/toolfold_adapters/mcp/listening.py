@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, InMemorySubscriptionBus, ResourceUpdated, ServerEvent
 from mcp.shared.subscriptions import event_matches, event_to_notification
 
-from .groups_extension import GROUPS_CHANGED, GROUPS_FILTER
+from ..names import GROUPS_CHANGED, GROUPS_FILTER
 from .notify import notification
 
 MOST_WAITING = 1024

@@ -19,8 +19,8 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
+from ..names import GROUPS_CHANGED, GROUPS_EXTENSION
 from ..sdk import can_notify_in_responses, has_standing_stream
-from .groups_extension import GROUPS_CHANGED, declared_by
 
 METHODS = {
     "tool": "notifications/tools/list_changed",
@@ -52,7 +52,7 @@ class Notifier:
 
     def changed(self, kinds: frozenset[str]) -> None:
         """Queue notifications that lists have changed."""
-        groups = {GROUPS_CHANGED} if declared_by(self._connection.client_params) else set[str]()
+        groups = {GROUPS_CHANGED} if declares_groups(self._connection.client_params) else set[str]()
         methods = sorted({METHODS[kind] for kind in kinds} | groups)
         scope = _request_scope.get()
         if scope is not None and scope.carries(self):
@@ -104,6 +104,14 @@ class Notifier:
     def can_receive(self) -> bool:
         """Whether messages outside a request can reach the client now."""
         return has_standing_stream(self._server, self._connection)
+
+
+def declares_groups(handshake: types.InitializeRequestParams | None) -> bool:
+    """Return whether a legacy client declared the draft extension for groups in its handshake (SPEC DEL-5).
+
+    One that declares it among its extensions there can't be told that the server has it, and is served without.
+    """
+    return handshake is not None and GROUPS_EXTENSION in (handshake.capabilities.experimental or {})
 
 
 class RequestScope:

@@ -15,10 +15,10 @@ from attrs import define, field, frozen
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
 
+from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from .delivery.render import LISTS
-from .groups_extension import EXTENSION, TOOLBOX
 
-EXTENSIONS = (EXTENSION, TOOLBOX)
+EXTENSIONS = (GROUPS_EXTENSION, TOOLBOX_EXTENSION)
 """The extensions for groups, the one that says more first."""
 MOST_GROUPS = 500
 """How many groups of a server are fetched, and how many pages of their list."""

@@ -14,11 +14,11 @@ from starlette.applications import Starlette
 
 from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
 
+from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
 from .delivery.disclosure import GroupParams
 from .delivery.service import Service
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
-from .groups_extension import EXTENSION, SETTINGS, TOOLBOX
 from .http_sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 
@@ -56,7 +56,7 @@ class ToolSetServer(Server[TaskGroup]):
         self.add_request_handler("skills/list", SkillsListParams, skills.list)
         self.add_request_handler("skills/get", SkillParams, skills.get)
         if settings.disclosure:
-            self.extensions |= {EXTENSION: dict(SETTINGS), TOOLBOX: {}}
+            self.extensions |= {GROUPS_EXTENSION: dict(GROUPS_SETTINGS), TOOLBOX_EXTENSION: {}}
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
         if settings.extend is not None:
@@ -86,7 +86,7 @@ class ToolSetServer(Server[TaskGroup]):
     ) -> InitializationOptions:
         """Return the options of a legacy connection, which advertise that lists change (SPEC NTF-4)."""
         changing = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
-        spoken = {EXTENSION: dict(SETTINGS)} if self._settings.disclosure else {}
+        spoken = {GROUPS_EXTENSION: dict(GROUPS_SETTINGS)} if self._settings.disclosure else {}
         experimental = {**spoken, **(experimental_capabilities or {})}
         options = super().create_initialization_options(
             notification_options or changing, experimental or None, extensions or {}

@@ -14,8 +14,8 @@ from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
 from ...mcp.delivery.render import LISTS
-from ...mcp.groups_extension import GROUPS_CHANGED
 from ...mcp.offered_groups import IDENTIFIED_BY, OfferedGroup, OfferedGroups
+from ...names import GROUPS_CHANGED
 from .life import NotMcp, stray_warning
 from .wire import Wire
 

@@ -22,7 +22,7 @@ from toolfold import ProtocolError, ToolError
 from toolfold.spi import table
 
 from ...mcp.delivery.passing import own_fields
-from ...mcp.groups_extension import EXTENSION, GROUPS_FILTER
+from ...names import GROUPS_EXTENSION, GROUPS_FILTER
 from .life import ConnectionLost
 from .wire import Wire
 
@@ -193,7 +193,7 @@ class Watched:
 
 async def _listen_to(wire: Wire, uris: list[str]) -> None:
     wanted: dict[str, Any] = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-    if wire.groups == EXTENSION:
+    if wire.groups == GROUPS_EXTENSION:
         wanted[GROUPS_FILTER] = True
     if uris:
         wanted["resourceSubscriptions"] = uris
