@@ -280,8 +280,9 @@ class Connection:
             raise TimeoutError
 
     async def _received(self, message: object) -> None:
-        method = getattr(message, "method", None)
+        method = str(getattr(message, "method", None))
         self.changes += method == CHANGED
+        self.other_changes += method.endswith("/list_changed") and method != CHANGED
         if isinstance(message, types.SubscriptionsAcknowledgedNotification):
             self.acknowledged = message.params.notifications.model_dump(by_alias=True, exclude_none=True)
         self._note_change()

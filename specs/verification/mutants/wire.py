@@ -65,6 +65,12 @@ async def never_notifies(right: Right[Awaitable[None]], self: Fixture, ctx: Any,
     session.notifications = 0
 
 
+async def notifies_of_prompts(right: Right[Awaitable[None]], self: Fixture, ctx: Any, session: Session) -> None:
+    if session.notifications:
+        await ctx.session.send_prompt_list_changed()
+    await right()
+
+
 async def bad_cursor_is_internal(
     right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
 ) -> Page:
@@ -194,6 +200,7 @@ ROWS = (
     legacy("notifies twice of a changed list", "DEL-1")(Fixture.notify, notifies_twice),
     legacy("notifies of a changed list with every call", "DEL-1")(Fixture.call, notifies_of_calls),
     legacy("never notifies of a changed list", "DEL-1")(Fixture.notify, never_notifies),
+    legacy("notifies of changed prompts with a changed list", "DEL-1")(Fixture.notify, notifies_of_prompts),
     legacy("answers calls of unknown tools with an internal error", "DEL-9")(
         Fixture.unknown_tool, lambda right, self, refused: protocol_error(types.INTERNAL_ERROR, refused)
     ),
@@ -243,6 +250,9 @@ ROWS = (
     modern("returns handles that anybody can make up", "DEL-3", fixture=ReadableHandles),
     modern("ignores invalid handles", "DEL-3")(
         Fixture.open, lambda right, self, session, handle: right() if handle in self.states else None
+    ),
+    modern("takes handles in another encoding", "DEL-3")(
+        Fixture.open, lambda right, self, session, handle: Fixture.open(self, session, handle.rstrip("="))
     ),
     modern("returns the same handle for every state", "DEL-3")(Fixture.handle_of, one_handle),
     modern("discloses no groups", "DEL-5")(
