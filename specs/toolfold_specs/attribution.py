@@ -33,6 +33,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "ACT-7": frozenset({"ACT-6"}),
         "ACT-9": _ONE,
         "ACT-10": _ONE | {"ACT-9", "INV-4", "INV-5"},
+        "FND-3": frozenset({"ACT-10"}),
         "INV-5": frozenset({"INV-4"}),
         "HOOK-1": _ONE | {"ACT-9"},
         "HOOK-2": _ONE | _LISTS | {"LST-1"},

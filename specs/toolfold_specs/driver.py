@@ -38,6 +38,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "transition": "several activations and deactivations can be one step",
         "force": "a deactivation can be forced although a hook fails",
         "limits": "the number of active groups can be limited",
+        "recency": "of the active groups, the one that was used least recently can make room, instead of the oldest",
         "sessions": "several sessions can be open at once",
         "ending": "a session can be ended, and a new one opened with its name",
         "hooks": "groups can have hooks, and each answer has those that ran",
@@ -60,6 +61,14 @@ IN_A_STORE: Mapping[str, str] = MappingProxyType(
     {"failover": "the process that serves can be stopped, and another goes on with its sessions"}
 )
 """Capabilities of implementations whose sessions are in a store that processes share; of drivers in Python alone."""
+
+OF_HANDLES: Mapping[str, str] = MappingProxyType(
+    {
+        "expiry": "handles can be made to expire at once",
+        "names of systems": "a system of another name is another tool set",
+    }
+)
+"""Capabilities of MCP servers that were made for the kit."""
 
 OVER_MCP: Mapping[str, str] = MappingProxyType(
     {
@@ -149,13 +158,16 @@ class Setup:
     page_size: int | None = None
     max_active: int | None = None
     evict_oldest: bool = False
+    evict_idlest: bool = False
+    """Whether the oldest is the one that was used least recently (SPEC FND-3)."""
     pinned: tuple[str, ...] = field(default=(), converter=_strings)
     relevant_controls: bool = False
     """Whether control tools are listed only while they are relevant (SPEC CTL-2)."""
+    name: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data for `from_json`."""
-        data = asdict(self)
+        data = {name: value for name, value in asdict(self).items() if value or name not in ("evict_idlest", "name")}
         data["tools"] = [{name: tool[name] for name in tool if name != "flat" or tool[name]} for tool in data["tools"]]
         return data
 

@@ -19,7 +19,7 @@ def of_step(oracle: Oracle, operation: Operation, expected: Answer) -> str:
     if expected.error in refused:
         return refused[expected.error]
     if oracle.setup.max_active is not None:
-        return "ACT-10"
+        return "FND-3" if oracle.setup.evict_idlest else "ACT-10"
     if operation.verb == "transition":
         return "ACT-9"
     if not expected.changed:

@@ -172,7 +172,7 @@ class Oracle:
             case "list_groups":
                 return world, Answer(groups=tuple(self._row(session_state, path) for path in self.paths))
             case "call":
-                return world, self._call(session_state, arguments["tool"], arguments["arguments"])
+                return self._call(world, operation.session, arguments["tool"], arguments["arguments"])
             case "set_fact":
                 return self._set_fact(world, operation.session, arguments["fact"], arguments["value"])
             case "end":
@@ -366,14 +366,22 @@ class Oracle:
         tools = sum(tool.group == path for tool in self.setup.tools)
         return {"name": path, "state": state, "active": state == "active", "tools": tools}
 
-    def _call(self, session_state: SessionState, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def _call(self, world: World, session: str, name: str, arguments: Mapping[str, Any]) -> tuple[World, Answer]:
+        session_state = world.state_of(session)
         tool = next((tool for tool in self.setup.tools if tool.full_name == name), None)
         if tool is None or not self.available(session_state, tool):
-            return Answer(error="ToolNotFound")
+            return world, Answer(error="ToolNotFound")
+        if self.setup.evict_idlest and tool.group is not None and tool.when == "group":
+            used = [*self.system.ancestors(self.number[tool.group]), self.number[tool.group]]
+            order = (*(one for one in session_state.order if one not in used), *used)
+            world = world.having(session, evolve(session_state, order=order))
+        return world, self._called(tool, arguments)
+
+    def _called(self, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
         if not _fits(tool.input_schema, arguments):
             return Answer(is_error=True)
         if tool.does == "echo":
-            return Answer(is_error=False, text=json.dumps({"tool": name, "arguments": dict(arguments)}))
+            return Answer(is_error=False, text=json.dumps({"tool": tool.full_name, "arguments": dict(arguments)}))
         return Answer(is_error=True, text="refused on purpose" if tool.does == "refuse" else None)
 
     def _set_fact(self, world: World, session: str, fact: str, value: bool) -> tuple[World, Answer]:

@@ -28,6 +28,8 @@ def simpler(setup: Setup, history: Sequence[Operation], can: Callable[[str], boo
     succeeding = [_plainer(one, setup, can) for one in one_by_one if one.verb != "script"]
     plain = evolve(setup, max_active=None, evict_oldest=False, page_size=None) if can("setups") else setup
     yield setup, one_by_one
+    if setup.evict_idlest:
+        yield evolve(setup, evict_idlest=False), one_by_one
     yield setup, _with_lists(succeeding, setup, can)
     yield plain, _with_lists((step for one in succeeding for step in _single(one, setup)), plain, can)
 

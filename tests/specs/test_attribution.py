@@ -50,7 +50,7 @@ def _schedules() -> tuple[Check, ...]:
     return tuple(check for check in schedules.CHECKS if "SES-2" in check.clauses)
 
 
-@pytest.mark.parametrize("capability", ["facts", "hidden tools", "relevant controls", "limits", "paging"])
+@pytest.mark.parametrize("capability", ["facts", "hidden tools", "relevant controls", "limits", "recency", "paging"])
 def test_a_vector_needs_what_its_system_uses(capability: str) -> None:
     class Without(EngineDriver):
         capabilities = frozenset(CAPABILITIES) - {capability}
@@ -60,7 +60,8 @@ def test_a_vector_needs_what_its_system_uses(capability: str) -> None:
                 "facts": any(tool.when.startswith("fact") for tool in setup.tools),
                 "hidden tools": any(tool.hidden for tool in setup.tools),
                 "relevant controls": setup.relevant_controls,
-                "limits": setup.max_active is not None,
+                "limits": setup.max_active is not None and not setup.evict_idlest,
+                "recency": setup.evict_idlest,
                 "paging": setup.page_size is not None,
             }
             assert not used[capability]

@@ -15,7 +15,17 @@ from attrs import evolve, fields
 from toolfold import ToolSet
 from toolfold_adapters.mcp import build_server
 from toolfold_specs import check
-from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Answer, Driver, DriverFault, NotSupported, Operation, Setup
+from toolfold_specs.driver import (
+    AT_RUN_TIME,
+    CAPABILITIES,
+    OF_HANDLES,
+    Answer,
+    Driver,
+    DriverFault,
+    NotSupported,
+    Operation,
+    Setup,
+)
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.messages import HELLO, greeting, load_schema, validated
 from toolfold_specs.drivers.protocol import CLAIMED
@@ -100,18 +110,18 @@ def test_the_responses_in_the_document_are_those_of_the_core(core: CoreDriver, w
 def test_the_document_has_every_verb_and_every_capability() -> None:
     shown = {request["verb"] for transcript in transcripts() for request, _ in transcript}
     assert {name for name, _ in table("verb | arguments | response | capability")} == set(VERBS)
-    assert shown == set(VERBS) - {"observe"}
-    assert dict(table("capability |")) == {**CAPABILITIES, **AT_RUN_TIME}
+    assert shown == set(VERBS) - {"observe", "expire"}
+    assert dict(table("capability |")) == {**CAPABILITIES, **AT_RUN_TIME, **OF_HANDLES}
 
 
 @pytest.mark.spec("CNF-8")
 def test_the_schema_has_the_verbs_and_capabilities_of_drivers() -> None:
     methods = {name for name, value in vars(Driver).items() if callable(value)}
-    assert set(VERBS) - {"hello", "observe"} == methods - {"perform", "close", "exchange", "fail_over"}
+    assert set(VERBS) - {"hello", "observe", "expire"} == methods - {"perform", "close", "exchange", "fail_over"}
     assert {f"response.{verb}" for verb in VERBS} <= set(SCHEMA["$defs"])
-    assert set(SCHEMA["$defs"]["capability"]["enum"]) == {*CAPABILITIES, *AT_RUN_TIME}
+    assert set(SCHEMA["$defs"]["capability"]["enum"]) == {*CAPABILITIES, *AT_RUN_TIME, *OF_HANDLES}
     assert set(SCHEMA["$defs"]["outcome"]["properties"]) == {member.name for member in fields(Answer)}
-    assert set(CAPABILITIES) > CLAIMED
+    assert {*CAPABILITIES, *OF_HANDLES} > CLAIMED
     jsonschema_rs.meta.validate(SCHEMA)
 
 

@@ -69,7 +69,7 @@ class FixtureDriver(McpDriver):
             missing["paging"] = f"pages have the tool {self.call_tool} besides"
         if self._modern and self._by_arguments:
             missing["listing"] = "a request for a list can't carry a handle"
-        there = {*CAPABILITIES, *wire_capabilities(self.link.era, self.call_tool)}
+        there = {*CAPABILITIES, *CLAIMED, *wire_capabilities(self.link.era, self.call_tool)}
         return frozenset(there - missing.keys()), missing
 
     # -- configuring --------------------------------------------------------------------------------------------------
@@ -92,6 +92,10 @@ class FixtureDriver(McpDriver):
         response = validated("configure", structured("configure", connection.reply(TOOL, request)))
         self._await_notice_of_renewal(connection, seen)
         return response
+
+    def expire(self) -> None:
+        """Let the handles expire that were given so far."""
+        self._ask_kit(self._session(MAIN), "expire", {})
 
     def _renew(self) -> None:
         """Begin every session anew, the main one on the same connection."""

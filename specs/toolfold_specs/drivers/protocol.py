@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from toolfold_specs.driver import CAPABILITIES
+from toolfold_specs.driver import CAPABILITIES, OF_HANDLES
 
 Era: TypeAlias = Literal["legacy", "modern"]
 
@@ -38,7 +38,7 @@ BEYOND: Mapping[str, str] = MappingProxyType(
 GRANTED = frozenset({"setups", "listing", "sessions", "notifications", "ending"})
 """Those that every such server has, as far as its era does."""
 
-CLAIMED = CAPABILITIES.keys() - BEYOND.keys() - GRANTED
+CLAIMED = CAPABILITIES.keys() - BEYOND.keys() - GRANTED | OF_HANDLES.keys()
 """Those that a server has if it says so."""
 
 BRANCHES: Final = "two requests with one handle may be two branches, so neither waits for the other"
@@ -46,6 +46,7 @@ BEYOND_MODERN: Mapping[str, str] = MappingProxyType(
     {
         "notifications": "modern lists do not change through calls, so nothing is notified",
         "ending": "a handle is forgotten, not ended",
+        "recency": "a call returns no handle, so nothing says that a group was used",
         "concurrency": BRANCHES,
         "cancellation": BRANCHES,
         "blocked hooks": BRANCHES,

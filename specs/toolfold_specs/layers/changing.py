@@ -1,4 +1,4 @@
-"""What changes while a step is blocked in a hook: the system, and facts (SPEC REG-3, REG-5, REG-7, SES-5, NTF-3)."""
+"""What changes while a step is blocked in a hook: the system, facts, what is used (SPEC REG-3, REG-5, REG-7, SES-5)."""
 
 from __future__ import annotations
 
@@ -105,3 +105,25 @@ def told(test_run: TestRun) -> None:
         run.report("NTF-3", message, {"notified": len(answers)}, {"notified": notified})
         return
     test_run.showed(answers[1], (("NTF-3", "notified"),))
+
+
+FULL = evolve(hooked(*"abcd"), tools=[Tool("tool", path) for path in "abcd"], max_active=3, evict_oldest=True)
+
+
+def used(test_run: TestRun) -> None:
+    """Judge that a group that is used during a step counts as used after it, so that another makes room."""
+    if "HOOK-2" in test_run.known:  # a step that commits too soon has another order in any case
+        return
+    setup = evolve(FULL, evict_idlest=True)
+    run = begun(test_run, setup, steps_of("+a", "+b"), [("on_activate", "c")])
+    if run is None or (first := blocked(run, steps_of("+c")[0])) is None:
+        return
+    run.perform(Operation("call", {"tool": "a.tool", "arguments": {}}))
+    run.drain(oldest)
+    run.finish(first, "FND-3")
+    answer, right = run.perform(steps_of("+d")[0]), ("a", "c", "d")
+    if answer.active not in (None, right):
+        message = "a group that was used during a step is deactivated before one that was not"
+        run.report("FND-3", message, {"active": right}, answer.to_json())
+        return
+    test_run.showed(answer, (("FND-3", "active"),))

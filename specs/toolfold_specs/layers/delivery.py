@@ -6,12 +6,15 @@ import json
 import string
 from contextlib import closing
 
+from attrs import evolve
+
 from ..driver import Group, LeftOut, Setup
 from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
 from ..drivers.replies import Reply
 from .over_mcp import SETUP, Json, Wire, items, mapping, name_in, on, seen, without_hint
 
 ACTIVATION = "an activation that succeeds"
+WORKING = "a handle under which a tool can be called"
 BASE64 = f"{string.ascii_letters.swapcase()}{string.digits}-_"
 
 # -- delivery in the legacy era ---------------------------------------------------------------------------------------
@@ -86,7 +89,7 @@ def handles(wire: Wire) -> None:
         message = "an activation under a handle does not add to what the handle stands for"
         wire.judge("DEL-2", active == sorted([group, second]), message, got=active)
         wire.judge("DEL-2", both.handle is not None, "an activation under a handle returns none")
-        _judge_branches(wire, proxy, second, str(handle))
+        _judge_branches(wire, proxy, second, str(handle), str(both.handle))
 
 
 def _defines(wire: Wire, opened: Reply, tool: str) -> bool:
@@ -95,10 +98,14 @@ def _defines(wire: Wire, opened: Reply, tool: str) -> bool:
     return any("inputSchema" in mapping(one) for one in definitions) or not wire.missing_words("DEL-2", opened, [tool])
 
 
-def _judge_branches(wire: Wire, proxy: str | None, second: str, handle: str) -> None:
+def _judge_branches(wire: Wire, proxy: str | None, second: str, handle: str, newer: str) -> None:
     """Judge that an older handle still stands for the older state (SPEC DEL-3); with hooks it may name a session."""
     if proxy is not None and wire.test_run.can("setups"):
-        called = wire.call(proxy, {HANDLE: handle, "name": wire.tools_of(second)[0], "arguments": {}})
+        request: Json = {HANDLE: handle, "name": wire.tools_of(second)[0], "arguments": {}}
+        under = wire.call(proxy, request, {HANDLE_META: newer})
+        message = f"{proxy} calls under the handle that the request carries, and not under the one of the call"
+        wire.judge("DEL-2", not wire.reaches(under) or under.is_error, message, got=seen(under))
+        called = wire.call(proxy, request)
         message = f"a handle from before {second} was activated reaches its tools too"
         wire.judge("DEL-3", not wire.reaches(called), message, got=seen(called))
 
@@ -149,12 +156,35 @@ def forged(wire: Wire) -> None:
         _judge_forged(wire)
 
 
+@on()
+def outdated(wire: Wire) -> None:
+    """Judge that handles that were taken are refused once they have expired, and by another tool set (SPEC DEL-3)."""
+    driver = wire.driver
+    ways = {
+        "expiry": ("a handle is taken after it has expired", driver.expire),
+        "names of systems": (
+            "a handle is taken by another tool set than the one that gave it",
+            lambda: driver.change(wire.main, evolve(SETUP, name="another")),
+        ),
+    }
+    for capability, (message, outdate) in ways.items():
+        if wire.test_run.can(capability):
+            driver.change(wire.main, SETUP)
+            handle = wire.step("activate", wire.group).handle
+            works = handle is not None and wire.reaches(wire.keep(wire.call_under(handle, wire.tool)))
+            if not wire.observed(works, WORKING, "DEL-3"):
+                return
+            outdate()
+            reply = wire.step("activate", wire.group, handle)
+            wire.judge("DEL-3", reply.refused is None and reply.is_error, message, got=seen(reply))
+
+
 def _judge_forged(wire: Wire) -> None:
     proxy, group, tool = wire.driver.call_tool, wire.group, wire.tool
     handle = wire.step("activate", group).handle
     _need_handle(wire, handle)
     works = handle is not None and wire.reaches(wire.call_under(handle, tool))
-    if not wire.observed(works, "a handle under which a tool can be called", "DEL-3"):
+    if not wire.observed(works, WORKING, "DEL-3"):
         return
     for altered in _altered(str(handle)):
         replies = {

@@ -120,6 +120,9 @@ def nesting(declared: Declared) -> None:
         nested |= {name_in(one) for one in within}
         pending += within
     declared.judge(not nested & top, "a nested group is at root too", got=sorted(nested & top))
+    if declared.wire.test_run.can("setups"):
+        found, there = len(nested | top), len(declared.wire.setup.groups)
+        declared.judge(found == there, "groups are neither at root nor in the contents of another", there, found)
 
 
 def activation(declared: Declared) -> None:

@@ -55,6 +55,10 @@ class OverMcp(Protocol):
         """Replace the system behind a connection, which stays open; only where any system can be configured."""
         ...
 
+    def expire(self) -> object:
+        """Let the handles expire that were given so far; only with the capability "expiry"."""
+        ...
+
     def control(self, verb: str, group: str) -> tuple[str, Mapping[str, Any]]:
         """Return the call that activates or deactivates a group."""
         ...

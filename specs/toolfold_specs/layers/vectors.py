@@ -56,7 +56,7 @@ def _used(setup: Setup) -> Iterator[str]:
     if setup.relevant_controls:
         yield "relevant controls"
     if setup.max_active is not None:
-        yield "limits"
+        yield "recency" if setup.evict_idlest else "limits"
     if setup.page_size is not None:
         yield "paging"
 

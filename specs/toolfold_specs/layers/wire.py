@@ -257,6 +257,7 @@ CHECKS = (  # first those without a call, after which a server need not be start
     Check("calling through obeys the session", "wire", ("DEL-8",), delivery.proxied, (LEGACY, PROXY)),
     Check("handles stand for what was opened", "wire", ("DEL-2", "DEL-3"), delivery.handles, (MODERN,)),
     Check("handles can't be forged", "wire", ("DEL-3",), delivery.forged, (MODERN,)),
+    Check("handles are not taken for ever, nor everywhere", "wire", ("DEL-3",), delivery.outdated, (MODERN, "setups")),
     Check("groups are disclosed to those who ask", "wire", ("DEL-5",), groups.disclosed, (MODERN,)),
     Check("a request can carry its handle", "wire", ("DEL-11", "DEL-7"), delivery.carried, (MODERN, "listing")),
 )

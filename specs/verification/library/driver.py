@@ -68,7 +68,7 @@ class CoreDriver(Driver):
             "system",
             page_size=setup.page_size,
             max_active=setup.max_active,
-            evict="oldest" if setup.evict_oldest else None,
+            evict="idlest" if setup.evict_idlest else "oldest" if setup.evict_oldest else None,
             control_visibility="relevant" if setup.relevant_controls else "always",
             run_in_thread=False,  # a run is the same each time
         )
@@ -125,7 +125,7 @@ class CoreDriver(Driver):
         """Run an operation to its end."""
         if operation.verb == "restore":  # configures, so it can't run within the loop
             return self.restore(session=operation.session, **operation.arguments)
-        return self._run(self._answer(operation))
+        return self.finish(self._begin(0, operation))
 
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
         """Dump a session as JSON, configure, and restore it there."""
@@ -258,7 +258,9 @@ class CoreDriver(Driver):
 
     def start(self, operation: Operation) -> int:
         """Begin an operation, and return once it waits."""
-        ticket = next(self._numbers)
+        return self._begin(next(self._numbers), operation)
+
+    def _begin(self, ticket: int, operation: Operation) -> int:
         self._tickets[ticket] = self._loop.create_task(self._answer(operation))
         self._settle()
         return ticket
@@ -279,9 +281,10 @@ class CoreDriver(Driver):
 
     def finish(self, ticket: int) -> Answer:
         """Return an operation's answer: every call here returns once everything waits, so it has ended by now."""
-        task = self._tickets.pop(ticket)
+        task = self._tickets[ticket]
         if not task.done():
             raise TargetFailed("deadlock: the operation waits, and nothing is left that could continue")
+        del self._tickets[ticket]
         return Answer(error="Cancelled") if task.cancelled() else task.result()
 
     def close(self) -> None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
+from unittest.mock import patch
 
 import anyio
 import anyio.lowlevel
@@ -21,6 +23,7 @@ import anyio.lowlevel
 from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Visibility
 from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.delivery import service
 from toolfold_specs.driver import Setup, Tool
 from toolfold_specs.drivers.messages import VERSION
 from toolfold_specs.drivers.protocol import CLAIMED, TOOL
@@ -33,6 +36,8 @@ with extras_named():
 CALL_TOOL = "call_tool"
 HOST = "127.0.0.1"
 NAME = "fixture"
+EXPIRED = 1_000_000.0
+"""Seconds after which no handle is valid."""
 QUIET_STEPS = 100
 """Steps of the event loop without activity after which everything has ended or is blocked."""
 
@@ -122,6 +127,19 @@ class Hooks:
             event.set()
 
 
+class Clock:
+    """The module `time`, by which handles are dated, with a time that can be moved on."""
+
+    shift = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def time(self) -> float:
+        """Return the present time, or a later one."""
+        return time.time() + self.shift
+
+
 class Fixture:
     """The server, and the kit's tool on it."""
 
@@ -131,13 +149,15 @@ class Fixture:
         self._hooks = Hooks()
         self._under_way = 0
         self._add_own(self._tools.present)
-        self.server: Server[Any] = build_server(
-            cast(ToolSet, self._tools),
-            separator=".",
-            max_name_length=128,
-            call_tool=CALL_TOOL,
-            legacy_call_tool=call_tool,
-        )
+        self._clock = Clock()
+        with patch.object(service, "time", self._clock):
+            self.server: Server[Any] = build_server(
+                cast(ToolSet, self._tools),
+                separator=".",
+                max_name_length=128,
+                call_tool=CALL_TOOL,
+                legacy_call_tool=call_tool,
+            )
         self.server.middleware.append(self._count)
 
     async def _count(self, ctx: Any, call_next: Any) -> Any:
@@ -170,6 +190,8 @@ class Fixture:
                 context.set_fact(arguments["fact"], arguments["value"])
             case "script":
                 self._hooks.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]
+            case "expire":
+                self._clock.shift += EXPIRED
             case "release":
                 self._hooks.release((arguments["phase"], arguments["group"]), arguments["fail"])
             case _:
@@ -227,10 +249,10 @@ _REQUEST: Mapping[str, Any] = {
 def tool_set(setup: Setup, hooks: Hooks) -> ToolSet:
     """Return the tool set of a setup, or raise the error that refuses it."""
     tools = ToolSet(
-        NAME,
+        setup.name or NAME,
         page_size=setup.page_size,
         max_active=setup.max_active,
-        evict="oldest" if setup.evict_oldest else None,
+        evict="idlest" if setup.evict_idlest else "oldest" if setup.evict_oldest else None,
         control_visibility="relevant" if setup.relevant_controls else "always",
         run_in_thread=False,
     )

@@ -150,8 +150,13 @@ class Engine(Rules):
 
     def commit(self, session: Session, before: list[str], after: list[str]) -> None:  # ACT-4, ACT-5, NTF-1
         listed = self.names(session)
-        session.active = after
+        session.active = self.caught_up(session, after)
         session.notifications += self.notifications(session, listed, before, after)
+
+    def caught_up(self, session: Session, after: list[str]) -> list[str]:
+        """FND-3: what a step leads to, in the order of use since it was planned."""
+        known = session.active if self.setup.evict_idlest else []
+        return [path for path in dict.fromkeys((*known, *after)) if path in after]
 
     def notifications(self, session: Session, listed: list[str], before: list[str], after: list[str]) -> int:
         """NTF-1: the number of notifications for a change; `listed` is the list before it."""

@@ -197,6 +197,11 @@ class Rules:
         required |= {ancestor for path in required for ancestor in self.ancestors(path)}
         return [path for path in after if path in before and path not in required]
 
+    def use(self, session: Session, tool: Tool) -> None:  # FND-3
+        if self.setup.evict_idlest and tool.group is not None and tool.when == "group":
+            last = [*self.ancestors(tool.group), tool.group]
+            session.active = [path for path in session.active if path not in last] + last
+
     # -- visibility and control tools (SPEC 6, 8) ---------------------------------------------------------------------
 
     def available(self, tool: Tool, session: Session) -> bool:  # VIS-2
@@ -289,6 +294,7 @@ class Rules:
         tool = self.tools.get(name)
         if tool is None or not self.callable(tool, session):
             raise self.not_found(name, tool)
+        self.use(session, tool)
         problem = self.problem(tool, arguments)
         return self.handle(tool, arguments) if problem is None else (problem, True)
 

@@ -311,6 +311,11 @@ class Fixture:
         active, under_way = self.engine.canonical(session.active), len(self.tasks.tasks)
         return result("ok", {"hooks": begun, "active": active, "blocked": blocked, "under_way": under_way})
 
+    def expire(self, ctx: Any, session: Session) -> types.CallToolResult:
+        """Let all handles expire."""
+        self.states.clear()
+        return result("ok", {})
+
     def script(self, ctx: Any, session: Session, group: str, phase: Any, outcome: str) -> types.CallToolResult:
         """Configure a hook."""
         self.engine.scripts[phase, group] = outcome

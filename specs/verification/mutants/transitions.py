@@ -10,7 +10,7 @@ from attrs import evolve
 from toolfold_specs.driver import Group
 
 from .engine import Engine, Paths, Refused, Request, Session, Work
-from .mutant import Mutant, Right, exhaustive, refuse, then, vectors
+from .mutant import Mutant, Right, exhaustive, refuse, schedules, then, vectors
 
 # -- transitions of one group -----------------------------------------------------------------------------------------
 
@@ -208,6 +208,14 @@ SEVERAL_GROUPS = (
             for path in after
             if self.setup.evict_oldest and not any(f"{one}.".startswith(f"{path}.") for one in requested)
         ],
+    ),
+    vectors("evicts the oldest, whatever was used", "FND-3")(Engine.use, lambda right, self, session, tool: None),
+    vectors("takes the use of a group for that of its ancestors alone", "FND-3")(
+        Engine.use,
+        lambda right, self, session, tool: Engine.use(self, session, evolve(tool, group=str(tool.group).split(".")[0])),
+    ),
+    schedules("forgets what was used during a step", "FND-3")(
+        Engine.caught_up, lambda right, self, session, after: after
     ),
     vectors("evicts ancestors", "ACT-10")(
         Engine.evictable,

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from toolfold_specs.drivers.protocol import CHANGE_META, HANDLE, TOOL, Era
 
-from .engine import Refused, Session
+from .engine import Engine, Refused, Session
 from .mutant import Right, overriding
 from .server import CALL_TOOL, Fixture, Json, handle_in, result
 
@@ -144,6 +144,13 @@ def without_schemas(contents: Json) -> Json:
     return {**contents, "tools": [{"name": tool["name"]} for tool in contents["tools"]]}
 
 
+class KeepsHandles(Fixture):
+    def install(self, engine: Engine) -> None:
+        known = getattr(self, "states", {})
+        super().install(engine)
+        self.states = known
+
+
 def one_handle(right: Right[str | None], self: Fixture, session: Session) -> str:
     self.states["the one and only handle"] = self.engine.dump(session)
     return "the one and only handle"
@@ -183,6 +190,14 @@ async def calls_without_a_handle(
 ) -> Result:
     if name == CALL_TOOL and HANDLE not in arguments and self.states:
         return await Fixture.call(self, ctx, name, {**arguments, HANDLE: list(self.states)[-1]})
+    return await right()
+
+
+async def calls_under_the_request(
+    right: Right[Awaitable[Result]], self: Fixture, ctx: Any, name: str, arguments: Mapping[str, Any]
+) -> Result:
+    if name == CALL_TOOL and (handle := handle_in(ctx)) is not None:
+        return await Fixture.call(self, ctx, name, {**arguments, HANDLE: handle})
     return await right()
 
 
@@ -253,6 +268,12 @@ ROWS = (
     ),
     modern("takes handles in another encoding", "DEL-3")(
         Fixture.open, lambda right, self, session, handle: Fixture.open(self, session, handle.rstrip("="))
+    ),
+    modern("lets no handle expire", "DEL-3")(Fixture.expire, lambda right, self, ctx, session: result("ok", {})),
+    modern("takes handles of another tool set", "DEL-3", fixture=KeepsHandles),
+    modern("calls under the handle that a request carries besides", "DEL-2")(Fixture.call, calls_under_the_request),
+    modern("leaves the groups in a group out of its contents", "DEL-5")(
+        Fixture.contents, lambda right, self, path: {"tools": right()["tools"]}
     ),
     modern("returns the same handle for every state", "DEL-3")(Fixture.handle_of, one_handle),
     modern("discloses no groups", "DEL-5")(
