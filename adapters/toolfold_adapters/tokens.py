@@ -8,28 +8,18 @@ Schema are mostly within a quarter of that; ratios of two costs are much closer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from attrs import frozen
-from pydantic_core import to_json
 
+from toolfold import CHARACTERS_PER_TOKEN as CHARACTERS_PER_TOKEN
 from toolfold import Component
+from toolfold import approximate_tokens as approximate_tokens
 from toolfold.spi import RequestView, listed
 
-CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 5_000
 """The default maximum length of the library's own answers (SPEC CTL-4)."""
 LEAST_ANSWER_TOKENS = 1_200
 """The smallest such maximum: it has room for the longest handle that is accepted, and for the sentence about it."""
-
-
-def approximate_tokens(value: Any) -> int:
-    """Return the approximate number of tokens of a string or a JSON value: a quarter of its characters, rounded up.
-
-    A value other than a string is counted as JSON without white space, with non-ASCII characters unescaped.
-    """
-    text = value if isinstance(value, str) else to_json(value).decode()
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def cost(components: Iterable[Component], to_wire: Callable[[str], str] = str) -> int:

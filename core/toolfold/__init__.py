@@ -25,11 +25,13 @@ from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
+from ._plain import CHARACTERS_PER_TOKEN, approximate_tokens
 from ._quota import Limit
 from ._session import events as events
 from ._session.session import Context, HookContext, Session
 from ._session.sessions import StoredSessions
 from ._session.store import Created, Lease, Place, Record, Store
+from ._session.usage import Calls, Usage
 from ._snapshot import Change, GroupInfo, Page, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
@@ -73,6 +75,8 @@ from .machine import Configuration, Forest, Plan, RegionState, TransitionRequest
 
 __version__ = "0.1.0"
 __all__ = [
+    "CHARACTERS_PER_TOKEN",
+    "Calls",
     "Catalog",
     "Change",
     "Component",
@@ -139,10 +143,12 @@ __all__ = [
     "ToolfoldError",
     "ToolfoldWarning",
     "TransitionRequest",
+    "Usage",
     "View",
     "Visibility",
     "WireNames",
     "WithheldBy",
+    "approximate_tokens",
     "explain",
     "group",
     "identifiers",

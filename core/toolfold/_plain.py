@@ -6,12 +6,23 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ._limits import MAX_DEPTH, MAX_VALUES, escaped
 
+CHARACTERS_PER_TOKEN = 4
+
 _CONTAINERS = frozenset[type]((dict, list))
 _SCALARS = (str, int, float, bool, type(None))
+
+
+def approximate_tokens(value: Any) -> int:
+    """Return the approximate number of tokens of a string or a JSON value: a quarter of its characters, rounded up.
+
+    A value other than a string is counted as JSON without white space, with non-ASCII characters unescaped.
+    """
+    text = value if isinstance(value, str) else to_json(value).decode()
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 class TooLarge(ValueError):

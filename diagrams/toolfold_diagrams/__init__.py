@@ -10,6 +10,7 @@ sequence                      a trace as a sequence diagram
 interaction, sequence_layout  its rows, and where they go
 page, page_parts/             an interactive page, and its style and script
 live/                         a page that shows sessions as they change
+report                        what was used, with advice
 dot, svg, outline             writers of DOT and SVG, and where the boxes and lines of an outline go
 rendering                     Graphviz, as a program or as WebAssembly
 text, palette                 texts made printable, and colours
@@ -19,6 +20,7 @@ from .diagram import Diagram
 from .live import live
 from .page import page
 from .reachable import reachable
+from .report import Report, report
 from .sequence import sequence
 from .statechart_view import statechart
 from .structure import structure
@@ -29,11 +31,13 @@ from .tree import tree
 
 __all__ = [
     "Diagram",
+    "Report",
     "Trace",
     "live",
     "page",
     "reachable",
     "region_chart",
+    "report",
     "sequence",
     "statechart",
     "structure",

@@ -22,9 +22,6 @@ from .diagram import Source, snapshot_of
 from .palette import EXCLUSION, INK, LOOKS, REFUSED
 from .text import printable, xml
 
-CHARACTERS_PER_TOKEN = 4
-"""The heuristic of the command line's reports: a token is about four characters of compact JSON."""
-
 PARTS = files("toolfold_diagrams") / "page_parts"
 SCRIPTS = ("machine.js", "model.js", "tree.js", "detail.js", "page.js")
 """One script in five files: the rules, what the page knows, the tree, the chosen group, the steps and the start."""
@@ -128,7 +125,7 @@ def _tool(catalog: Catalog, component: Component) -> dict[str, Any]:
         "hidden": component.never_listed,
         "rule": _offered(component, catalog.index),
         "changing": not component.is_settled,
-        "tokens": tokens(component.definition),
+        "tokens": component.tokens,
         "parts": _parts(component.definition),
     }
 
@@ -154,11 +151,6 @@ def _rule(form: tuple[Any, ...], index: Mapping[str, int]) -> list[Any]:
             return _rule(inner, index)
         case _:
             return [form[0], *(_rule(part, index) for part in form[1:])]
-
-
-def tokens(definition: Mapping[str, Any]) -> int:
-    """Return the approximate number of tokens of a definition: the characters of its compact JSON / 4, rounded up."""
-    return -(-len(_compact(dict(definition))) // CHARACTERS_PER_TOKEN)
 
 
 def _compact(value: Any) -> str:

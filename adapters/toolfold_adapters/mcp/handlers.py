@@ -23,11 +23,12 @@ from .delivery.handle import HandleDelivery
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
 from .delivery.toolbox import ToolboxDelivery
-from .limits import caller_of, principal_of, record_refusal
+from .limits import caller_of, client_of, principal_of, record_refusal
 from .notify import declares_groups
 from .subscriptions import Subscriptions, unauthenticated
 
 Context = ServerRequestContext[TaskGroup, Any]
+MAX_CLIENT_NAME = 64
 
 
 @define(eq=False)
@@ -141,6 +142,13 @@ class RequestHandlers:
             message=f"{method} needs the extension {GROUPS_EXTENSION} in the request's client capabilities.",
             data={"requiredCapabilities": {"extensions": {GROUPS_EXTENSION: {}}}},
         )
+
+
+def label_of(ctx: Any) -> tuple[str, str]:
+    """Return the name of the client of a request, and its era, as use is counted by (SPEC EXP-3)."""
+    if not isinstance(ctx, ServerRequestContext):
+        return "", "in process"
+    return client_of(ctx)[:MAX_CLIENT_NAME], "modern" if is_modern(ctx) else "legacy"
 
 
 def is_modern(spoken: Any) -> bool:

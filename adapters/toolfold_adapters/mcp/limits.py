@@ -84,6 +84,12 @@ def principal_of(ctx: Any) -> str:
     return "" if token is None else json.dumps(principal_components(token))
 
 
+def client_of(ctx: Any) -> str:
+    """Return what the client of a request calls itself, or `""`."""
+    params = ctx.session.client_params
+    return "" if params is None else str(params.client_info.name)
+
+
 def caller_of(ctx: Any) -> Caller:
     """Return the caller of a request: a principal, else an address, or `None` over stdio and in memory."""
     client = ctx.request.client if ctx.request is not None else None

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from .._names import ToWire, split_name
+from .._plain import approximate_tokens
 from .._schema.arguments import Arguments
 from ..errors import ConfigError
 from ..machine import paths_of
@@ -128,6 +129,11 @@ class Component:
     def title(self) -> str | None:
         """The human-readable name, if there is one."""
         return self.definition.get("title")
+
+    @cached_property
+    def tokens(self) -> int:
+        """About how many tokens its definition has."""
+        return approximate_tokens(self.render())
 
     @property
     def never_listed(self) -> bool:

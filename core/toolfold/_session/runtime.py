@@ -25,6 +25,7 @@ from .._view.visibility import RequestView
 from ..errors import ConfigError, QuotaExceeded, ReentrantTransition
 from .events import Listed, PredicateFailed, SessionEnded, SessionOpened
 from .observers import Observers, log
+from .usage import Usage
 
 if TYPE_CHECKING:
     from .session import Session
@@ -46,6 +47,7 @@ class Runtime:
         page_size: The greatest number of items in a page of a list.
         hints: Whether a refusal names the group to open first (SPEC CALL-1).
         read_state: Supplies the application state of a request (SPEC MOD-3).
+        usage: The counters, if use is counted (SPEC EXP-3).
     """
 
     tools: Any
@@ -56,6 +58,7 @@ class Runtime:
     page_size: int | None = None
     hints: bool = False
     read_state: StateReader | None = None
+    usage: Usage | None = None
     _identities: count[int] = field(factory=lambda: count(1))
     _reported: WeakKeyDictionary[Component, set[str | None]] = field(
         factory=WeakKeyDictionary[Component, set[str | None]]
@@ -84,6 +87,8 @@ class Runtime:
     ) -> Page:
         """Return a page of what a view lists, for observers that of a session if it is one's; see `page_of`."""
         page = page_of(view, kind, cursor, self.page_size, extra)
+        if self.usage is not None and kind == "tool":
+            self.usage.listed(view.snapshot.catalog, page.items, begins=cursor is None)
         if self.observers.tracers:
             self.observers.trace(Listed(session, kind, page.items))
         return page

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from attrs import Factory, field, frozen
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Kind, Profile, kinds_of
+from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.rules import View, required_groups
 from .._extras import Displayed
 from .._limits import escaped
@@ -24,9 +24,10 @@ from .._usercode import on_loop
 from .._view import calling, results
 from .._view.calling import Progress, no_progress
 from .._view.listing import Page
+from .._view.reasons import reason_for
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, restrict
-from ..errors import SessionClosed, ToolfoldError
+from ..errors import SessionClosed, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, plan
 from .events import EventRefused, SessionEnded
 from .executor import Executor, Listener
@@ -339,21 +340,36 @@ class Session(Displayed):
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        observers = self._runtime.observers
+        observers, usage = self._runtime.observers, self._runtime.usage
         with observers.requested(self.id, "tool", name):
+            began = 0.0 if usage is None else usage.clock()
             view = self._view_of_request(view)
             catalog = view.snapshot.catalog
-            component = calling.find("tool", name, view, hints=self._runtime.hints)
+            component = self._found(name, view)
             if catalog.evict_by_use:
                 self.executor.use(required_groups(component.rule))
             context = Context(self, name, view, request, progress or no_progress)
-            result = await calling.run(restrict(component, view), arguments, context, view.to_wire(name))
+            outcome: ToolResult | None = None
+            try:
+                outcome = result = await calling.run(restrict(component, view), arguments, context, view.to_wire(name))
+            finally:
+                if usage is not None:
+                    usage.called(self.id, component, request, began, outcome)
             observers.answered(self.id, result.is_error)
             if not result.is_error and result.needs is None and name in catalog.opened_by:
                 with observers.requested(self.id, "success", name):
                     opened = await self._open_on(name, context)
                     return result.with_text(catalog.instructions(opened))
             return result
+
+    def _found(self, name: str, view: RequestView) -> Component:
+        """Return the tool of a name, or raise `ToolNotFound`, which is counted by its reason (SPEC EXP-1, EXP-3)."""
+        try:
+            return calling.find("tool", name, view, hints=self._runtime.hints)
+        except ToolNotFound:
+            if (usage := self._runtime.usage) is not None:
+                usage.refused[reason_for(name, "tool", view).why] += 1
+            raise
 
     async def _open_on(self, tool: str, context: Context) -> tuple[str, ...]:
         """Open the groups that open on the success of a tool, and return them (SPEC SES-6)."""

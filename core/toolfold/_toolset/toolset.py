@@ -23,6 +23,7 @@ from .._session.session import Session
 from .._session.sessions import SessionKind, StoredSessions
 from .._session.state import read
 from .._session.store import Store
+from .._session.usage import Label, Usage
 from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
 from .._view.listing import Page
@@ -501,6 +502,29 @@ class ToolSet(Displayed):
         return self.observers.add_tracer(tracer)
 
     # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def count_usage(self, clock: Callable[[], float], label: Label | None = None) -> Usage:
+        """Return the counters of what is used, which count from now on, or have since this was called first (EXP-3).
+
+        Servers of MCP count by themselves. Neither arguments nor results are recorded.
+
+        Args:
+            clock: Returns the time in seconds, such as `time.perf_counter`.
+            label: Returns the client and the era of a request, given what the call was received as.
+        """
+        if self.runtime.usage is None:
+            usage = self.runtime.usage = Usage(self.name, clock, label)
+            for session in self.sessions:
+                usage.follow(session.id)
+            self.observe(usage.observe)
+        return self.runtime.usage
+
+    @property
+    def usage(self) -> Usage | None:
+        """The counters of what is used, with the tools and groups that there are now, if use is counted."""
+        if self.runtime.usage is not None:
+            self.runtime.usage.know(self.catalog)
+        return self.runtime.usage
 
     def open_session(
         self,

@@ -9,8 +9,8 @@ from typing import Any
 from .._catalog.components import Component, Kind
 from .._plain import encodable
 from .._usercode import is_failure
-from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError, ToolNotFound
-from .reasons import hint
+from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError
+from .reasons import refusal
 from .results import ToolResult, arguments_refused, internal_error, to_result
 from .visibility import RequestView, available
 
@@ -26,11 +26,11 @@ async def no_progress(progress: float, total: float | None, message: str | None)
 def find(kind: Kind, name: str, view: RequestView, *, hints: bool) -> Component:
     """Return the component of a name if it is available in a view (SPEC CALL-1, CALL-4).
 
-    Raises `ToolNotFound` otherwise, with the group to open first where `hints` are on; see `reasons.hint`.
+    Raises `ToolNotFound` otherwise, with the group to open first where `hints` are on; see `reasons.refusal`.
     """
     component = view.snapshot.catalog.components[kind].by_name.get(name)
     if component is None or not available(component, view):
-        raise ToolNotFound(name, hint(component, kind, name, view, groups=hints), kind.replace("_", " "))
+        raise refusal(component, kind, name, view, groups=hints)
     return component
 
 
@@ -45,7 +45,7 @@ def find_resource(uri: str, view: RequestView, *, hints: bool) -> tuple[Componen
     for match in found:
         if available(match[0], view):
             return match
-    raise ToolNotFound(uri, hint(found[0][0] if found else None, "resource", uri, view, groups=hints), "resource")
+    raise refusal(found[0][0] if found else None, "resource", uri, view, groups=hints)
 
 
 def as_object(name: str, arguments: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Why something can or can't be seen and called, and what would change that (SPEC EXP-1).
 
 `explain` is the only place that says why; refusals, search and reports put what it returns into words of their own.
-What it tells an operator is more than a caller may know: `hint` says what is left for a caller (SPEC CALL-1, ERR-2). It
-uses the caller's own names and names only what the caller can do now: a model that reads of a tool that it does not
+What it tells an operator is more than a caller may know: `refusal` says what is left for a caller (SPEC CALL-1, ERR-2).
+It uses the caller's own names and names only what the caller can do now: a model that reads of a tool that it does not
 have can only guess.
 """
 
@@ -19,7 +19,7 @@ from .._catalog.rules import Both, Either, Group, Not, Visibility, required_grou
 from .._limits import enumerated, quoted
 from .._names import SEPARATOR, canonical_key
 from .._snapshot import Snapshot
-from ..errors import QuotaExceeded, similar
+from ..errors import QuotaExceeded, ToolNotFound, similar
 from ..machine import TransitionRequest, bits
 from .visibility import RequestView, available, holds, is_hidden, is_listed, only_listed
 
@@ -93,6 +93,17 @@ def explain(where: Snapshot | RequestView, name: str, kind: Kind = "tool") -> Re
         kind: What it is the name of.
     """
     view = where if isinstance(where, RequestView) else RequestView(where)
+    reason = reason_for(name, kind, view)
+    if reason.why != "unknown":
+        return reason
+    known = view.snapshot.catalog.components[kind].by_name
+    near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *similar(name, tuple(known))]))
+    there_is = f"There is no {kind.replace('_', ' ')} {quoted(repr(name))}"
+    return evolve(reason, text=f"{there_is}{f'; did you mean {enumerated(near)}?' if near else '.'}", near=near)
+
+
+def reason_for(name: str, kind: Kind, view: RequestView) -> Reason:
+    """Return the reason of what a name stands for, if anything, without names near it: these take time to find."""
     catalog = view.snapshot.catalog
     found = catalog.components[kind].by_name.get(name)
     components = [*([found] if found else []), *(one for one, _ in catalog.matching(name) if kind == "resource")]
@@ -163,21 +174,20 @@ def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
 
 
 def _absent(kind: Kind, name: str, view: RequestView) -> Reason:
-    """Return why a catalog does not have something of a name."""
+    """Return why a catalog does not have something of a name, which has no names near it yet."""
     catalog = view.snapshot.catalog
     reason = Reason(kind=kind, name=name, why="unknown", text="")
     if catalog.whole is not None and name in catalog.whole.components[kind].by_name:
         return evolve(reason, why="profile", text="The profile leaves it out.")
     if kind == "tool" and (withheld := catalog.why_withheld(name)) is not None:
         return evolve(reason, why=withheld[0], text=withheld[1])
-    known = catalog.components[kind].by_name
-    near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *similar(name, tuple(known))]))
-    there_is = f"There is no {kind.replace('_', ' ')} {quoted(repr(name))}"
-    return evolve(reason, text=f"{there_is}{f'; did you mean {enumerated(near)}?' if near else '.'}", near=near)
+    return reason
 
 
-def hint(component: Component | None, kind: Kind, name: str, view: RequestView, *, groups: bool) -> str | None:
-    """Return what a caller may know of why it can't call something: what to do instead, if anything (SPEC CALL-1).
+def refusal(component: Component | None, kind: Kind, name: str, view: RequestView, *, groups: bool) -> ToolNotFound:
+    """Return the error of a call of what is not there, with what the caller may know of why (SPEC CALL-1, ERR-2).
+
+    That is what to do instead, if anything.
 
     Args:
         component: What the name stands for, if anything.
@@ -187,9 +197,11 @@ def hint(component: Component | None, kind: Kind, name: str, view: RequestView, 
         groups: Whether the caller may know which group to open first, and by which tool.
     """
     if groups and component is not None and (first := (reason := reason_of(component, view)).group) is not None:
-        return f"it needs the group {first}" + (f": {reason.how}" if reason.how else ", which is not open")
-    near = _of_base_name(kind, name, view)
-    return f"did you mean {enumerated(near)}?" if near else None
+        hint = f"it needs the group {first}" + (f": {reason.how}" if reason.how else ", which is not open")
+    else:
+        near = _of_base_name(kind, name, view)
+        hint = f"did you mean {enumerated(near)}?" if near else ""
+    return ToolNotFound(name, hint or None, kind.replace("_", " "))
 
 
 def _of_base_name(kind: Kind, name: str, view: RequestView) -> list[str]:

@@ -21,7 +21,6 @@ from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, To
 from toolfold.spi import KINDS, Kind, RequestView, available, is_hidden
 
 from ..interaction import asked_for
-from ..page import tokens
 from ..text import printable
 from ..trace import Asked
 from ..tracing import TraceRecorder, described_error
@@ -169,7 +168,7 @@ class Record:
             self.lists += 1
             self.full += listed_tokens(self.snapshot)[1]
         self._last = items[-1].name if items else ""
-        self.spent += sum(map(_tokens, items))
+        self.spent += sum(item.tokens for item in items)
 
 
 @define(eq=False)
@@ -389,12 +388,7 @@ def listed_tokens(snapshot: Snapshot) -> tuple[int, int, int]:
         if not component.is_settled:
             undecided += 1
         elif available(component, view) and not is_hidden(component, view):
-            listed += _tokens(component)
+            listed += component.tokens
         if component.control is None and not component.never_listed:
-            ungrouped += _tokens(component)
+            ungrouped += component.tokens
     return listed, ungrouped, undecided
-
-
-@lru_cache(maxsize=10_000)
-def _tokens(component: Component) -> int:
-    return tokens(component.definition)

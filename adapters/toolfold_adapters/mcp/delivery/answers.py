@@ -17,6 +17,7 @@ from toolfold.spi import ERROR_META, HANDLE, Described, Directory, StatePacker, 
 
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
+from ..limits import client_of
 from .passing import with_text
 from .render import Renderer
 
@@ -55,8 +56,7 @@ class Answers:
 
     def room(self, ctx: Any) -> int:
         """Return how many characters an answer to a request may have."""
-        params = ctx.session.client_params
-        name = params.client_info.name.casefold() if params is not None else ""
+        name = client_of(ctx).casefold()
         room = (self._tokens() if callable(self._tokens) else self._tokens) * CHARACTERS_PER_TOKEN
         return min([room, *(cut for host, cut in CUTS.items() if name.startswith(host))])
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
+from time import perf_counter
 from typing import Any
 
 import anyio
@@ -21,7 +22,7 @@ from toolfold import Limit, StoredSessions, ToolSet, WireNames, events
 from toolfold.spi import SessionKind, Tally, background
 
 from ...stores import MemoryStore
-from ..handlers import RequestHandlers
+from ..handlers import RequestHandlers, label_of
 from ..handles import SharedSessions, SignedHandles, StoredHandles, signing_keys
 from ..options import ServerSettings
 from ..subscriptions import Subscriptions
@@ -78,6 +79,7 @@ class Service:
         resumes: bool = True,
     ) -> None:
         self._tools = tools
+        tools.count_usage(perf_counter, label_of)
         self._wire = wire
         self._settings = settings
         self._tasks_of = tasks_of

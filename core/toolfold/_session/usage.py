@@ -1,0 +1,293 @@
+"""What of a tool set is used: the one set of counters of reports, metrics, telemetry and the live page (SPEC EXP-3).
+
+Calls are counted by tool, client and era; openings and closings by group; searches, lists and refusals in all. Nothing
+of arguments, results or errors is recorded but sizes and times. Everything is bounded: clients beyond `MAX_CLIENTS` and
+tools beyond `MAX_ROWS` are counted together, as `OTHERS`.
+
+An opening was of use once a tool of its group is called in its session, and a search once a tool that it found is. The
+requests of a protocol without sessions count as one session there, since nothing tells whose they are.
+
+Durations are kept in buckets that are each 9 % wider than the last, so a percentile is within 4.5 % of the exact one,
+and counts of several processes can be added up. That is a DDSketch; the packages that have one bring dependencies of
+their own, and no form in JSON, for what is ten lines here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil, log2
+from typing import Any
+
+from attrs import asdict, define, field
+
+from .._catalog.catalog import Catalog
+from .._catalog.components import Component
+from .._catalog.rules import enabling_groups
+from .._memo import Memo
+from .._plain import CHARACTERS_PER_TOKEN
+from .._view.results import ToolResult
+from .events import Committed, Event, SessionEnded, SessionOpened
+
+MAX_CLIENTS, MAX_ROWS, MAX_SESSIONS = 100, 20_000, 10_000
+OTHERS = "(others)"
+
+_PER_OCTAVE = 8
+_MICRO = 1e-6
+_UNGROUPED = Memo[None, int](most=1)
+
+Label = Callable[[Any], tuple[str, str]]
+"""Returns the name of the client that made a request, and the era of its protocol."""
+
+
+@define
+class Calls:
+    """Calls of one tool by one client in one era, or sums of such.
+
+    Attributes:
+        calls: How many there were.
+        errors: How many had an error result, or none.
+        seconds: How long they took in all.
+        tokens: About how many tokens their answers had in all.
+        spread: How many took about how long: counts by bucket.
+    """
+
+    calls: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    spread: Counter[int] = field(factory=Counter[int])
+
+    def add(self, other: Calls) -> None:
+        """Add others to these."""
+        self.calls += other.calls
+        self.errors += other.errors
+        self.seconds += other.seconds
+        self.tokens += other.tokens
+        self.spread.update(other.spread)
+
+    def percentile(self, share: float) -> float:
+        """Return within how many seconds a share of the calls ended, such as 0.5; 0 without calls."""
+        rank = ceil(share * self.calls)
+        for bucket in sorted(self.spread):
+            rank -= self.spread[bucket]
+            if rank <= 0:
+                return float(2 ** ((bucket + 0.5) / _PER_OCTAVE)) * _MICRO
+        return 0.0
+
+
+@define
+class Openings:
+    """How often a group was opened, how many of these openings a call of a tool in it followed, how often it closed."""
+
+    opened: int = 0
+    called: int = 0
+    closed: int = 0
+
+
+@define
+class Searches:
+    """How many searches there were, how many found nothing, and how many a call of what they found followed."""
+
+    asked: int = 0
+    empty: int = 0
+    called: int = 0
+
+
+@define
+class Lists:
+    """How many lists of tools were answered, about how many tokens they had, and would have had without groups."""
+
+    lists: int = 0
+    tokens: int = 0
+    ungrouped: int = 0
+
+
+@define
+class _Awaited:
+    """What no call has followed yet in a session: openings by group, and the tools that the last search found."""
+
+    opened: Counter[str] = field(factory=Counter[str])
+    found: frozenset[str] = frozenset()
+
+
+class Usage:
+    """The counters of a tool set; made by `ToolSet.count_usage`.
+
+    Args:
+        name: The name of the tool set.
+        clock: Returns the time in seconds, such as `time.perf_counter`.
+        label: Returns the client and the era of the request that a call was received as, `None` in process.
+
+    Attributes:
+        calls: The calls by tool, group, client and era; the group is `""` for tools in none, and control tools.
+        groups: The openings by group.
+        searches: The searches.
+        lists: The lists of tools.
+        refused: How many calls found no tool, by the reason (SPEC EXP-1).
+        sessions: How many sessions began.
+        tools: The group of each tool that there is or was, without control tools.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float], label: Label | None = None) -> None:
+        self.name = name
+        self.clock = clock
+        self.label: Label = label or (lambda request: ("", "in process"))
+        self.calls: dict[tuple[str, str, str, str], Calls] = {}
+        self.groups: dict[str, Openings] = {}
+        self.searches, self.lists = Searches(), Lists()
+        self.refused = Counter[str]()
+        self.sessions = 0
+        self.tools: dict[str, str] = {}
+        self._rows: dict[tuple[str, str, str], Calls] = {}
+        self._clients = set[str]()
+        self._shared = _Awaited()
+        self._awaited: dict[str, _Awaited] = {}
+
+    # -- counting -----------------------------------------------------------------------------------------------------
+
+    def called(self, session: str, component: Component, request: Any, began: float, result: ToolResult | None) -> None:
+        """Count a call that began at a time of the clock; without a result it was cancelled, or refused by the tool."""
+        seconds = self.clock() - began
+        client, era = self.label(request)
+        row = self._rows.get((component.name, client, era)) or self._row(component, client, era)
+        row.calls += 1
+        row.seconds += seconds
+        row.spread[int(log2(seconds / _MICRO) * _PER_OCTAVE) if seconds > _MICRO else 0] += 1
+        if result is None or result.is_error:
+            row.errors += 1
+        if result is not None:
+            row.tokens += -(-sum([len(block.get("text", "")) for block in result.content]) // CHARACTERS_PER_TOKEN)
+            if result.about is not None and result.about.ranked:
+                self._searched(session, result.about.tools)
+        for awaited in (self._awaited.get(session), self._shared):  # what opened a session may have been a request
+            if awaited is not None and (awaited.found or awaited.opened):
+                self._followed(awaited, component)
+
+    def listed(self, catalog: Catalog, items: tuple[Component, ...], *, begins: bool) -> None:
+        """Count a page of a list of tools, which `begins` the list or goes on with it."""
+        if begins:
+            self.lists.lists += 1
+            self.lists.ungrouped += _UNGROUPED.of(catalog.memo, None, lambda: ungrouped_tokens(catalog))
+        self.lists.tokens += sum([item.tokens for item in items])
+
+    def observe(self, event: Event) -> None:
+        """Count what an event of the tool set says."""
+        match event:
+            case Committed(session, change):
+                awaited = self._awaited.get(session, self._shared)
+                for path in change.activated:
+                    self._openings(path).opened += 1
+                    awaited.opened[path] += 1
+                for path in change.deactivated:
+                    self._openings(path).closed += 1
+                    awaited.opened.pop(path, None)
+            case SessionOpened(session):
+                self.sessions += 1
+                self.follow(session)
+            case SessionEnded(session):
+                self._awaited.pop(session, None)
+            case _:
+                pass
+
+    def follow(self, session: str) -> None:
+        """Tell the openings and searches of a session from those of others."""
+        if len(self._awaited) < MAX_SESSIONS:
+            self._awaited.setdefault(session, _Awaited())
+
+    def _row(self, component: Component, client: str, era: str) -> Calls:
+        if client not in self._clients:
+            if len(self._clients) >= MAX_CLIENTS:
+                client = OTHERS
+            self._clients.add(client)
+        name, group = component.name, (component.group or "") if component.control is None else ""
+        if len(self.calls) >= MAX_ROWS and (name, group, client, era) not in self.calls:
+            name, group = OTHERS, ""
+        found = self.calls.setdefault((name, group, client, era), Calls())
+        if len(self._rows) < MAX_ROWS:
+            self._rows[component.name, client, era] = found
+        return found
+
+    def _openings(self, path: str) -> Openings:
+        if path not in self.groups and len(self.groups) >= MAX_ROWS:
+            path = OTHERS
+        return self.groups.setdefault(path, Openings())
+
+    def _searched(self, session: str, found: tuple[Component, ...]) -> None:
+        self.searches.asked += 1
+        self.searches.empty += not found
+        self._awaited.get(session, self._shared).found = frozenset([one.name for one in found])
+
+    def _followed(self, awaited: _Awaited, component: Component) -> None:
+        """Count that a call followed what a session had opened or found, once for each."""
+        if component.name in awaited.found:
+            self.searches.called += 1
+            awaited.found = frozenset()
+        if awaited.opened and component.control is None:
+            for path in {component.group, *enabling_groups(component.rule)} & awaited.opened.keys():
+                assert path is not None
+                self._openings(path).called += 1
+                awaited.opened -= Counter({path: 1})
+
+    # -- figures ------------------------------------------------------------------------------------------------------
+
+    def know(self, catalog: Catalog) -> None:
+        """Note the tools and groups that there are, so that a report can say which were not used."""
+        for component in catalog.tools.values():
+            if component.control is None and len(self.tools) < MAX_ROWS:
+                self.tools[component.name] = component.group or ""
+        for group in catalog.groups:
+            self._openings(group.path)
+
+    def by(self, *parts: int) -> dict[tuple[str, ...], Calls]:
+        """Return the calls summed up by parts of their keys: 0 the tool, 1 the group, 2 the client, 3 the era."""
+        sums: dict[tuple[str, ...], Calls] = {}
+        for key, row in self.calls.items():
+            sums.setdefault(tuple(key[part] for part in parts), Calls()).add(row)
+        return sums
+
+    def dump(self) -> dict[str, Any]:
+        """Return the counters as a JSON value, for `add`."""
+        return {
+            "name": self.name,
+            "calls": [[*key, *_numbers(row), _texts(row.spread)] for key, row in self.calls.items()],
+            "groups": {path: asdict(each) for path, each in self.groups.items()},
+            "searches": asdict(self.searches),
+            "lists": asdict(self.lists),
+            "refused": dict(self.refused),
+            "sessions": self.sessions,
+            "tools": self.tools,
+        }
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        """Add what `dump` returned, of this process or another one."""
+        for tool, group, client, era, calls, errors, seconds, tokens, spread in data["calls"]:
+            row = self.calls.setdefault((tool, group, client, era), Calls())
+            counts = Counter({int(bucket): count for bucket, count in spread.items()})
+            row.add(Calls(calls, errors, seconds, tokens, counts))
+        for path, each in data["groups"].items():
+            _sum(self.groups.setdefault(path, Openings()), each)
+        _sum(self.searches, data["searches"])
+        _sum(self.lists, data["lists"])
+        self.refused.update(data["refused"])
+        self.sessions += data["sessions"]
+        self.tools |= data["tools"]
+
+
+def ungrouped_tokens(catalog: Catalog) -> int:
+    """Return about how many tokens a list of a catalog's tools would have without groups."""
+    tools = catalog.tools.values()
+    return sum(one.tokens for one in tools if one.control is None and not one.never_listed)
+
+
+def _numbers(row: Calls) -> Iterator[float]:
+    yield from (row.calls, row.errors, row.seconds, row.tokens)
+
+
+def _texts(spread: Mapping[int, int]) -> dict[str, int]:
+    return {str(bucket): count for bucket, count in sorted(spread.items())}
+
+
+def _sum(counts: Openings | Searches | Lists, others: Mapping[str, int]) -> None:
+    for name, count in others.items():
+        setattr(counts, name, getattr(counts, name) + count)
