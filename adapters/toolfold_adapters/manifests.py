@@ -228,12 +228,12 @@ def yaml_in(file: Path, text: str, whole: str = "file") -> dict[str, Any]:
     """Return the mapping in a text that a file has or would have, or raise `ManifestError`; `whole` names the text."""
     with extras_named():
         from ruamel.yaml import YAML as Parser
-        from ruamel.yaml.error import MarkedYAMLError, YAMLError
+        from ruamel.yaml.error import YAMLError
     parser: Any = Parser(typ="safe", pure=True)
     try:
         data = parser.load(text)
     except (YAMLError, RecursionError) as error:
-        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        mark: Any = getattr(error, "problem_mark", None)
         place = whole if mark is None else f"line {mark.line + 1}"
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         problem += _UNQUOTED.get(problem, "")

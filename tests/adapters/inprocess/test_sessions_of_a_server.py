@@ -12,7 +12,7 @@ import pytest
 
 from tests.core.support import WAIT, Clock
 from toolfold import HookContext, HookFailed, Limit, QuotaExceeded, Session, StoredSessions, ToolSet
-from toolfold._session import stored_sessions
+from toolfold._session import sessions as of_kind
 from toolfold.spi import Full, SessionKind, background
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
@@ -129,7 +129,7 @@ async def test_where_none_may_be_ended_those_that_have_expired_make_room(local: 
 async def test_what_hooks_have_by_session_is_found_however_many_sessions_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stored_sessions, "CACHED", 1)
+    monkeypatch.setattr(of_kind, "CACHED", 1)
     opened: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
     tools = ToolSet("t")
 
@@ -155,7 +155,7 @@ async def with_others(tools: ToolSet) -> AsyncGenerator[StoredSessions]:
 
 @pytest.mark.spec("SES-2", "STO-4")
 async def test_a_session_in_use_is_not_dropped_for_others_that_are_used_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_sessions, "CACHED", 1)
+    monkeypatch.setattr(of_kind, "CACHED", 1)
     tools, _ = hooked()
     async with with_others(tools) as sessions, sessions.open("one") as session:
         for name in ("two", "three"):
