@@ -1,0 +1,54 @@
+"""Monty, given stubs and the door (`python -m examples.code_mode.with_monty`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from pydantic_monty import AsyncMonty
+
+from examples.code_mode import Approve, shop, show
+from toolfold import Session, identifiers, invoke, stubs
+
+PROGRAM = """
+await orders_activate()
+told = [await orders_place(item='tea', count=2)]
+await cellar_activate()
+told.append(await cellar_bottles())
+try:
+    told.append(await orders_place(item='milk'))
+except Exception as error:
+    told.append(str(error))
+told
+"""
+
+
+async def run(program: str, session: Session, approve: Approve) -> Any:
+    """Return what a program returns that was written against the stubs of a catalog.
+
+    It is given a function for every tool, since it may open groups; which of them it may call is for the door to say.
+    """
+    names = identifiers(session.catalog)
+
+    def door(tool: str) -> Callable[..., Any]:
+        async def call(**arguments: Any) -> Any:
+            approve(tool, arguments)
+            return await invoke(session, tool, arguments)
+
+        return call
+
+    async with AsyncMonty() as pool, pool.checkout() as sandbox:
+        functions = {identifier: door(tool) for tool, identifier in names.items()}
+        return await sandbox.feed_run(program, external_lookup=functions)
+
+
+async def in_monty(approve: Approve) -> list[Any]:
+    """Return what the program says that opens a group which closes the one that it used."""
+    async with shop().open_session() as session:
+        assert "orders_place" not in stubs(session.snapshot)
+        return list(await run(PROGRAM, session, approve))
+
+
+if __name__ == "__main__":
+    anyio.run(show, in_monty)
