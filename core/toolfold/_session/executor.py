@@ -226,7 +226,7 @@ class Executor:
 
             transaction = self._transaction(before.catalog, step, force)
             call = transaction.next()
-            if call is not None and await self.hold(transaction):
+            if call is not None and self.journal is not None and await self.hold(transaction):
                 continue
             interrupted = await self._run_hooks(call, transaction, context_of, interrupted, shielded)
             if transaction.state == ABORTED:
@@ -305,19 +305,34 @@ class Executor:
         return self.journal
 
     @property
+    def is_stored(self) -> bool:
+        """Whether a store has the session."""
+        return self.journal is not None and bool(self.journal.version)
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token of the lease that is held now; `None` for a session in memory (SPEC STO-2)."""
+        return None if self.journal is None else self.journal.fence
+
+    @property
+    def oldest_first(self) -> tuple[str, ...]:
+        """The active groups, the longest-active first where that is known, else in canonical order."""
+        now = self.snapshot
+        return now.configuration.oldest_first if self.journal is None else now.in_order(self.journal.content.active)
+
+    @property
     def is_away(self) -> bool:
         """Whether the state is the one that was known last, since the store did not answer (SPEC STO-5)."""
         return self.journal is not None and self.journal.is_away
 
     async def ensure(self) -> None:
-        """Create the record, if there is to be one and that was not done; raises `QuotaExceeded`."""
-        if self.journal is not None:
-            await self.journal.ensure(self.snapshot)
+        """Create the record, if that was not done; raises `QuotaExceeded`."""
+        await self.stored.ensure(self.snapshot)
 
     async def load(self, record: Record) -> None:
         """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged."""
-        if self.journal is not None and await self.journal.is_news(record):
-            self._take_over(self.journal, record)
+        if await self.stored.is_news(record):
+            self._take_over(self.stored, record)
 
     async def recover(self, record: Record) -> None:
         """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""
@@ -332,8 +347,7 @@ class Executor:
             HookFailed: A hook failed; the state is as before.
             StoreError: The store can't be used.
         """
-        if (journal := self.journal) is None:
-            return
+        journal = self.stored
         if journal.content.start is not None:
             await self.set_up(journal.content.start, journal.context_of)
         runner = HookRunner(self.id, self._runtime, journal, journal.context_of)
@@ -346,8 +360,7 @@ class Executor:
     @property
     def is_settled(self) -> bool:
         """Whether a request can go on at once, with nothing to resume."""
-        journal = self.journal
-        return journal is None or (journal.content.start is None and journal.present.issuperset(self.snapshot.active))
+        return self.stored.content.start is None and self.stored.present.issuperset(self.snapshot.active)
 
     async def flush(self) -> None:
         """Store the facts that were set; raises `StoreError`.
@@ -369,10 +382,10 @@ class Executor:
         There are none if another process was faster, or while another request changes the session: that one claims what
         there is at its end (SPEC NTF-1).
         """
-        if (journal := self.journal) is None or not journal.content.owed:
+        if not self.stored.content.owed:
             return ()
         with self._unless_busy() as alone:
-            return await journal.claim(self.snapshot) if alone else ()
+            return await self.stored.claim(self.snapshot) if alone else ()
 
     async def _is_deleted(self) -> bool:
         """Delete the record, and return whether there is none: not if another process has opened groups meanwhile.
@@ -400,7 +413,7 @@ class Executor:
             self.notify(changes(self._runtime.view_of(before), self._runtime.view_of(now)))
 
     async def hold(self, transaction: Transaction | None = None) -> bool:
-        """Take the lease of the record, if there is one, and return whether the state differs from the known one.
+        """Take the lease of the record, and return whether the state differs from the known one.
 
         The change of a process that ended in the middle of it is undone first (SPEC STO-3). The first hook of
         `transaction` is recorded with the lease.
@@ -410,9 +423,7 @@ class Executor:
             StoreUnavailable: Another process has held it for too long, or the store does not answer.
             StoreError: The record is damaged.
         """
-        if (journal := self.journal) is None:
-            return False
-        before = self.snapshot
+        journal, before = self.stored, self.snapshot
         await journal.ensure(before)
         while journal.token is None:
             if (record := await journal.acquire(transaction)) is None:

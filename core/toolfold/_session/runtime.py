@@ -183,7 +183,7 @@ class OpenSessions:
     async def end_request(self, session: Session) -> None:
         """End the session of a request, unless it was admitted; without hooks there is nothing to do but forget it."""
         if session in self._others:
-            if session.has_hooks:
+            if session.catalog.has_hooks:
                 await self._end(session)
             self._others.pop(session, None)
 

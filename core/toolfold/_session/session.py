@@ -136,7 +136,7 @@ class Session(Displayed):
             try:
                 if self._status == "open":
                     failures = await self.executor.end(partial(HookContext, self))
-                    if self.is_stored and not self.executor.stored.is_local:
+                    if self.executor.is_stored and not self.executor.stored.is_local:
                         self._runtime.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
                 self.forget()
@@ -188,38 +188,13 @@ class Session(Displayed):
         """The profile that it was opened with, if there is one."""
         return self.executor.profile
 
-    @property
-    def inherited(self) -> tuple[str, ...]:
-        """The active groups that another session has set up and closes: their hooks don't run here.
-
-        One that is closed here is no longer inherited: opening it again runs its hooks.
-        """
-        return self.executor.inherited
-
-    @property
-    def is_orphaned(self) -> bool:
-        """Whether a group that this session inherits is no longer open in its owner, or the owner has ended."""
-        if (owner := self.owner) is None:
-            return (journal := self.executor.journal) is not None and journal.content.owner is not None
-        return not owner.is_open or not all(map(owner.snapshot.is_active, self.inherited))
-
     def holder(self, path: str) -> Session:
         """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
 
         A tool of the group finds what a hook stored under `context.session` under `context.session.holder(path)`, also
         where a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
-        return self.owner if self.owner is not None and path in self.inherited else self
-
-    @property
-    def fence(self) -> int | None:
-        """The fencing token of the lease that is held now; `None` for a session in memory (SPEC STO-2)."""
-        return None if (journal := self.executor.journal) is None else journal.fence
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether a store has the session."""
-        return (journal := self.executor.journal) is not None and bool(journal.version)
+        return self.owner if self.owner is not None and path in self.executor.inherited else self
 
     @property
     def is_open(self) -> bool:
@@ -239,20 +214,9 @@ class Session(Displayed):
         return self.snapshot.catalog
 
     @property
-    def has_hooks(self) -> bool:
-        """Whether any transition of this session runs a hook."""
-        return self.catalog.has_hooks
-
-    @property
     def active(self) -> tuple[str, ...]:
         """The active groups, in canonical order."""
         return self.snapshot.active
-
-    @property
-    def oldest_first(self) -> tuple[str, ...]:
-        """The active groups, the longest-active first where that is known, else in canonical order."""
-        journal, now = self.executor.journal, self.snapshot
-        return now.configuration.oldest_first if journal is None else now.in_order(journal.content.active)
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -589,7 +553,7 @@ class HookContext:
     group: str
     phase: str
     undoes: str | None = None
-    fence: int | None = field(default=Factory(lambda context: context.session.fence, takes_self=True))
+    fence: int | None = field(default=Factory(lambda context: context.session.executor.fence, takes_self=True))
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -209,7 +209,7 @@ class StoredSessions:
                     await session.executor.resume()
                 except SessionClosed:
                     return None
-        return None if session.is_orphaned or not session.is_open else session
+        return None if _is_orphaned(session) or not session.is_open else session
 
     async def _find_owner(self, session: Session) -> None:
         if (key := session.executor.stored.content.owner) is not None and self._owners is not None:
@@ -263,7 +263,7 @@ class StoredSessions:
             session.active,
             session.facts,
             tuple(start) or None,
-            session.inherited,
+            session.executor.inherited,
             None if owner is None else owner.executor.stored.key,
             notifies=notifies,
             about=about,
@@ -287,7 +287,7 @@ class StoredSessions:
 
     async def discard(self, session: Session) -> None:
         """End a session that nobody will ask for; without a record, it is only forgotten."""
-        if session.is_stored:
+        if session.executor.is_stored:
             await self._end(session)
         else:
             session.forget()
@@ -412,7 +412,7 @@ class StoredSessions:
     async def end_if_over(self, name: str) -> None:
         """End the session of a name if what it inherits has been closed; sweeps end expired ones."""
         session = self._known.get(self.key(name))
-        if session is not None and session.is_orphaned:
+        if session is not None and _is_orphaned(session):
             with suppress(StoreError):
                 await self._end(session)
 
@@ -445,6 +445,13 @@ class StoredSessions:
     async def _drop(self, key: str) -> bool:
         lease = await self._store.acquire(key, self._store.lease)
         return lease is not None and lease.token is not None and await self._store.delete(key, lease.token)
+
+
+def _is_orphaned(session: Session) -> bool:
+    """Return whether a group that a session inherits is no longer open in its owner, or the owner has ended."""
+    if (owner := session.owner) is None:
+        return session.executor.stored.content.owner is not None
+    return not owner.is_open or not all(map(owner.snapshot.is_active, session.executor.inherited))
 
 
 def _name(name: str, caller: Caller) -> str:

@@ -122,7 +122,7 @@ async def test_a_step_leaves_the_hooks_of_inherited_groups_to_their_owner_in_whi
     _, elsewhere = of_kind(desk(events), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert (found.active, found.inherited) == (("mail", "notes", "plain"), ("mail",))
+    assert (found.active, found.executor.inherited) == (("mail", "notes", "plain"), ("mail",))
     await elsewhere.discard(found)
     assert events == ["open mail", "open notes", "close notes"]
 
@@ -142,7 +142,7 @@ async def test_a_group_that_a_step_closes_and_opens_again_is_no_longer_inherited
     _, elsewhere = of_kind(desk(events), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert found.inherited == ()
+    assert found.executor.inherited == ()
     await elsewhere.discard(found)
     assert events == ["open mail", "open mail", "close mail"]
 
