@@ -10,6 +10,7 @@ manifests, catalogs      groups of tools in JSON files, and a whole catalog in o
 skills                   groups made of folders with a SKILL.md
 search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 names, tokens            the names that clients and models accept, keys of `_meta`, the cost of definitions
+processes                starting processes, and ending them with their children
 signals                  signals and standard streams of a program that serves
 sdk                      the only module that uses private parts of the `mcp` SDK
 

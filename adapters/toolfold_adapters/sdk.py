@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from anyio.abc import Process
 from mcp import ClientSession
+from mcp.os.win32 import utilities as windows
 from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
@@ -119,3 +121,9 @@ def known_to_client(session: ClientSession, tools: Iterable[Tool]) -> list[Tool]
     """Return which tools a client may call; its calls of them have headers and checked results, as of listed ones."""
     listed = ListToolsResult(tools=[*tools])
     return session._absorb_tool_listing(listed, complete=False).tools  # pyright: ignore[reportPrivateUsage]
+
+
+def assign_job(process: Process) -> None:
+    """Put a process into a job object, with which whatever it starts is ended; this has an effect on Windows alone."""
+    job = windows._create_job_object()  # pyright: ignore[reportPrivateUsage]
+    windows._maybe_assign_process_to_job(process, job)  # pyright: ignore[reportPrivateUsage]

@@ -15,7 +15,10 @@ from typing import NoReturn
 from attrs import define
 
 CHUNK = 65_536
-_HANGUP: int | None = getattr(signal, "SIGHUP", None)  # not every system has it
+if sys.platform == "win32":
+    _HANGUP = signal.SIGBREAK
+else:
+    _HANGUP = signal.SIGHUP  # the signal of a terminal that is closed
 
 
 @define
@@ -57,19 +60,19 @@ def stdout_reserved() -> Generator[Released]:
 
     @contextmanager
     def released() -> Generator[None]:
-        os.dup2(original, 1)
+        _redirect(1, original)
         try:
             with redirect_stdout(stdout):
                 yield
         finally:
-            os.dup2(2, 1)
+            _redirect(1, 2)
 
-    os.dup2(2, 1)
+    _redirect(1, 2)
     try:
         with redirect_stdout(sys.stderr):
             yield released
     finally:
-        os.dup2(original, 1)
+        _redirect(1, original)
         os.close(original)
 
 
@@ -116,7 +119,7 @@ def stdin_closed_by_signals() -> Generator[Callable[[], None]]:
     shutdown = program or Shutdown()
     source = os.dup(0)
     reading, writing = os.pipe()
-    os.dup2(reading, 0)
+    _redirect(0, reading)
     os.close(reading)
 
     def close_pipe() -> None:
@@ -140,9 +143,18 @@ def stdin_closed_by_signals() -> Generator[Callable[[], None]]:
         shutdown.exit_if_signalled()
 
 
+def _redirect(stream: int, file: int) -> None:
+    """Make a standard stream, by its descriptor, that of another file, also for child processes."""
+    os.dup2(file, stream)
+    if sys.platform == "win32":  # what is started there inherits a handle, not a descriptor
+        from mcp.os.win32.utilities import rebind_std_handle_to_fd
+
+        rebind_std_handle_to_fd(stream)
+
+
 def _termination_signals() -> list[int]:
     """Return SIGTERM and SIGHUP; the latter only if it is not ignored, as after `nohup`."""
-    if _HANGUP is None or signal.getsignal(_HANGUP) == signal.SIG_IGN:
+    if signal.getsignal(_HANGUP) == signal.SIG_IGN:
         return [signal.SIGTERM]
     return [signal.SIGTERM, _HANGUP]
 

@@ -6,8 +6,10 @@ react in time, since it is blocked where no exception is raised, another thread 
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -55,7 +57,10 @@ class Watchdog:
             if self._over.is_set() or self.ended is not None:
                 return
             self.ended = Ended(f"the limit of {self._seconds:g} seconds was reached", UNDECIDED)
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            if sys.platform == "win32":
+                _thread.interrupt_main(signal.SIGTERM)
+            else:  # this interrupts a system call, too
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         self._force()
 
     def interrupt(self, number: int, _: FrameType | None) -> NoReturn:

@@ -1,28 +1,24 @@
 """Runs programs: with an argument list and never a shell, in a small environment, and with limits.
 
-A program has its own process group. If it takes too long, prints too much, or the call is cancelled, the group is
-terminated, and killed if it does not end. Its output until then is returned.
+If a program takes too long, prints too much, or the call is cancelled, it is terminated with its children, and killed
+if it does not end. Its output until then is returned.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from typing import Any
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from attrs import define, evolve, field, frozen
 
 from toolfold import ToolError
-
-GRACE = 2.0
-"""Seconds that a program has to terminate before it is killed."""
+from toolfold_adapters import processes
 
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
@@ -118,7 +114,7 @@ async def run(program: str, arguments: list[str], place: Place, text: str | None
     finally:
         with anyio.CancelScope(shield=True):
             if not done:
-                await _stop(process)
+                await processes.end(process)
             await process.aclose()
     stopped = ""
     if captured.exceeded:
@@ -131,17 +127,9 @@ async def run(program: str, arguments: list[str], place: Place, text: str | None
 
 
 async def _start(program: str, arguments: list[str], place: Place, text: str | None) -> Process:
-    apart: dict[str, Any] = {} if sys.platform == "win32" else {"start_new_session": True}
+    stdin = DEVNULL if text is None else PIPE
     try:
-        return await anyio.open_process(
-            [program, *arguments],
-            stdin=DEVNULL if text is None else PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd=place.folder,
-            env=place.environment,
-            **apart,
-        )
+        return await processes.start([program, *arguments], place.environment, folder=place.folder, stdin=stdin)
     except OSError as error:
         raise ToolError(f"{Path(program).name} can't be started: {error.strerror or error}.") from error
 
@@ -152,22 +140,6 @@ async def _feed(stream: ByteSendStream | None, text: str | None) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             await stream.send((text or "").encode("utf-8", "replace"))
         await stream.aclose()
-
-
-async def _stop(process: Process) -> None:
-    """Terminate a program with its child processes, and kill what remains."""
-    if sys.platform == "win32":
-        process.kill()
-        return
-    _signal_group(process.pid, signal.SIGTERM)
-    with anyio.move_on_after(GRACE):
-        await process.wait()
-    _signal_group(process.pid, signal.SIGKILL)
-
-
-def _signal_group(number: int, sent: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # all have ended, or those left are not ours
-        os.killpg(number, sent)
 
 
 @define

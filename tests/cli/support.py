@@ -24,6 +24,7 @@ import toolfold_specs
 from toolfold import ConfigError
 from toolfold_cli.program import program
 from toolfold_cli.targets import GatewayOptions, open_target, parse_target
+from toolfold_specs.children import APART
 
 SECONDS = 120
 PROGRAM = (sys.executable, "-m", "toolfold_cli")
@@ -137,7 +138,7 @@ def started(*arguments: str, cwd: Path, ignoring: signal.Signals | None = None) 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
-        start_new_session=True,
+        **APART,
     )
     limit = threading.Timer(SECONDS, process.kill)
     limit.start()

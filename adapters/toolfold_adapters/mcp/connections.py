@@ -6,6 +6,7 @@ uvicorn has no time-outs for requests, and its limit of connections is not per c
 from __future__ import annotations
 
 import asyncio
+import sys
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
@@ -175,10 +176,10 @@ def _raw(response: Response) -> bytes:
 
 def within_descriptors(limit: Limit) -> Limit:
     """Return a limit of connections that leaves the process file descriptors for everything else."""
-    try:
-        import resource  # not every system has it
-    except ImportError:
+    if sys.platform == "win32":  # sockets are no file descriptors there
         return limit
+    import resource
+
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
         return limit

@@ -9,6 +9,7 @@ import json
 import os
 import select
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -121,9 +122,14 @@ class _Pipe:
 
     def _last_words(self) -> str:
         """Return the last lines that it wrote to stderr, as a sentence to append."""
-        file = self._errors.fileno()  # the process shares its position, which `pread` leaves alone
-        text = os.pread(file, CHUNK, max(0, os.fstat(file).st_size - CHUNK)).decode(errors="replace")
-        said = last_words(text)
+        file = self._errors.fileno()
+        start = max(0, os.fstat(file).st_size - CHUNK)
+        if sys.platform == "win32":
+            os.lseek(file, start, os.SEEK_SET)
+            text = os.read(file, CHUNK)
+        else:
+            text = os.pread(file, CHUNK, start)  # the process shares the position of the file, which this leaves alone
+        said = last_words(text.decode(errors="replace"))
         return f" Its stderr ends with: {said}" if said else ""
 
     def close(self) -> None:

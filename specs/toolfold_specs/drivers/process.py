@@ -92,7 +92,7 @@ class Child:
                     env={**os.environ, **self._command.env},
                     cwd=self._command.cwd,
                     stderr=self._errors,
-                    start_new_session=True,
+                    **children.APART,
                 )
                 children.started(self._process.pid)
         except BaseException:
@@ -170,10 +170,9 @@ async def _end(process: Process, patience: float) -> None:
         if process.stdin is not None:
             await process.stdin.aclose()
     await _wait(process, patience)
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, how)  # its id is the group's, as it began a session of its own
-            await _wait(process, patience if how is signal.SIGTERM else PATIENCE)
+    for how, seconds in ((signal.SIGTERM, patience), (children.FORCE, PATIENCE)):
+        if children.stop(process.pid, how):
+            await _wait(process, seconds)
     with anyio.move_on_after(PATIENCE):  # a process that left the group may hold the pipes open
         await process.aclose()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -307,7 +308,8 @@ async def serve_http(server: Server[Any], port: int) -> None:
     """Serve over HTTP on loopback and print the URL; port 0 is any free port."""
     # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, delayed ACKs hold back responses
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
         listener.listen()
         print(f"http://{HOST}:{listener.getsockname()[1]}/mcp", flush=True)

@@ -15,10 +15,11 @@ import pytest
 from anyio.abc import SocketStream
 
 from examples.modern_cli import build
-from examples.modern_cli.programs import GRACE, Limits
+from examples.modern_cli.programs import Limits
 from tests.examples.callers import UNKNOWN, WAYS
 from tests.examples.programs import PRINT_INPUT, fake
 from toolfold import ToolSet
+from toolfold_adapters.processes import GRACE_SECONDS
 
 PATIENCE = 20
 METACHARACTERS = (
@@ -269,7 +270,7 @@ async def test_a_program_is_ended_with_its_child_processes(how: str, tmp_path: P
         async def call() -> None:
             results.append(await session.call("fs_stat", {"path": port}))
 
-        with anyio.fail_after(PATIENCE + GRACE):
+        with anyio.fail_after(PATIENCE + GRACE_SECONDS):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call)
                 async with family(listener) as connections:

@@ -1,9 +1,9 @@
 """How an upstream is reached: a command that speaks over its standard streams, or a URL (SPEC GWY-1, GWY-8).
 
-For a command on POSIX this has a transport of its own: that of the SDK takes time in the square of the length of a
-line (ten megabytes: seconds, in which nothing else runs) without any limit, and ends the connection on a byte that is
-no UTF-8. What is started, and how it is ended, is the same: the environment is the SDK's default one and what the
-configuration adds, the process leads a group of its own, and the group is ended with it.
+For a command this has a transport of its own: that of the SDK takes time in the square of the length of a line (ten
+megabytes: seconds, in which nothing else runs) without any limit, and ends the connection on a byte that is no UTF-8.
+What is started, and how it is ended, is the same: the environment is the SDK's default one and what the configuration
+adds, and the process is ended with its children.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ import anyio.to_thread
 import httpx2
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp import StdioServerParameters
 from mcp.client.sse import sse_client
-from mcp.client.stdio import get_default_environment, stdio_client
+from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
-from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
@@ -44,6 +42,7 @@ from pydantic_core import from_json
 
 from toolfold.spi import table
 
+from ... import processes
 from ..config.settings import UpstreamConfig
 from .life import MessageTooLarge
 from .wire import Transport
@@ -51,8 +50,6 @@ from .wire import Transport
 log = logging.getLogger("toolfold.gateway")
 
 Item = SessionMessage | Exception
-GRACE_SECONDS = 2.0
-"""How long a process may take to end once its standard input is closed, and again once it was asked to end."""
 FLUSH_SECONDS = 0.5
 CONNECT_SECONDS = 30.0
 SSE_SECONDS = 24 * 3600.0
@@ -160,35 +157,18 @@ async def _by_status(response: httpx2.Response) -> None:
 
 
 def _process(config: UpstreamConfig) -> Transport:
-    program, *arguments = config.command or ("",)
-    if sys.platform == "win32":
-        parameters = StdioServerParameters(
-            command=program,
-            args=arguments,
-            env=dict(config.env),
-            cwd=config.cwd,
-            encoding_error_handler="replace",
-        )
-        return _windows_process(parameters)
     environment = {**get_default_environment(), **config.env}
-    return _posix_process([program, *arguments], environment, config.cwd, config.max_message_bytes)
+    return _running(list(config.command or ("",)), environment, config.cwd, config.max_message_bytes)
 
 
 @asynccontextmanager
-async def _windows_process(parameters: StdioServerParameters) -> AsyncGenerator[tuple[Any, Any]]:
-    with _stderr() as stderr:
-        async with stdio_client(parameters, errlog=stderr) as streams:
-            yield streams
-
-
-@asynccontextmanager
-async def _posix_process(
+async def _running(
     command: list[str], environment: dict[str, str], folder: str | None, limit: int
 ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]]:
     process: Process | None = None
     # Else a process that is cancelled as it starts would be left behind.
     with anyio.CancelScope(shield=True), _stderr() as stderr:
-        process = await anyio.open_process(command, env=environment, cwd=folder, stderr=stderr, start_new_session=True)
+        process = await processes.start(command, environment, folder=folder, stderr=stderr)
     assert process is not None
     # Nothing is awaited from here to the task group, for the same reason.
     incoming, read = anyio.create_memory_object_stream[Item](0)
@@ -256,27 +236,16 @@ async def _write_lines(
 
 
 async def _end(process: Process) -> None:
-    """Close the standard input of a process, end it if that does not, and what is left of its group."""
+    """Close the standard input of a process, end it if that does not, and what is left of its children."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
-    await _has_ended(process)
-    await terminate_posix_process_tree(process, GRACE_SECONDS)
-    await _has_ended(process)
+    await processes.has_ended(process)
+    await processes.end(process)
+    await processes.has_ended(process)
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdout.aclose()
-
-
-async def _has_ended(process: Process) -> bool:
-    """Return whether a process ends in time.
-
-    By its status: waiting for it would also wait for whoever has inherited its pipes.
-    """
-    with anyio.move_on_after(GRACE_SECONDS):
-        while process.returncode is None:  # noqa: ASYNC110
-            await anyio.sleep(0.01)
-    return process.returncode is not None
 
 
 def parsed(line: bytes) -> Item:

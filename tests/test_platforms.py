@@ -1,0 +1,133 @@
+"""What not every system has is used in branches on `sys.platform` alone, and processes are ended in one place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("core", "adapters", "specs", "diagrams", "deploy", "examples", "tests")
+POSIX_TESTS = {"process", "external", "benchmarks", "mutation"}
+"""Folders of tests that are run on POSIX alone."""
+MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+NAMES = {
+    *("SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGQUIT", "SIGUSR1", "SIGUSR2", "alarm", "pthread_kill", "setitimer"),
+    *("add_signal_handler", "getpgid", "killpg", "setpgid", "setsid", "preexec_fn", "start_new_session"),
+    *("chown", "fchmod", "getegid", "geteuid", "getgid", "getuid", "mkfifo", "pread", "pwrite", "sysconf"),
+    *("AF_UNIX", "SO_REUSEADDR", "SO_REUSEPORT", "open_unix_connection", "start_unix_server"),
+}
+GROUPS = {"creationflags", "killpg", "start_new_session", "taskkill"}
+"""What starts processes apart and ends them with their children."""
+PROCESSES = {"adapters/toolfold_adapters/processes.py", "specs/toolfold_specs/children.py"}
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if not (folder == "tests" and POSIX_TESTS.intersection(path.parts)):
+                yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def is_platform_test(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).startswith(("sys.platform ", "os.name "))
+
+
+def uses(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """What a tree uses that not every system has, with the lines, outside branches on the platform."""
+    for _, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST):
+                continue
+            if isinstance(child, ast.stmt) and is_platform_test(child):
+                assert isinstance(child, ast.If)
+                last = child.body[-1]
+                if isinstance(last, ast.Return | ast.Raise) or ast.unparse(last).startswith("pytest.skip("):
+                    break  # what follows is for the other systems
+                continue
+            yield from ((getattr(child, "lineno", 0), name) for name in named(child))
+            yield from uses(child)
+
+
+def named(node: ast.AST) -> Iterator[str]:
+    """The names that a node itself has, also those that `getattr` and `hasattr` hide from type checkers."""
+    match node:
+        case ast.Attribute(attr=name) if name in NAMES:
+            yield name
+        case ast.keyword(arg=str(name)) if name in NAMES:
+            yield name
+        case ast.Import(names=aliases):
+            yield from (alias.name for alias in aliases if alias.name in MODULES)
+        case ast.ImportFrom(module=str(module), names=aliases, level=0):
+            yield from MODULES.intersection({module})
+            yield from (alias.name for alias in aliases if alias.name in NAMES)
+        case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[_, ast.Constant(value=str(name)), *_]):
+            yield from NAMES.intersection({name})
+
+
+def test_what_not_every_system_has_is_used_in_branches_on_the_platform() -> None:
+    assert [f"{path}:{line} {name}" for path, tree in sources() for line, name in uses(tree)] == []
+
+
+def test_processes_are_started_apart_and_ended_with_their_children_in_one_module_of_the_adapters_and_of_the_kit() -> (
+    None
+):
+    found = {
+        path
+        for path, tree in sources()
+        if not path.startswith("tests/")
+        for node in ast.walk(tree)
+        if GROUPS.intersection(value for value in vars(node).values() if isinstance(value, str))
+    }
+    assert found == PROCESSES
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import resource",
+        "from signal import SIGKILL",
+        "os.killpg(1, 2)",
+        "loop.add_signal_handler(1, print)",
+        "subprocess.Popen([], start_new_session=True)",
+        'number = getattr(signal, "SIGHUP", None)',
+        """
+        if sys.platform == "win32":
+            print()
+        os.killpg(1, 2)
+        """,
+        """
+        def end():
+            if sys.platform == "win32":
+                return
+        os.killpg(1, 2)
+        """,
+    ],
+)
+def test_a_use_outside_such_a_branch_is_found(code: str) -> None:
+    assert len(list(uses(ast.parse(dedent(code))))) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        """
+        if sys.platform == "win32":
+            pass
+        else:
+            os.killpg(1, 2)
+        """,
+        """
+        def end():
+            if sys.platform == "win32":
+                return
+            os.killpg(1, 2)
+        """,
+    ],
+)
+def test_a_use_in_such_a_branch_is_fine(code: str) -> None:
+    assert list(uses(ast.parse(dedent(code)))) == []
