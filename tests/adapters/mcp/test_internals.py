@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 from h11 import Connection as H11Connection
+from mcp import ClientSession
 from mcp.os.win32 import utilities as windows
 from mcp.server import MCPServer, Server
 from mcp.server.connection import Connection
@@ -29,6 +30,7 @@ from toolfold_adapters import sdk
 ROOT = Path(__file__).parents[3]
 INTERNALS: dict[type | ModuleType, list[str]] = {
     windows: ["_create_job_object", "_maybe_assign_process_to_job"],
+    ClientSession: ["_absorb_tool_listing"],
     MCPServer: ["_lowlevel_server"],
     Server: ["_session_manager"],
     ServerSession: ["_connection"],
