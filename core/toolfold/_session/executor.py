@@ -327,7 +327,9 @@ class Executor:
 
     async def ensure(self) -> None:
         """Create the record, if that was not done; raises `QuotaExceeded`."""
-        await self.stored.ensure(self.snapshot)
+        if not (journal := self.stored).version:
+            async with journal.step():  # a cancellation that arrives meanwhile is this caller's
+                await journal.ensure(self.snapshot)
 
     async def load(self, record: Record) -> None:
         """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged."""

@@ -69,7 +69,7 @@ class Journal:
     store: Store
     key: str
     tools: str
-    leased: set[Journal]
+    leased: dict[Journal, None]
     admit: Callable[[Content], Coroutine[Any, Any, None]]
     find: Callable[[str], Coroutine[Any, Any, Any]]
     left: Callable[[str], None]
@@ -86,6 +86,7 @@ class Journal:
     _until: float = 0.0
     _lost: bool = False
     _facts: dict[str, Any] = field(factory=dict[str, Any])
+    _unanswered: frozenset[str] = frozenset()
     _writing: anyio.Event | None = None
     _interruption: BaseException | None = None
     _hook: anyio.CancelScope | None = None
@@ -109,6 +110,8 @@ class Journal:
         Raises `StoreError` if the record is damaged.
         """
         content = decoded(self.tools, self.key, record.data)
+        if record.version > self.version:  # which may be due to the write that was not answered: never write twice
+            self._facts = {name: value for name, value in self._facts.items() if name not in self._unanswered}
         self.version, self.content = record.version, content
         after, self.discarded = content.restored(catalog)
         if self._facts:
@@ -143,7 +146,7 @@ class Journal:
                 return None
             if lease.token is not None:
                 self.token, self._until, self._lost = lease.token, now + self.store.lease, False
-                self.leased.add(self)
+                self.leased[self] = None
                 known = lease.record.version == self.version and lease.record.intent is None
                 self._intent = intent if known else lease.record.intent
                 return lease.record
@@ -182,7 +185,7 @@ class Journal:
             self._until = now + self.store.lease
         else:
             self._lost = True
-            self.leased.discard(self)
+            self.leased.pop(self, None)
             if self._hook is not None:
                 self._hook.cancel()
 
@@ -204,7 +207,7 @@ class Journal:
 
     def _let_go(self) -> int | None:
         token, self.token = self.token, None
-        self.leased.discard(self)
+        self.leased.pop(self, None)
         return token
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -261,7 +264,9 @@ class Journal:
 
     def set_facts(self, before: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         """Note the facts that differ from those before, which are to be stored."""
-        self._facts |= {name: value for name, value in facts.items() if before.get(name, ...) is not value}
+        changed = {name: value for name, value in facts.items() if before.get(name, ...) is not value}
+        self._facts |= changed
+        self._unanswered -= changed.keys()
 
     async def claim(self, snapshot: Snapshot) -> tuple[frozenset[str], ...]:
         """Take out and return the changes of lists that are still to be reported; none if another process was faster.
@@ -294,7 +299,7 @@ class Journal:
             self.version = 1
         elif not await self._commit(content):
             return False
-        self.content, self.discarded = content, ()
+        self.content, self.discarded, self._unanswered = content, (), frozenset()
         self._facts = {name: value for name, value in self._facts.items() if written.get(name, ...) is not value}
         return True
 
@@ -304,6 +309,7 @@ class Journal:
         except LeaseLost:
             raise
         except StoreUnavailable as error:  # whose answer may have been lost
+            self._unanswered = frozenset(self._facts)
             raise StoreUnavailable(UNCERTAIN) from error
 
     async def _swap(self, content: Content) -> bool:

@@ -82,7 +82,7 @@ class StoredSessions:
         self._owners = owners
         self._local = local
         self._prefix = f"{runtime.name}/{kind.name}"
-        self._leased: set[Journal] = set()
+        self._leased: dict[Journal, None] = {}
         self._cached: OrderedDict[str, Session] = OrderedDict()
         self._known: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()

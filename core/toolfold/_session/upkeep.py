@@ -45,7 +45,7 @@ class Upkeep:
     store: Store
     kind: str
     lifetime: float
-    leased: set[Journal]
+    leased: dict[Journal, None]
     cached: Mapping[str, Session]
     take_over: Callable[[str], Coroutine[Any, Any, bool]]
     heirs: list[Upkeep] = field(factory=list["Upkeep"])
