@@ -8,14 +8,14 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.process.stores.replicas import PATHS
+from tests.simulation.desk import PATHS
 from toolfold_specs import reference as model
 from toolfold_specs.linearize import Operation, linearizable
 from toolfold_specs.reference import System
 
 A, _, BAD, PLAIN, X = range(len(PATHS))
 SYSTEM = System((None, A, None, None, None), (frozenset({A, X}),))
-"""The groups of `replicas.make_tools`, by their places in `PATHS`."""
+"""The groups of `desk.make_tools`, by their places in `PATHS`."""
 
 Facts = frozenset[tuple[str, int]]
 Groups = tuple[frozenset[int], frozenset[int]]
@@ -82,8 +82,9 @@ def explained(history: Sequence[Operation]) -> bool:
 
 
 def overlap(one: Operation, other: Operation) -> bool:
-    """Return whether two requests that were answered overlap."""
-    return one.ret is not None and other.ret is not None and one.call < other.ret and other.call < one.ret
+    """Return whether two requests overlap; one without an answer has as its answer when that was given up, if known."""
+    ends = [each.answer if each.ret is None else each.ret for each in (one, other)]
+    return None not in ends and one.call < ends[1] and other.call < ends[0]
 
 
 def numbered(paths: Iterable[str]) -> frozenset[int]:

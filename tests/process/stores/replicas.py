@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 from attrs import frozen
 
-from toolfold import Context, HookContext, StoreError, ToolError, ToolfoldError, ToolSet
+from tests.simulation.desk import make_tools
 from toolfold_adapters.mcp import Limit, Limits, serve
 from toolfold_adapters.mcp.http.auth import Authentication, digest_of
 from toolfold_adapters.stores import open_store
@@ -30,10 +30,6 @@ from toolfold_adapters.stores import redis as redis  # so that forks find it imp
 CALLERS = tuple(f"caller{number}" for number in range(1000))
 LIFETIME = 20.0
 """Seconds after its last use at which a handle's session ends."""
-PATHS = ("a", "a.b", "bad", "plain", "x")
-"""The groups in canonical order; `plain` has no hooks, and the one of `bad` fails."""
-PAUSE = 0.02
-"""Seconds that a hook may take."""
 
 
 @frozen
@@ -42,7 +38,7 @@ class World:
 
     folder: Path
 
-    def note(self, session: str, line: str) -> None:
+    def note(self, session: str, fence: int | None, line: str) -> None:
         """Add a line, in one write."""
         file = os.open(self.path(session), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(file, f"{line}\n".encode())
@@ -56,58 +52,6 @@ class World:
         """Return the lines of a session so far."""
         path = self.path(session)
         return path.read_text().splitlines() if path.exists() else []
-
-
-def make_tools(world: World) -> ToolSet:
-    """Return a tool set whose hooks take a while, so that processes are killed in the middle of them."""
-    tools = ToolSet("desk", hook_timeout=30)
-    random = Random()
-
-    async def hook(verb: str, context: HookContext) -> None:
-        line = f"{'undo ' if context.undoes else ''}{verb} {context.group}"
-        world.note(context.session.id, f"{os.getpid()} begins")
-        try:
-            await anyio.sleep(random.random() * PAUSE)
-            world.note(context.session.id, line)
-            await anyio.sleep(random.random() * PAUSE)
-        finally:
-            world.note(context.session.id, f"{os.getpid()} ends")
-
-    def fail() -> None:
-        raise ToolError("it never opens")
-
-    for path in ("x", "a", "a.b"):
-        tools.register_group(path, path, on_activate=partial(hook, "open"), on_deactivate=partial(hook, "close"))
-    tools.register_group("plain", "without hooks")
-    tools.register_group("bad", "never opens", on_activate=fail)
-    for path in PATHS:
-        tools.register("probe", lambda: "here", description="Be here.", group=path, input_schema={"type": "object"})
-    tools.register_exclusion("x", "a")
-
-    @tools.tool()
-    async def step(activate: list[str], deactivate: list[str], context: Context) -> str:
-        """Change groups in one step, and answer what changed."""
-        try:
-            change = await context.session.transition(activate=activate, deactivate=deactivate)
-        except StoreError:
-            raise
-        except ToolfoldError as error:
-            return json.dumps({"error": type(error).__name__})
-        return json.dumps({"activated": change.activated, "deactivated": change.deactivated})
-
-    @tools.tool()
-    def note(name: str, value: int, context: Context) -> str:
-        """Set a fact."""
-        context.session.set_fact(name, value)
-        return json.dumps({})
-
-    @tools.tool()
-    def look(context: Context) -> str:
-        """Answer with the state of the session."""
-        snapshot = context.session.snapshot
-        return json.dumps({"active": snapshot.active, "facts": dict(snapshot.facts), "session": context.session.id})
-
-    return tools
 
 
 class Careless:
@@ -131,7 +75,7 @@ async def run(port: int, store: str, folder: str, lease: float, careless: bool, 
     opened.lease = lease
     used: Any = Careless(opened) if careless else opened
     await serve(
-        make_tools(World(Path(folder))),
+        make_tools(World(Path(folder)).note, str(os.getpid()), Random()),
         transport="http",
         port=port,
         separator=".",

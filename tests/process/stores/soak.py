@@ -30,9 +30,10 @@ from attrs import define, evolve, field
 
 from tests.process.stores.clients import Client, InTurn, Refused, Unknown, Wrong
 from tests.process.stores.fleet import SIZE, Fleet, Options
-from tests.process.stores.judging import BAD, PLAIN, A, Request, X, explained, numbered, opened
-from tests.process.stores.replicas import CALLERS, LIFETIME, PATHS, World
+from tests.process.stores.replicas import CALLERS, LIFETIME, World
 from tests.process.stores.servers import RedisServer
+from tests.simulation.desk import PATHS
+from tests.simulation.judging import BAD, PLAIN, A, Request, X, explained, numbered, opened
 from toolfold_specs.linearize import Operation
 
 SESSIONS = 6

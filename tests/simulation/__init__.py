@@ -1,0 +1,14 @@
+"""The system in one deterministic world: all of it, from a seed (SPEC STO-9).
+
+    python -m tests.simulation --seeds 10000     # that many worlds, each from the next seed
+    python -m tests.simulation --seed 4711       # one of them, with what happened
+
+loop       an event loop with virtual time, whose order is drawn, and extents of tasks that are killed or cancelled
+plan       what happens in a world, drawn from its seed: requests and faults as data
+disk       the store that all replicas share: slow, away, or without its last writes
+desk       the tool set of each replica, and what its hooks do to the world
+replicas   the processes that serve it, which are killed and started again
+judging    the oracle: what answers and hooks have to be
+worlds     runs a plan, and says what is wrong
+shrinking  makes a plan that fails as small as it can be
+"""

@@ -1,0 +1,189 @@
+"""The processes that serve the sessions of a store, and how a request is answered there."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import anyio
+from attrs import define, field
+
+from tests.simulation.desk import PATHS, Note, make_tools
+from tests.simulation.disk import Connection, Disk
+from tests.simulation.judging import Request, numbered
+from tests.simulation.loop import Extent, Loop
+from toolfold import Limit, Session, StoredSessions, ToolSet
+from toolfold.errors import StoreUnavailable
+
+LIFETIME = 20.0
+"""Seconds without use after which a session ends."""
+UNCERTAIN = "may or may not"
+"""In the answer to a change of which nobody knows whether it was stored."""
+
+
+class Unknown(Exception):
+    """A request was not answered, so that nobody knows whether it took effect."""
+
+
+class Refused(Exception):
+    """A request was refused, and changed nothing."""
+
+
+class Wrong(Exception):
+    """An answer, a history or the hooks of a session are wrong."""
+
+
+Answer = tuple[Any, frozenset[int] | None]
+"""What a request is answered, and the active groups that the answer shows beside that."""
+
+
+@define(eq=False)
+class Replica:
+    """One of the processes, which ends and starts again.
+
+    Attributes:
+        number: Which one.
+        loop: The time.
+        disk: The store.
+        note: Notes what its hooks do.
+        random: What it draws.
+        pause: Seconds that a hook takes.
+        sessions: How many sessions there are.
+    """
+
+    number: int
+    loop: Loop
+    disk: Disk
+    note: Note
+    random: Random
+    pause: float
+    sessions: int
+    starts: int = 0
+    process: Extent | None = None
+    tools: ToolSet | None = None
+    served: StoredSessions | None = None
+    under_way: int = 0
+    ended: bool = False
+    _waited: int = 0
+    stopping: anyio.Event = field(factory=anyio.Event)
+    stopped: anyio.Event = field(factory=anyio.Event)
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes requests."""
+        return (
+            self.process is not None and self.process.alive and self.served is not None and not self.stopping.is_set()
+        )
+
+    @property
+    def awaits(self) -> int:
+        """How often its processes have waited."""
+        return self._waited + (0 if self.process is None else self.process.awaits)
+
+    def start(self) -> None:
+        """Start it."""
+        self._waited = self.awaits
+        self.starts += 1
+        self.under_way, self.served, self.ended = 0, None, False
+        self.stopping, self.stopped = anyio.Event(), anyio.Event()
+        self.process = Extent(f"{self.number}.{self.starts}", self.loop)
+        self.process.start(self._serve(self.process))
+
+    def kill(self) -> None:
+        """Kill it, as `kill -9` does."""
+        assert self.process is not None
+        self.process.kill()
+        self.served = None
+        self.stopped.set()
+
+    async def stop(self) -> bool:
+        """Have it end in order, so that it answers what it was asked, and takes nothing more; return whether it has."""
+        process, stopped = self.process, self.stopped
+        self.stopping.set()
+        await stopped.wait()
+        return process is self.process and self.ended
+
+    async def _serve(self, process: Extent) -> None:
+        self.tools = make_tools(self.note, process.name, self.random, self.pause)
+        connection: Any = Connection(self.disk, self.random, process.name)
+        limit = Limit(self.sessions, 1)
+        async with self.tools.stored_sessions(connection, lifetime=LIFETIME, limit=limit) as self.served:
+            await self.stopping.wait()
+            while self.under_way:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        self.served = None
+        process.alive, self.ended = False, True
+        self.stopped.set()
+
+    async def answer(self, session: int, request: Request) -> Answer:
+        """Return the answer to a request; raises `Unknown`, `Refused` and `Wrong`."""
+        assert self.served is not None
+        self.under_way += 1
+        try:
+            return await answered(self.served, session, request)
+        except StoreUnavailable as error:
+            raise (Unknown if UNCERTAIN in str(error) else Refused)(str(error)) from error
+        finally:
+            self.under_way -= 1
+
+
+def caller_of(session: int) -> str:
+    """Return whose a session is."""
+    return f"caller{session}"
+
+
+async def answered(stored: StoredSessions, number: int, request: Request) -> Answer:
+    """Return the answer to a request of a session in a store; raises as the product does."""
+    caller = caller_of(number)
+    if request.kind == "list":
+        return await _listed(stored, number)
+    async with stored.open("desk", caller=caller) as session:
+        if request.kind == "control":
+            verb, (group,) = ("activate", request.activate) if request.activate else ("deactivate", request.deactivate)
+            changed = await (session.activate if verb == "activate" else session.deactivate)(PATHS[group])
+            return changed, numbered(session.active)
+        if request.fact is not None:
+            await session.call("note", dict(zip(("name", "value"), request.fact, strict=True)))
+            return (), None
+        if request.kind == "look":
+            found = await _read(session, "look", {})
+            return (numbered(found["active"]), frozenset(found["facts"].items())), None
+        groups = {"activate": request.activate, "deactivate": request.deactivate}
+        paths = {verb: [PATHS[one] for one in chosen] for verb, chosen in groups.items()}
+        return _stepped(await _read(session, "step", paths))
+
+
+def _stepped(found: dict[str, Any]) -> Answer:
+    """Return what a step has answered."""
+    if "error" in found:
+        return found["error"], None
+    return (numbered(found["activated"]), numbered(found["deactivated"])), None
+
+
+async def _listed(stored: StoredSessions, number: int) -> Answer:
+    """Return the groups whose tools are listed."""
+    session = await stored.get(json.dumps(["desk", caller_of(number)]), reading=True)
+    if session is None:
+        return frozenset(), None
+    if session.executor.stored.is_away:
+        raise Refused("the list may be old")
+    names = [tool.name for tool in session.list_tools().tools if tool.name.endswith(".probe")]
+    return numbered(name.removesuffix(".probe") for name in names), None
+
+
+async def _read(session: Session, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what a tool answers as JSON."""
+    result = await session.call(name, arguments)
+    text = result.content[0]["text"]
+    if result.is_error:
+        raise refusal(text)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def refusal(text: str) -> Exception:
+    """Return what the text of a refusal says."""
+    if UNCERTAIN in text:
+        return Unknown(text)
+    return Refused(text) if "try again" in text else Wrong(text)

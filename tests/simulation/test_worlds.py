@@ -1,0 +1,61 @@
+"""Worlds are right, the same each time, and found to be wrong where the store is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.__main__ import kept, main, worlds
+from tests.simulation.disk import Disk
+from tests.simulation.plan import drawn
+from tests.simulation.shrinking import shrunk
+from tests.simulation.worlds import run
+
+pytestmark = pytest.mark.spec("STO-9")
+
+
+@pytest.mark.spec("STO-2", "STO-3", "STO-5", "STO-6", "PER-3", "SES-2")
+def test_worlds_are_right() -> None:
+    totals = worlds(range(150))
+    assert totals.failed == []
+    assert {"fault: kill", "fault: stop", "fault: away", "fault: lose", "fault: catalog", "killed", "cancelled"} <= set(
+        totals.counted
+    )
+
+
+@pytest.mark.parametrize("number", range(len(kept())))
+def test_what_ever_failed_does_not_any_more(number: int) -> None:
+    assert run(kept()[number]).wrong == []
+
+
+def test_a_world_is_the_same_each_time() -> None:
+    for seed in range(20):
+        assert run(drawn(seed)).digest == run(drawn(seed)).digest
+
+
+def _forget_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Disk.__attrs_post_init__
+
+    def broken(disk: Disk) -> None:
+        made(disk)
+        engine = disk.engine
+        swap = engine.swap
+
+        async def careless(key: str, version: int, data: object, token: int | None = None) -> bool:
+            record = await engine.read(key)
+            return bool(await swap(key, version if record is None else record.version, data, token))
+
+        engine.swap = careless
+
+    monkeypatch.setattr(Disk, "__attrs_post_init__", broken)
+
+
+def test_a_store_that_ignores_versions_is_found_out_and_shown_by_a_small_plan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _forget_versions(monkeypatch)
+    seed = next(seed for seed in range(1000) if run(drawn(seed)).wrong)
+    plan = shrunk(drawn(seed), lambda one: bool(run(one).wrong))
+    assert len(plan.items) < len(drawn(seed).items) / 2
+    left_out = drawn(seed).numbers - plan.numbers
+    assert main(["--seed", str(seed), "--without", ",".join(map(str, left_out))]) == 1
+    assert run(plan).wrong[-1] in capsys.readouterr().out

@@ -1,0 +1,316 @@
+"""Runs a plan in a world of its own, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from functools import partial
+from itertools import count
+from typing import Any
+
+import anyio
+from attrs import define, evolve, field
+
+from tests.simulation.desk import PATHS
+from tests.simulation.disk import Disk
+from tests.simulation.judging import Request, explained, opened
+from tests.simulation.loop import Died, Extent, Loop, Stuck
+from tests.simulation.plan import Ask, Fault, Plan
+from tests.simulation.replicas import LIFETIME, Answer, Refused, Replica, Unknown, Wrong, caller_of
+from toolfold_specs.linearize import Operation
+
+PATIENCE = 300.0
+"""Seconds that a request may take."""
+AGAIN = 0.5
+"""Seconds until a request that was not answered is made again."""
+
+
+@define
+class Outcome:
+    """What came of a world.
+
+    Attributes:
+        wrong: What is wrong with it.
+        counted: What has happened how often.
+        states: The states that its sessions were in.
+        digest: The same for two runs of a plan.
+        seconds: How long it lasted, in its own time.
+        awaits: How often replicas waited.
+        log: What happened.
+    """
+
+    wrong: list[str] = field(factory=list[str])
+    counted: Counter[str] = field(factory=Counter[str])
+    states: set[Any] = field(factory=set[Any])
+    digest: tuple[Any, ...] = ()
+    seconds: float = 0.0
+    awaits: int = 0
+    log: list[str] = field(factory=list[str])
+
+
+def run(plan: Plan) -> Outcome:
+    """Run a plan."""
+    loop = Loop(plan.random("loop"), plan.unfair)
+    world = World(plan, loop)
+    try:
+        loop.run(world.live)
+    except Stuck as error:
+        world.outcome.wrong.append(f"it hangs: {error}")
+    except BaseExceptionGroup as group:
+        world.outcome.wrong.append(repr(group.exceptions[0]))
+    outcome = world.outcome
+    outcome.wrong += loop.failures
+    outcome.seconds = loop.time()
+    outcome.awaits = sum(replica.awaits for replica in world.replicas)
+    outcome.log = world.disk.log
+    outcome.digest = (loop.time(), loop.rounds, world.disk.writes, *world.lines.items(), *outcome.counted.items())
+    return outcome
+
+
+@define(eq=False)
+class World:
+    """The replicas, their store, the clients, and what went wrong with them."""
+
+    plan: Plan
+    loop: Loop
+    disk: Disk = field(init=False)
+    replicas: list[Replica] = field(init=False)
+    lines: dict[str, list[str]] = field(factory=dict[str, list[str]])
+    fences: dict[str, int] = field(factory=dict[str, int])
+    outcome: Outcome = field(factory=Outcome)
+    histories: dict[int, list[Operation]] = field(factory=dict[int, list[Operation]])
+    _clock: count[int] = field(factory=count)
+
+    def __attrs_post_init__(self) -> None:
+        plan = self.plan
+        loses = any(fault.kind == "lose" for fault in plan.faults)
+        self.disk = Disk(self.loop, plan.random("disk"), plan.weather, loses)
+        self.replicas = [
+            Replica(
+                number, self.loop, self.disk, self.note, plan.random(f"replica {number}"), plan.pause, plan.sessions
+            )
+            for number in range(plan.replicas)
+        ]
+
+    def note(self, session: str, fence: int | None, line: str) -> None:
+        """Note what a hook did, unless that is forbidden by now: a later lease has been seen."""
+        self.fences[session] = max(self.fences.get(session, 0), fence or 0)
+        if self.fences[session] > (fence or 0) and not line.endswith((" begins", " ends")):
+            return
+        self.lines.setdefault(session, []).append(line)
+        self.disk.log.append(f"{self.loop.time():.3f} {session.rpartition('/')[2][:8]} {line}")
+
+    async def live(self) -> None:
+        """Begin, go on until the clients have what they want, and end."""
+        publishing = self.loop.create_task(self.disk.publish())
+        try:
+            await self._live()
+        finally:
+            publishing.cancel()
+
+    async def _live(self) -> None:
+        for replica in self.replicas:
+            replica.start()
+        async with anyio.create_task_group() as faults:
+            for fault in self.plan.faults:
+                faults.start_soon(self._suffer, fault)
+            async with anyio.create_task_group() as clients:
+                for session in range(self.plan.sessions):
+                    clients.start_soon(self._use, session)
+        self.disk.weather = evolve(self.disk.weather, lost=0.0)
+        for replica in self.replicas:
+            assert replica.process is not None
+            replica.process.at.clear()
+            if not replica.process.alive:
+                replica.start()
+        await self._expire()
+
+    # -- faults -------------------------------------------------------------------------------------------------------
+
+    async def _suffer(self, fault: Fault) -> None:
+        await anyio.sleep(fault.when)
+        self.outcome.counted[f"fault: {fault.kind}"] += 1
+        replica = self.replicas[fault.replica % len(self.replicas)]
+        process = replica.process
+        assert process is not None
+        match fault.kind:
+            case "kill":
+                if process.alive:
+                    process.at[process.awaits + fault.awaits] = partial(self._kill, replica, fault.seconds)
+            case "stop":
+                if process.alive and not replica.stopping.is_set() and await replica.stop():
+                    self.loop.call_later(fault.seconds, replica.start)
+            case "away":
+                self.disk.go_away(fault.seconds)
+            case "lose":
+                self.disk.lose(fault.writes, fault.seconds)
+            case "catalog":
+                await self._change_catalog(fault.seconds)
+
+    def _kill(self, replica: Replica, seconds: float) -> None:
+        replica.kill()
+        self.outcome.counted["killed"] += 1
+        self.loop.call_later(seconds, replica.start, context=Context())  # not in that of what is killed
+
+    async def _change_catalog(self, seconds: float) -> None:
+        """Have every replica know another tool for a while."""
+
+        async def extra() -> str:
+            return "here"
+
+        for there in (True, False):
+            for replica in self.replicas:
+                if replica.serves and replica.tools is not None:
+                    known = "plain.extra" in replica.tools.catalog.tools
+                    if there and not known:
+                        replica.tools.register("extra", extra, group="plain", input_schema={"type": "object"})
+                    elif known and not there:
+                        replica.tools.unregister("plain.extra")
+            await anyio.sleep(seconds)
+
+    # -- clients ------------------------------------------------------------------------------------------------------
+
+    async def _use(self, session: int) -> None:
+        """Have the clients of a session use it."""
+        asks = [ask for ask in self.plan.asks if ask.session == session]
+        async with anyio.create_task_group() as tasks:
+            for client in sorted({ask.client for ask in asks}):
+                tasks.start_soon(self._use_as, [ask for ask in asks if ask.client == client])
+        await self._judge(session)
+
+    async def _use_as(self, asks: Sequence[Ask]) -> None:
+        for ask in asks:
+            await anyio.sleep(ask.pause)
+            await self._ask(ask)
+
+    async def _ask(self, ask: Ask) -> Any:
+        """Make a request, and put it into the history; one that was refused is not part of it."""
+        history, request = self.histories.setdefault(ask.session, []), ask.request
+        self.outcome.counted[f"requests: {request.kind}"] += 1
+        called, began = next(self._clock), self.loop.time()
+        try:
+            with anyio.fail_after(PATIENCE):
+                answer, shown = await self._answer(ask)
+        except Refused as error:
+            self.disk.log.append(f"{self.loop.time():.3f} {request} is refused: {error}")
+            self.outcome.counted["requests refused"] += 1
+            return None
+        except Unknown as error:
+            self.disk.log.append(f"{self.loop.time():.3f} {request} is unknown: {error}")
+            self.outcome.counted["requests without an answer"] += 1
+            history.append(Operation(ask.client, called, None, request, next(self._clock)))
+            return None
+        except TimeoutError:
+            self.outcome.wrong.append(f"{request} hangs")
+            return None
+        except Exception as error:
+            self.outcome.wrong.append(f"{request}: {error!r}")
+            return None
+        ended = next(self._clock)
+        history.append(Operation(ask.client, called, ended, request, answer))
+        self.disk.log.append(f"{self.loop.time():.3f} {request} since {began:.3f} -> {answer}")
+        if shown is not None:
+            history.append(Operation(ask.client, called, ended, Request(request.number, "shown"), shown))
+        if request.kind == "look":
+            self.outcome.states.add(answer)
+        return answer
+
+    async def _answer(self, ask: Ask) -> Answer:
+        """Ask a replica that serves."""
+        while not any(replica.serves for replica in self.replicas):  # noqa: ASYNC110 - virtual time
+            await anyio.sleep(AGAIN)
+        serving = [replica for replica in self.replicas if replica.serves]
+        replica = serving[ask.replica % len(serving)]
+        assert replica.process is not None
+        try:
+            return await replica.process.run(partial(self._operation, replica, ask))
+        except Died as error:
+            raise Unknown(str(error)) from error
+
+    async def _operation(self, replica: Replica, ask: Ask) -> Answer:
+        """Answer a request in a replica, and cancel it if that is to be."""
+        if not ask.cancelled:
+            return await replica.answer(ask.session, ask.request)
+        operation, scope = Extent("operation", self.loop), anyio.CancelScope()
+
+        async def scoped() -> Answer:
+            with scope:
+                return await replica.answer(ask.session, ask.request)
+            raise Unknown("cancelled")
+
+        task = operation.start(scoped())
+        cancel: Callable[[], object] = scope.cancel if ask.scope else task.cancel
+        operation.at = dict.fromkeys(ask.cancelled, cancel)
+        try:
+            return await task
+        except BaseException as error:
+            if task.cancelled():
+                self.outcome.counted["cancelled"] += 1
+                raise Unknown("cancelled") from error
+            raise
+
+    # -- judging ------------------------------------------------------------------------------------------------------
+
+    async def _again(self, session: int, request: Request) -> Any:
+        """Make a request until it is answered."""
+        for _ in range(100):
+            number = len(self.histories.get(session, ()))
+            answer = await self._ask(Ask(session, 9, number, 0.0, request))
+            if answer is not None or self.outcome.wrong:
+                return answer
+            await anyio.sleep(AGAIN)
+        raise Wrong(f"{request} is never answered")
+
+    async def _judge(self, session: int) -> None:
+        """Judge what the clients of a session saw, and whether its hooks leave nothing open."""
+        await self._again(session, Request(1000, "look"))
+        if self.outcome.wrong:
+            return
+        history = self.histories[session]
+        if not self.disk.lost and not explained(history):
+            shown = "\n".join(f"  {operation}" for operation in history)
+            self.outcome.wrong.append(f"no order of the requests of session {session} explains the answers\n{shown}")
+            return
+        self.outcome.counted["histories"] += 1
+        await self._settle(session)
+
+    async def _settle(self, session: int) -> None:
+        """Judge the hooks, with steps that leave nothing open.
+
+        Hooks that were interrupted are undone before the next hook runs, but not before a step that has none. The first
+        step may have none; the others have some.
+        """
+        everything = tuple(range(len(PATHS)))
+        for number, activate in enumerate(((), (0, 1), ())):
+            await self._again(session, Request(1001 + number, "step", activate, () if activate else everything))
+            found = await self._again(session, Request(1011 + number, "look"))
+            if self.outcome.wrong or self.disk.lost:
+                return
+            active, lines = {PATHS[group] for group in found[0]}, self.lines.get(self._key(session), [])
+            left, wrong = opened(lines)
+            if active != {PATHS[group] for group in activate} or (number and (wrong or left != active)):
+                shown = "\n  ".join(lines)
+                self.outcome.wrong.append(f"{active} are active, {left} are open; {wrong}\n  {shown}")
+
+    def _key(self, session: int) -> str:
+        """Return the key of a session."""
+        stored = next(replica.served for replica in self.replicas if replica.served is not None)
+        return stored.key(json.dumps(["desk", caller_of(session)]))
+
+    async def _expire(self) -> None:
+        """Let the sessions expire, and judge whether they are closed."""
+        if self.outcome.wrong or not self.plan.expires:
+            return
+        for session in range(self.plan.sessions):
+            await self._again(session, Request(2000, "step", (0, 1), ()))
+        if self.disk.lost:
+            return
+        for _ in range(30):
+            await anyio.sleep(LIFETIME / 10)
+            left = {session: groups for session, lines in self.lines.items() if (groups := opened(lines)[0])}
+            if not left:
+                self.outcome.counted["expired"] += 1
+                return
+        self.outcome.wrong.append(f"left open after their sessions have expired: {left}")
