@@ -33,7 +33,7 @@ def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE) -
     tools = ToolSet("desk", hook_timeout=30)
 
     async def hook(verb: str, context: HookContext) -> None:
-        of = partial(note, context.session.id, context.session.fence)
+        of = partial(note, context.session.id, context.fence)
         of(f"{process} begins")
         try:
             await anyio.sleep(random.random() * pause)
