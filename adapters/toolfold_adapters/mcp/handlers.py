@@ -61,9 +61,9 @@ class RequestHandlers:
         modern = is_modern(ctx)
         if modern and self.by_principal and not principal_of(ctx):
             raise unauthenticated()
-        if self.disclosure and _declares(ctx, GROUPS_EXTENSION, modern=modern):
+        if self.disclosure and declares(ctx, GROUPS_EXTENSION, modern=modern):
             return self.disclosure[modern]
-        if self.toolbox is not None and modern and _declares(ctx, TOOLBOX_EXTENSION, modern=True):
+        if self.toolbox is not None and modern and declares(ctx, TOOLBOX_EXTENSION, modern=True):
             return self.toolbox
         return self.modern if modern else self.legacy
 
@@ -156,7 +156,7 @@ def is_modern(spoken: Any) -> bool:
     return spoken.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def _declares(ctx: Context, extension: str, *, modern: bool) -> bool:
+def declares(ctx: Context, extension: str, *, modern: bool) -> bool:
     """Return whether the client declares an extension: in this request or, for groups, in its handshake."""
     if modern:
         return bool(ctx.session.check_client_capability(types.ClientCapabilities(extensions={extension: {}})))

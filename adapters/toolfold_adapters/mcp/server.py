@@ -7,19 +7,23 @@ from functools import partial
 from typing import Any, Unpack
 
 from anyio.abc import TaskGroup
-from mcp.server import NotificationOptions, Server
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.models import InitializationOptions
-from mcp_types import PaginatedRequestParams
+from mcp_types import InitializeRequestParams, PaginatedRequestParams
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
 
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
 from .delivery.disclosure import GroupParams
+from .delivery.passing import dumped
 from .delivery.service import Service
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
+from .handlers import declares
 from .http_sessions import guard_sessions
+from .notify import declares_groups
 from .options import ServerOptions, ServerSettings
 
 log = logging.getLogger("toolfold.mcp")
@@ -59,6 +63,7 @@ class ToolSetServer(Server[TaskGroup]):
             self.extensions |= {GROUPS_EXTENSION: dict(GROUPS_SETTINGS), TOOLBOX_EXTENSION: {}}
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
+            self.middleware.append(self._introduce_groups)
         if settings.extend is not None:
             settings.extend(self, handlers)
 
@@ -70,6 +75,20 @@ class ToolSetServer(Server[TaskGroup]):
         self.extensions.pop(SKILLS, None)
         if skills_of(self._tools.catalog):
             self.extensions[SKILLS] = {}
+
+    async def _introduce_groups(self, ctx: ServerRequestContext[TaskGroup, Any], call_next: CallNext) -> HandlerResult:
+        """Tell clients that declare the extension for groups nothing of control tools, which they are not listed."""
+        result, modern = await call_next(ctx), ctx.method == "server/discover"
+        if ctx.method == "initialize":  # the session has the handshake only once it is answered
+            declared = declares_groups(InitializeRequestParams.model_validate(ctx.params))
+        else:
+            declared = modern and declares(ctx, GROUPS_EXTENSION, modern=True)
+        if not declared:
+            return result
+        answer = dumped(result)
+        answer.pop("instructions", None)
+        said = self._service.instructions(self._settings.instructions, modern=modern, declared=True)
+        return {**answer, "instructions": said} if said else answer
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""

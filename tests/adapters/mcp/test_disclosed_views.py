@@ -309,6 +309,7 @@ async def a_shop_is_disclosed(client: Client) -> None:
 async def test_a_legacy_client_that_declares_it_in_its_handshake_is_served_alike() -> None:
     async with client_of(build_server(make_shop()), "legacy") as (client, _):
         assert (client.server_capabilities.experimental or {})[EXTENSION] == {"listChanged": True}
+        assert client.instructions is None
         await a_shop_is_disclosed(client)
 
 

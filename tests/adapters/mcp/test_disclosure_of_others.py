@@ -65,3 +65,16 @@ async def test_instructions_name_only_the_groups_of_the_profile() -> None:
         async with Client(build_server(tools, profile="till"), mode=era) as client:
             assert "cash" in (client.instructions or "")
             assert "stock" not in (client.instructions or "")
+
+
+async def test_instructions_for_clients_that_declare_the_extension_name_no_control_tools() -> None:
+    tools = make_shop()
+    tools.register_group("rules", instructions="Weigh twice.", pinned=True)
+    for given, expected in ((None, "Weigh twice."), ("Be brief.", "Be brief.\n\nWeigh twice.")):
+        async with Client(build_server(tools, instructions=given), mode="auto", extensions=DECLARED) as client:
+            assert client.instructions == expected
+    for options, said in (({"instructions": "Be brief."}, "Be brief."), ({}, None)):
+        async with Client(build_server(make_shop(), **options), mode="auto", extensions=DECLARED) as client:
+            assert client.instructions == said
+    async with Client(build_server(make_shop()), mode="auto") as other:
+        assert "cash.activate" in (other.instructions or "")

@@ -50,7 +50,7 @@ from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
 from ...mcp.delivery.passing import OWN_PREFIX
-from ...mcp.offered_groups import extension_of
+from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
 from .life import ConnectionLost, MessageTooLarge, NotMcp
 
@@ -188,8 +188,7 @@ class Wire:
             return dict(params), {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
         able = self.capabilities if capabilities is None else capabilities
         if self.groups is not None:
-            extensions: dict[str, Any] = {**(table(able.get("extensions")) or {}), self.groups: {}}
-            able = {**able, "extensions": extensions}
+            able = _declaring(able, self.groups)
         meta = {**params.get("_meta", {}), **_envelope(version, able)}
         return {**params, "_meta": meta}, {"headers": self._headers.of(version, method, params)}
 
@@ -222,8 +221,9 @@ class Wire:
         version = LATEST_MODERN_VERSION
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
         options: CallOptions = {"timeout": DISCOVER_SECONDS, "cancel_on_abandon": False, "headers": headers}
+        able = _declaring(self.capabilities, *EXTENSIONS) if self.takes_groups else self.capabilities
         try:
-            answer = await self._send("server/discover", {"_meta": _envelope(version, self.capabilities)}, options)
+            answer = await self._send("server/discover", {"_meta": _envelope(version, able)}, options)
         except ProtocolError as error:
             supported: Any = (table(error.data) or {}).get("supported")
             refused = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
@@ -360,6 +360,12 @@ def _is_reserved(key: str) -> bool:
 
 async def _dropped(_: Any, method: str, params: Mapping[str, Any] | None) -> None:
     """Take no notification: all are intercepted, in order."""
+
+
+def _declaring(capabilities: Mapping[str, Any], *extensions: str) -> dict[str, Any]:
+    """Return the capabilities of a client that has these extensions, too."""
+    others: Mapping[str, Any] = table(capabilities.get("extensions")) or {}
+    return {**capabilities, "extensions": {**others, **{one: {} for one in extensions}}}
 
 
 def _envelope(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:

@@ -213,8 +213,7 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
         proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
         modern: Whether the client is of the modern era.
     """
-    pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
-    given = "\n\n".join(text for text in (given, pinned) if text)
+    given = own_instructions(given, catalog)
     by_group = catalog.openers
     if not by_group:
         return given
@@ -235,6 +234,12 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
         finder = catalog.finder.name if catalog.finder else None
         first = "\n".join([first, "Groups:", *known.lines(room, finder)])
     return f"{first}\n\n{author}" if author else first
+
+
+def own_instructions(given: str | None, catalog: Catalog) -> str:
+    """Return the instructions that are no more than texts of authors: the server's, then those of pinned groups."""
+    pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
+    return "\n\n".join(text for text in (given, pinned) if text)
 
 
 def _fitting(text: str, room: int) -> str:

@@ -26,7 +26,7 @@ from ..handlers import RequestHandlers, label_of
 from ..handles import SharedSessions, SignedHandles, StoredHandles, signing_keys
 from ..options import ServerSettings
 from ..subscriptions import Subscriptions
-from .answers import Answers, instructions_for
+from .answers import Answers, instructions_for, own_instructions
 from .disclosure import Disclosure
 from .handle import HandleDelivery
 from .legacy import LegacySessions
@@ -176,9 +176,14 @@ class Service:
         if self.legacy.stored is not None:
             server.middleware.append(self.legacy.remember)
 
-    def instructions(self, given: str | None, *, modern: bool) -> str:
-        """Return the instructions for clients of an era: those given, and how groups are opened."""
+    def instructions(self, given: str | None, *, modern: bool, declared: bool = False) -> str:
+        """Return the instructions for clients of an era: those given, and how groups are opened.
+
+        Clients that declared the extension for groups open none here.
+        """
         catalog = self._tools.runtime.catalogs.under(self._default.now().profile)
+        if declared:
+            return own_instructions(given, catalog)
         return instructions_for(given, catalog, self._wire, self._settings.call_tool_for(modern=modern), modern=modern)
 
     @asynccontextmanager
