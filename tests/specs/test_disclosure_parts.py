@@ -20,7 +20,7 @@ FOUND_BY = {
     "answers groups/get for unknown groups": groups.unknown,
     "lists nested groups at root too": groups.nesting,
     "returns the tools of groups without their schemas": groups.activation,
-    "returns a group to each connection only once": groups.stateless,
+    "returns the tools of a group to each connection only once": groups.stateless,
     "lists groups in the order of a dictionary": groups.order,
     "spells out what is beyond ASCII": groups.order,
     "counts the groups on the pages before": groups.pages,

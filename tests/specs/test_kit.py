@@ -21,9 +21,9 @@ from tests.specs.made import (
 from toolfold import MissingExtra
 from toolfold_specs.checks import LAYERS, Check
 from toolfold_specs.clauses import load_clauses, load_revision
-from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, IN_A_STORE, OVER_MCP, Driver, TargetFailed
+from toolfold_specs.driver import CAPABILITIES, Driver, TargetFailed
 from toolfold_specs.expected import ExpectationError
-from toolfold_specs.kit import check, kit_version
+from toolfold_specs.kit import ALL, check, kit_version
 from toolfold_specs.layers import all_checks
 from toolfold_specs.report import Expectation, Report, Status, Verdict
 
@@ -91,7 +91,7 @@ def test_missing_capabilities_are_listed_with_the_reason() -> None:
         left_out = {"hooks": "it has none"}  # noqa: RUF012
 
     report = check(Some, checks=CHECKS)
-    assert set(report.left_out) == {*CAPABILITIES, *AT_RUN_TIME, *IN_A_STORE, *OVER_MCP} - Some.capabilities
+    assert set(report.left_out) == ALL.keys() - Some.capabilities
     assert report.left_out["hooks"] == "it has none"
     assert report.left_out["listing"] == f"the driver does not have it ({CAPABILITIES['listing']})"
     (lists,) = [result for result in report.results if result.check == "lists"]
@@ -172,7 +172,7 @@ def test_checks_are_in_the_order_of_layers_and_have_unique_names() -> None:
     assert len({check.name for check in checks}) == len(checks)
     known = {clause.id for clause in load_clauses()}
     assert all(known.issuperset(check.clauses) for check in checks)
-    assert all({*CAPABILITIES, *AT_RUN_TIME, *IN_A_STORE, *OVER_MCP} >= check.needs for check in checks)
+    assert all(ALL.keys() >= check.needs for check in checks)
 
 
 def test_a_layer_with_a_missing_package_names_the_command_that_installs_it(

@@ -31,7 +31,7 @@ class Structured(Fixture):
         return result.model_copy(update={"structured_content": content, "meta": None})
 
 
-MODERN = ("groups are disclosed", "handles stand", "handles can't", "a modern list", "a request can carry")
+MODERN = ("groups are disclosed", "handles ", "a modern list", "a request can carry")
 LEGACY = ("a list that changes", "a legacy connection", "calling through")
 
 
