@@ -35,6 +35,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "opentelemetry": "otel",
         "platformdirs": "mcp",
         "pydantic_ai": "pydantic-ai",
+        "prometheus_client": "prometheus",
         "redis": "redis",
         "resvg_py": "diagrams",
         "rich": "cli",

@@ -129,6 +129,11 @@ class OpenSessions:
         self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
 
     @property
+    def limit(self) -> Limit:
+        """How many there may be."""
+        return self._tally.limit
+
+    @property
     def sessions(self) -> tuple[Session, ...]:
         """The open sessions that outlive a request."""
         return (*self._persistent, *self._used)

@@ -259,18 +259,18 @@ class Usage:
             "tools": self.tools,
         }
 
-    def add(self, data: Mapping[str, Any]) -> None:
-        """Add what `dump` returned, of this process or another one."""
+    def add(self, data: Mapping[str, Any], *, times: int = 1) -> None:
+        """Add what `dump` returned, of this process or another one; `times=-1` takes it away again."""
         for tool, group, client, era, calls, errors, seconds, tokens, spread in data["calls"]:
             row = self.calls.setdefault((tool, group, client, era), Calls())
-            counts = Counter({int(bucket): count for bucket, count in spread.items()})
-            row.add(Calls(calls, errors, seconds, tokens, counts))
+            counts = Counter({int(bucket): times * count for bucket, count in spread.items()})
+            row.add(Calls(times * calls, times * errors, times * seconds, times * tokens, counts))
         for path, each in data["groups"].items():
-            _sum(self.groups.setdefault(path, Openings()), each)
-        _sum(self.searches, data["searches"])
-        _sum(self.lists, data["lists"])
-        self.refused.update(data["refused"])
-        self.sessions += data["sessions"]
+            _sum(self.groups.setdefault(path, Openings()), each, times)
+        _sum(self.searches, data["searches"], times)
+        _sum(self.lists, data["lists"], times)
+        self.refused.update({why: times * count for why, count in data["refused"].items()})
+        self.sessions += times * data["sessions"]
         self.tools |= data["tools"]
 
 
@@ -288,6 +288,6 @@ def _texts(spread: Mapping[int, int]) -> dict[str, int]:
     return {str(bucket): count for bucket, count in sorted(spread.items())}
 
 
-def _sum(counts: Openings | Searches | Lists, others: Mapping[str, int]) -> None:
+def _sum(counts: Openings | Searches | Lists, others: Mapping[str, int], times: int) -> None:
     for name, count in others.items():
-        setattr(counts, name, getattr(counts, name) + count)
+        setattr(counts, name, getattr(counts, name) + times * count)

@@ -5,6 +5,10 @@ GET  /events                               a stream of server-sent events: what 
 GET  /sessions/KEY                         a session with its last steps
 GET  /sessions/KEY/STEP/structure.svg      its groups after a step; STEP may be 0, for the state before the first
 GET  /sessions/KEY/STEP/sequence.svg       what happened in a step
+GET  /report                               what was used, as `toolfold_diagrams.report` has it; it counts all the time
+GET  /usage                                the same as counters, for `toolfold report`
+GET  /status                               how the server is doing
+GET  /metrics                              the counters in Prometheus' text format
 POST /sessions/KEY                         {"group": PATH, "open": true}; only where control is on
 
 Nothing is queued for a watcher: it is sent what changed since the version that it was sent last, when its connection
@@ -14,7 +18,7 @@ takes more. So a slow one gets fewer events and the same state, and holds up nob
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
 from functools import cache, partial
 from importlib.resources import files
@@ -26,16 +30,20 @@ import anyio
 import anyio.to_thread
 from attrs import frozen
 
-from toolfold import ToolfoldError, ToolSet
+from toolfold import MissingExtra, ToolfoldError, ToolSet, Usage
 
 from ..page import page_part, palette_css
+from ..report import report
 from ..text import printable, xml
 from . import views
+from .metrics import exposition
 from .recording import Record, Recording, Step
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Status = Sequence[Mapping[str, Any]]
+"""How each part of a server is doing: `what` it is, its `name`, its `state` in a word, and a `text` of one line."""
 
 INTERVAL = 0.1
 """Seconds between two looks at what changed."""
@@ -54,6 +62,7 @@ TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "json": "application/json",
+    "text": "text/plain; version=0.0.4; charset=utf-8",
     "svg": "image/svg+xml; charset=utf-8",
 }
 HEADERS = {
@@ -69,7 +78,12 @@ HEADERS = {
 
 
 def live(
-    tools: ToolSet, *, control: bool = False, allow: Callable[[Scope], bool] | None = None, interval: float = INTERVAL
+    tools: ToolSet,
+    *,
+    control: bool = False,
+    allow: Callable[[Scope], bool] | None = None,
+    interval: float = INTERVAL,
+    status: Callable[[], Awaitable[Status]] | None = None,
 ) -> Live:
     """Return an ASGI application that shows the sessions of a tool set as they change, to be run or mounted.
 
@@ -86,8 +100,15 @@ def live(
         control: Whether the operator may open and close groups, too.
         allow: Decides, given the scope of a request, whether it is the operator's; in place of the rule above.
         interval: Seconds between two looks at what changed.
+        status: Returns how each part of the server is doing; by default, how many sessions are open.
     """
-    return Live(Recording(tools), control=control, allow=allow or is_operator, interval=interval)
+    recording = Recording(tools)
+    allow = allow or is_operator
+    return Live(recording, control=control, allow=allow, interval=interval, status=status or partial(_sessions, tools))
+
+
+async def _sessions(tools: ToolSet) -> Status:
+    return [{"what": "sessions", "name": tools.name, "state": "running", "text": f"{len(tools.sessions)} are open"}]
 
 
 def is_operator(scope: Scope) -> bool:
@@ -125,7 +146,7 @@ class Answer:
     """An answer to a request."""
 
     body: bytes
-    kind: Literal["css", "html", "js", "json", "svg"] = "json"
+    kind: Literal["css", "html", "js", "json", "svg", "text"] = "json"
     status: int = 200
     headers: Mapping[str, str] = {}
 
@@ -133,11 +154,20 @@ class Answer:
 class Live:
     """The application; made by `live`."""
 
-    def __init__(self, recording: Recording, *, control: bool, allow: Callable[[Scope], bool], interval: float) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        control: bool,
+        allow: Callable[[Scope], bool],
+        interval: float,
+        status: Callable[[], Awaitable[Status]],
+    ) -> None:
         self.recording = recording
         self.control = control
         self._allow = allow
         self._interval = interval
+        self._status = status
         self._watchers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -172,6 +202,17 @@ class Live:
                 return Answer("\n".join((palette_css(), page_part("page.css"), _part("live.css"))).encode(), "css")
             case "GET" | "HEAD", ["live.js"]:
                 return Answer(_part("live.js").encode(), "js")
+            case "GET", ["report"]:
+                return _json(report(self._usage()).data)
+            case "GET", ["usage"]:
+                return _json(self._usage().dump())
+            case "GET", ["metrics"]:
+                try:
+                    return Answer(exposition(self._usage(), len(self.recording.tools.sessions)), "text")
+                except MissingExtra as error:
+                    return _error(501, str(error))
+            case "GET", ["status"]:
+                return _json(await self._status())
             case "GET", ["sessions", key]:
                 return self._about(key, lambda record: _json(views.detail(record)))
             case "GET", ["sessions", key, step, picture]:
@@ -180,6 +221,11 @@ class Live:
                 return await self._controlled(key, receive)
             case _:
                 return _error(404, "There is nothing here.")
+
+    def _usage(self) -> Usage:
+        usage = self.recording.tools.usage
+        assert usage is not None, "the recording counts"
+        return usage
 
     def _record(self, key: str) -> Record | None:
         self.recording.watch()

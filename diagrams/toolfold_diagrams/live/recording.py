@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import lru_cache
-from time import monotonic, time
+from time import monotonic, perf_counter, time
 from typing import Literal
 from weakref import ref
 
 from attrs import define, field
 
-from toolfold import Component, HookFailed, Session, Snapshot, ToolfoldError, ToolNotFound, ToolSet, events, explain
+from toolfold import HookFailed, Session, Snapshot, ToolfoldError, ToolNotFound, ToolSet, events, explain
 from toolfold.spi import KINDS, Kind, RequestView, available, is_hidden
 
 from ..interaction import asked_for
@@ -130,9 +130,6 @@ class Record:
         caller: Whose it is, where that is known.
         snapshot: Its last known state.
         version: The version of the recording in which it changed last.
-        lists: How many lists of tools were answered.
-        spent: About how many tokens these had.
-        full: About how many tokens they would have had without groups.
         source: The session, or that of the last request.
     """
 
@@ -145,11 +142,7 @@ class Record:
     ended: bool = False
     steps: deque[Step] = field(factory=lambda: deque[Step](maxlen=STEPS))
     count: int = 0
-    lists: int = 0
-    spent: int = 0
-    full: int = 0
     source: Source = lambda: None
-    _last: str = ""
 
     @property
     def session(self) -> Session | None:
@@ -161,14 +154,6 @@ class Record:
         """Return the present state, which of a session that has ended is its last."""
         self.snapshot = _state_of(self.source, self.snapshot)
         return self.snapshot
-
-    def listed(self, items: tuple[Component, ...], *, paged: bool) -> None:
-        """Add a list of tools or, where lists are `paged`, a page of one, within which names ascend."""
-        if not (paged and items and items[0].name > self._last != ""):
-            self.lists += 1
-            self.full += listed_tokens(self.snapshot)[1]
-        self._last = items[-1].name if items else ""
-        self.spent += sum(item.tokens for item in items)
 
 
 @define(eq=False)
@@ -185,7 +170,7 @@ class Problem:
 
 
 class Recording:
-    """What happens in a tool set, as far as somebody watches it.
+    """What happens in a tool set, as far as somebody watches it; what is used is counted all the time.
 
     Args:
         tools: The tool set.
@@ -194,6 +179,7 @@ class Recording:
 
     def __init__(self, tools: ToolSet, clock: Callable[[], float] = monotonic) -> None:
         self.tools = tools
+        self.usage = tools.count_usage(perf_counter)
         self.version = 0
         self.began = time()
         self.records: OrderedDict[int, Record] = OrderedDict()
@@ -244,7 +230,6 @@ class Recording:
             case events.Listed(kind="tool"):
                 record = self._of(event.session)
                 record.refresh()
-                record.listed(event.items, paged=self.tools.runtime.page_size is not None)
                 self._touched(record)
             case events.ListsAnnounced():
                 for record in self.records.values():

@@ -38,6 +38,7 @@ def changes(recording: Recording, since: int) -> dict[str, Any]:
         "version": version,
         "rows": [row(record) for record in records if record.version > since],
         "keys": [record.key for record in records],
+        "lists": asdict(recording.usage.lists),
         "problems": [asdict(each) for each in recording.problems if each.version > since],
     }
 
@@ -58,8 +59,6 @@ def row(record: Record) -> dict[str, Any]:
         "listed": listed,
         "ungrouped": ungrouped,
         "undecided": undecided,
-        "lists": record.lists,
-        "saved": record.full - record.spent,
         "last": None if last is None else {"title": _shown(last.title), "outcome": last.outcome, "at": last.at},
     }
 

@@ -12,8 +12,9 @@ import pytest
 from tests.adapters.mcp.desk import make_desk
 from tests.diagrams.live.watching import get, quick, shown, steps, watching
 from tests.diagrams.pages import hostile
-from toolfold import Snapshot, ToolfoldError, ToolSet, TransitionRequest, Visibility
+from toolfold import Snapshot, ToolfoldError, ToolNotFound, ToolSet, TransitionRequest, Visibility
 from toolfold_adapters.tokens import cost
+from toolfold_diagrams import report
 from toolfold_diagrams.live.app import WATCHERS
 from toolfold_diagrams.live.recording import ALL_STEPS, LINGER, PROBLEMS, SESSIONS, STEPS, Recording
 
@@ -163,8 +164,10 @@ async def test_tokens_listed_now_and_saved_so_far_are_shown() -> None:
             await session.activate(path)
             listed = cost(session.list_tools().tools)
             spent += listed
-        row = await page.until(lambda: (found := page.row(session.id)) and found["lists"] == 2 and found)
-    assert (row["listed"], row["ungrouped"], row["saved"]) == (listed, ungrouped, 2 * ungrouped - spent)
+        row = await page.until(lambda: (found := page.row(session.id)) and found["listed"] == listed and found)
+        lists = await page.until(lambda: page.lists["lists"] == 2 and page.lists)
+    assert row["ungrouped"] == ungrouped
+    assert lists == {"lists": 2, "tokens": spent, "ungrouped": 2 * ungrouped}
 
 
 async def test_the_pages_of_one_list_are_counted_as_one() -> None:
@@ -172,13 +175,40 @@ async def test_the_pages_of_one_list_are_counted_as_one() -> None:
     for number in range(5):
         tools.register(f"tool_{number}", lambda: "", description="Do something")
     app = quick(tools)
-    async with watching(app) as page, tools.open_session() as session:
+    async with watching(app) as page, tools.open_session():
         for _ in range(3):
-            found = session.list_tools()
+            found = tools.list_tools()
             while found.next_cursor is not None:
-                found = session.list_tools(found.next_cursor)
-        row = await page.until(lambda: (one := page.row(session.id)) and one["lists"] == 3 and one)
-    assert row["saved"] == 0
+                found = tools.list_tools(found.next_cursor)
+        lists = await page.until(lambda: page.lists["lists"] == 3 and page.lists)
+    assert lists["tokens"] == lists["ungrouped"]
+
+
+@pytest.mark.spec("EXP-3")
+async def test_the_page_and_prometheus_have_the_figures_of_the_report() -> None:
+    tools = make_desk()
+    app = quick(tools)
+    async with tools.open_session() as session:
+        await session.call("mode_a.activate")
+        with suppress(ToolNotFound):
+            await session.call("no_such_tool")
+        assert tools.usage is not None
+        assert (await get(app, "/report")).json == report(tools.usage).data
+        assert (await get(app, "/usage")).json == tools.usage.dump()
+        lines = (await get(app, "/metrics")).text.splitlines()
+        row = tools.usage.calls["mode_a.activate", "", "", "in process"]
+        labels = 'client="",era="in process",group="",tool="mode_a.activate"'
+        for line in (
+            f"toolfold_call_duration_seconds_count{{{labels}}} {row.calls:.1f}",
+            f"toolfold_answer_tokens_total{{{labels}}} {row.tokens:.1f}",
+            'toolfold_group_opened_total{group="mode_a"} 1.0',
+            'toolfold_calls_refused_total{why="unknown"} 1.0',
+            "toolfold_sessions 1.0",
+        ):
+            assert line in lines
+        assert (await get(app, "/status")).json == [
+            {"what": "sessions", "name": tools.name, "state": "running", "text": "1 are open"}
+        ]
 
 
 async def test_what_the_program_decides_is_not_asked_by_the_page() -> None:

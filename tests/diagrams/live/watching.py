@@ -95,6 +95,7 @@ class Watcher:
     rows: dict[int, dict[str, Any]] = field(factory=dict[int, dict[str, Any]])
     problems: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     head: dict[str, Any] = field(factory=dict[str, Any])
+    lists: dict[str, int] = field(factory=lambda: {"lists": 0})
     events: int = 0
     status: int = 0
     ended: bool = False
@@ -122,6 +123,7 @@ class Watcher:
             self.rows = {key: row for key, row in self.rows.items() if key in news["keys"]}
             self.rows.update({row["key"]: row for row in news["rows"]})
             self.problems += news["problems"]
+            self.lists = news["lists"]
 
     async def until(self, holds: Callable[[], Any]) -> Any:
         """Return what `holds()` is, once that is true of what the page knows."""

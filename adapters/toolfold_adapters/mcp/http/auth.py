@@ -27,7 +27,7 @@ from toolfold import ConfigError
 
 from .guards import LOOPBACK
 
-PATH = "/live"
+PATH, METRICS = "/live", "/metrics"
 
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="the operator\'s page", charset="UTF-8"'}
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
@@ -124,8 +124,10 @@ def check_operator_page(host: str, path: str, auth: Authentication | None) -> No
             "The live page shows every session, and auth (--auth) names no operators: add them, as in "
             'operators = ["alice"].'
         )
-    if _is_below(path):
-        raise ConfigError(f"The live page is at {PATH}, so the path of the endpoint can't be {path}; choose another.")
+    if _is_below(path) or path == METRICS:
+        raise ConfigError(
+            f"The live page is at {PATH} and {METRICS}, so the path of the endpoint can't be {path}; choose another."
+        )
 
 
 class OperatorPage:
@@ -140,10 +142,13 @@ class OperatorPage:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         root = scope.get("root_path", "")
-        if scope["type"] != "http" or not _is_below(scope["path"].removeprefix(root)):
+        path = scope["path"].removeprefix(root) if scope["type"] == "http" else ""
+        if path != METRICS and not _is_below(path):
             await self._app(scope, receive, send)
             return
         inner: dict[str, Any] = {**scope, "root_path": root + PATH}
+        if path == METRICS:  # where Prometheus looks for them
+            inner["path"] = root + PATH + METRICS
         if self._auth is not None:
             inner["user"] = await self._operator(scope, self._auth)
             if inner["user"] is None:

@@ -74,11 +74,9 @@ function visible() {
 function showFigures() {
   const open = [...rows.values()].filter((row) => row.session && !row.ended);
   const [listed, all] = [sum(open.map((row) => row.listed)), sum(open.map((row) => row.ungrouped))];
-  const known = [...rows.values()];
   put("figure-open", number(open.length));
   put("figure-tokens", `≈ ${number(listed)} / ${number(all)}`);
   byId("share").value = all ? Math.min(1, listed / all) : 0;
-  put("figure-saved", `≈ ${number(sum(known.map((row) => row.saved)))} in ${plural(sum(known.map((row) => row.lists)), "list")}`);
   const shown = visible().length;
   put("found", shown === rows.size ? number(shown) : `${number(shown)} of ${number(rows.size)}`);
   byId("none").hidden = rows.size > 0;
@@ -168,9 +166,8 @@ function show() {
   byId("standing").hidden = !detail.ended;
   put("standing", "ended");
   const undecided = detail.undecided ? `, and ${plural(detail.undecided, "tool")} that the program decides on` : "";
-  const saved = detail.lists ? ` · ≈ ${number(detail.saved)} saved in ${plural(detail.lists, "list")}` : "";
   const caller = detail.session && detail.caller ? `${detail.caller} · ` : "";
-  put("about", `${caller}≈ ${number(stop.listed)} of ${plural(stop.ungrouped, "token")} listed${undecided}${saved}`);
+  put("about", `${caller}≈ ${number(stop.listed)} of ${plural(stop.ungrouped, "token")} listed${undecided}`);
   showStep(stop, place, all.length);
   showChart(stop, before);
   const marked = detail.catalogs[stop.catalog].filter((_, group) => moved(stop, before, group)).map(({ id }) => id);
@@ -342,6 +339,42 @@ function showProblems(problems) {
   if (problems.length) put("announced", problems.length > 1 ? `${problems.length} refusals or failures` : problems[0].text);
 }
 
+// -- what was used: the report, as long as it is shown
+
+const USE = 5_000; // milliseconds between two looks at it
+const COLUMNS = ["name", "opened", "unused", "calls", "errors", "p50", "p99", "tokens"];
+
+function figure(column, value) {
+  if (column === "p50" || column === "p99") return value ? `${(value * 1000).toPrecision(3)} ms` : "";
+  return typeof value === "number" ? number(value) : value;
+}
+
+function useTable(title, entries) {
+  const columns = COLUMNS.filter((column) => column in entries[0]);
+  const line = (cell, texts) => element("tr", {}, ...texts.map((text) => element(cell, { text, dir: "auto" })));
+  const body = entries.slice(0, 20).map((entry) => line("td", columns.map((column) => figure(column, entry[column]))));
+  return element("table", {}, element("caption", { text: title }), line("th", columns), ...body);
+}
+
+async function showUse() {
+  if (!byId("use").open) return;
+  const report = await fetch("report").then((answer) => (answer.ok ? answer.json() : null)).catch(() => null);
+  if (report) {
+    const { total, searches, refused } = report;
+    const texts = [`${plural(total.calls, "call")}, ${plural(total.errors, "error")}; ${plural(searches.asked, "search")}, ${number(searches.empty)} without a result`];
+    const why = Object.entries(refused).map(([reason, count]) => `${reason} ${number(count)}`);
+    if (why.length) texts.push(`What could not be called, by the reason: ${why.join(", ")}`);
+    if (report.unused.length) texts.push(`Without a call: ${report.unused.slice(0, 20).join(", ")}${report.unused.length > 20 ? ", …" : ""}`);
+    byId("use-lines").replaceChildren(...texts.map((text) => element("p", { text, class: "faint" })));
+    byId("use-advice").replaceChildren(...report.advice.map((text) => element("li", { text, dir: "auto" })));
+    const tables = ["tools", "groups", "clients", "eras"].filter((name) => report[name].length);
+    byId("use-tables").replaceChildren(...tables.map((name) => useTable(name, report[name])));
+  }
+  setTimeout(showUse, USE);
+}
+
+byId("use").addEventListener("toggle", showUse);
+
 // -- the stream
 
 const source = new EventSource("events");
@@ -358,11 +391,11 @@ source.addEventListener("head", (event) => {
   since = head.since;
   put("link", control ? "watching, with control" : "watching");
   byId("link").dataset.state = "open";
-  put("since", `Tokens saved since ${clock(head.since)}`);
 });
 
 source.addEventListener("changes", (event) => {
-  const { rows: changed, keys, problems } = JSON.parse(event.data);
+  const { rows: changed, keys, problems, lists } = JSON.parse(event.data);
+  put("figure-saved", `≈ ${number(lists.ungrouped - lists.tokens)} in ${plural(lists.lists, "list")}`);
   for (const row of changed) rows.set(row.key, row);
   changed.forEach(showRow);
   const present = new Set(keys);
