@@ -107,7 +107,7 @@ async def _inspected(
             return (
                 initial_view(opened.tools, profile, opened.groups_of(active)),
                 opened.servers,
-                opened.status,
+                opened.status(),
             )
 
 

@@ -30,7 +30,9 @@ COMMANDS = MappingProxyType(
         "explain": "Say why a tool can or can't be seen and called.",
         "init": "Have MCP clients start Toolfold instead of their servers.",
         "inspect": "Show groups, their tools and their token counts.",
+        "report": "Say what was used of a server, with advice.",
         "profiles": "Show the profiles that a target can be served with.",
+        "status": "Say how each server and store is doing.",
         "stubs": "Print declarations of tools for programs that call them.",
         "serve": "Serve tools in groups, over stdio or HTTP.",
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from attrs import asdict, frozen
 from click.core import ParameterSource
 
 from toolfold import Store, include_stubs
+from toolfold_adapters.kept_usage import keeping
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
 from toolfold_adapters.tokens import ANSWER_TOKENS
@@ -164,6 +166,16 @@ class HttpOptions:
     is_flag=True,
     help="Offer declarations of the tools that can be called as the resources toolfold://stubs.py and .ts.",
 )
+@click.option(
+    "--usage",
+    callback=parse_store,
+    metavar="URL",
+    help="Where to keep for 30 days what is used, for toolfold report: sqlite:///usage.db or redis://localhost:6379/0. "
+    "Arguments and results are never recorded.",
+)
+@click.option(
+    "--status-tool", is_flag=True, help="Offer the tool gateway_status, which says how each server and store is doing."
+)
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and exit.")
 @server_option(
     "--separator", default=WIRE_SEPARATOR, show_default=True, help="Replaces the dot in names that clients see."
@@ -227,6 +239,8 @@ def serve_command(
     log_format: LogFormat,
     telemetry: bool,
     stubs: bool,
+    usage: Store | None,
+    status_tool: bool,
     **given: Any,
 ) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
@@ -256,13 +270,25 @@ def serve_command(
 
         show_profiles(target, options)
         return
-    opening = partial(_open, target, options, server["active"], changed, telemetry=telemetry, stubs=stubs)
+    beside = Beside(telemetry, stubs, status_tool, usage, server["store"])
+    opening = partial(_open, target, options, server["active"], changed, beside)
     with cancelled_by_signals() as shutdown:
         if over_http:
             run(partial(_serve_http, opening, server, http))
         else:
             run(partial(_serve_stdio, opening, server, era=era, many_clients=many_clients))
     shutdown.exit_if_signalled()
+
+
+@frozen
+class Beside:
+    """What is recorded of a target that is served, and offered beside it."""
+
+    telemetry: bool
+    stubs: bool
+    status_tool: bool
+    usage: Store | None
+    store: Store | None
 
 
 Opening = Callable[[], AbstractAsyncContextManager[OpenTarget]]
@@ -274,14 +300,12 @@ async def _open(
     options: GatewayOptions,
     active: tuple[str, ...],
     changed: Sequence[str],
-    *,
-    telemetry: bool,
-    stubs: bool,
+    beside: Beside,
 ) -> AsyncGenerator[OpenTarget]:
     async with open_target(target, options, serving=True, active=active) as opened:
         if opened.server is not None:
             check_options(opened.tools.name, changed)
-        if telemetry:
+        if beside.telemetry:
             from toolfold_adapters.integrations.otel import instrument, is_configured
 
             if not is_configured():
@@ -289,9 +313,26 @@ async def _open(
                     "--telemetry records no spans: start this with opentelemetry-instrument, which exports them."
                 )
             instrument(opened.tools)
-        if stubs:
+        if beside.stubs:
             include_stubs(opened.tools)
-        yield opened
+        if beside.status_tool:
+            from toolfold_adapters.status import include_status
+
+            include_status(opened.tools, partial(_status, opened, beside.store))
+        if beside.usage is None:
+            yield opened
+            return
+        from toolfold_adapters.mcp.handlers import label_of
+
+        opened.tools.count_usage(perf_counter, label_of)
+        async with checked(beside.usage), keeping(opened.tools, beside.usage):
+            yield opened
+
+
+def _status(opened: OpenTarget, store: Store | None) -> Awaitable[Sequence[Mapping[str, Any]]]:
+    from toolfold_adapters.status import status_of
+
+    return status_of(opened.tools, opened.status, store, opened.withheld)
 
 
 async def _serve_http(opening: Opening, server: Mapping[str, Any], http: HttpOptions) -> None:
@@ -315,7 +356,9 @@ async def _serve_http(opening: Opening, server: Mapping[str, Any], http: HttpOpt
             forwarded_allow_ips=http.forwarded_allow_ips,
             shutdown_timeout=http.shutdown_timeout,
             auth=auth,
-            live=None if http.live is None else live(opened.tools, control=http.live == "control"),
+            live=None
+            if http.live is None
+            else live(opened.tools, control=http.live == "control", status=partial(_status, opened, server["store"])),
             on_ready=partial(_announce_http, summary, http),
             **arguments,
         )

@@ -160,8 +160,8 @@ class OpenTarget:
     `handles`, `read_tool` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), offers
     `read_tool` (CTL-9), and has more to answer (GWY-1).
     `answer_tokens` returns the present setting of a gateway. `servers` maps the name of each of its tools to the server
-    that has it, `status` is how each of its servers was doing when it was opened, and `unknown` counts those of which
-    nothing was known.
+    that has it, `status` returns how each of its servers is doing, `withheld` those of which something is withheld
+    until it is approved, and `unknown` counts those of which nothing was known when it was opened.
     `server` is an existing server with groups, to be served itself.
     """
 
@@ -173,7 +173,8 @@ class OpenTarget:
     extend: Extend | None = None
     answer_tokens: Callable[[], int] | None = None
     servers: Mapping[str, str] = field(factory=dict[str, str])
-    status: tuple[UpstreamStatus, ...] = ()
+    status: Callable[[], tuple[UpstreamStatus, ...]] = tuple
+    withheld: Callable[[], tuple[str, ...]] = tuple
     unknown: int = 0
     server: Any = None
 
@@ -259,7 +260,8 @@ async def open_target(
             extend=gateway.extend,
             answer_tokens=lambda: gateway.config.budgets.answer_tokens,
             servers=report.servers,
-            status=gateway.status,
+            status=lambda: gateway.status,
+            withheld=lambda: gateway.registration.withheld_of,
             unknown=len(gateway.unknown),
         )
 

@@ -165,6 +165,11 @@ class Registration:
         """The upstreams of which something that is known is not approved, by their names in the configuration."""
         return tuple(server for server in self._servers if self._changed.get(server))
 
+    @property
+    def withheld_of(self) -> tuple[str, ...]:
+        """The upstreams of which something is withheld until it is approved (SPEC GWY-11)."""
+        return self.unapproved if self._config.on_change == "quarantine" else ()
+
     def find(self, kind: Kind, name: str) -> Placed | None:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))
@@ -177,8 +182,7 @@ class Registration:
             for server, (why, text) in self._unknown.items()
             if server not in self._servers
         }
-        changed = self._changed.items() if self._config.on_change == "quarantine" else ()
-        for server, items in changed:
+        for server, items in ((server, self._changed[server]) for server in self.withheld_of):
             offered = self._servers[server].by_kind["tool"] if server in self._servers else ()
             for original, name in allowed_names([*offered], (), server if prefixed else None).items():
                 if ("tool", original) in items:

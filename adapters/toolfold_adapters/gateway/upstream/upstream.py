@@ -21,7 +21,7 @@ from ..config.settings import UpstreamConfig
 from ..serving.downstream import Client
 from ..stored import Approvals, DefinitionCache, Item
 from .definitions import Definitions, Known, known_of, learn, merged
-from .life import Backoff, State, UpstreamError, without_secrets
+from .life import Backoff, Life, State, UpstreamError, without_secrets
 from .link import Link
 from .transports import transport_of
 from .wire import Mode, Transport, Wire
@@ -62,12 +62,13 @@ class Runtime:
 class UpstreamStatus:
     """How an upstream is doing.
 
-    `state` is that of its connection that is furthest, `connections` says how many are open, `reason` why the last
-    failure was, and `tools` how many it offers; `None` if that is not known.
+    `state` is that of its connection that is furthest, `since` the seconds for which it is so, `connections` says how
+    many are open, `reason` why the last failure was, and `tools` how many it offers; `None` if that is not known.
     """
 
     name: str
     state: str
+    since: float
     connections: int
     failures: int
     reason: str
@@ -143,11 +144,12 @@ class Upstream:
         """How it is doing."""
         links = list(self._links.values())
         order = [State.READY, State.STARTING, State.BACKING_OFF, State.STOPPING, State.IDLE]
-        state = min((link.life.state for link in links), key=order.index, default=State.IDLE)
+        furthest = min((link.life for link in links), key=lambda life: order.index(life.state), default=Life())
         worst = max((link.life for link in links), key=lambda life: life.failures, default=None)
         return UpstreamStatus(
             name=self.key,
-            state=state.value,
+            state=furthest.state.value,
+            since=self.clock() - furthest.since if links else 0.0,
             connections=sum(link.life.state is State.READY for link in links),
             failures=worst.failures if worst else 0,
             reason=worst.reason if worst else "",

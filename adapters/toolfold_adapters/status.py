@@ -1,0 +1,80 @@
+"""How a server is doing, in a line each: the servers behind it, its store, its sessions (SPEC EXP-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from toolfold import Store, StoreError, ToolResult, ToolSet
+
+from .gateway.upstream.upstream import UpstreamStatus
+
+STATUS_TOOL = "gateway_status"
+
+Line = Mapping[str, Any]
+"""`what` something is, its `name`, its `state` in a word, and a `text` of one line."""
+Servers = Callable[[], Iterable[UpstreamStatus]]
+
+
+async def status_of(
+    tools: ToolSet, servers: Servers = tuple, store: Store | None = None, withheld: Callable[[], Iterable[str]] = tuple
+) -> list[Line]:
+    """Return how each server and the store is doing, and how many sessions are open.
+
+    Args:
+        tools: What is served.
+        servers: Returns how each server of a gateway is doing.
+        store: Where its sessions are, if it has a store.
+        withheld: Returns the names of the servers that something is withheld of, until it is approved.
+    """
+    quarantined = frozenset(withheld())
+    lines = [_of_server(one, quarantined=one.name in quarantined) for one in servers()]
+    if store is not None:
+        lines.append(await _of_store(store))
+    limit = tools.pool.limit.total
+    text = f"{len(tools.sessions)} are open" + (f", of at most {limit:,}" if limit is not None else "")
+    return [*lines, _line("sessions", tools.name, "running", text)]
+
+
+def include_status(tools: ToolSet, status: Callable[[], Any]) -> None:
+    """Register the tool `gateway_status`, which says what `status` returns when it is awaited, in a line each."""
+
+    async def gateway_status() -> ToolResult:
+        return ToolResult.of_text("\n".join(map(as_text, await status())))
+
+    description = "Say how each server and store behind this one is doing."
+    tools.register(STATUS_TOOL, gateway_status, description=description, annotations={"readOnlyHint": True})
+
+
+def as_text(line: Line) -> str:
+    """Return a line as text."""
+    return f"{line['what']} {line['name']}: {line['state']}" + (f"; {line['text']}" if line["text"] else "")
+
+
+def _of_server(one: UpstreamStatus, *, quarantined: bool) -> Line:
+    failed = one.failures and one.state != "ready"
+    parts = [f"for {one.since:,.0f} s"] if one.since >= 1 else []
+    if one.tools is not None:
+        parts.append(f"{one.tools} tools")
+    if one.connections:
+        parts.append("1 connection" if one.connections == 1 else f"{one.connections} connections")
+    if one.failures:
+        times = "once" if one.failures == 1 else f"{one.failures} times in a row"
+        parts.append(f"failed {times}: {one.reason}")
+    if quarantined:
+        parts.append("what changed is withheld until `toolfold approve`")
+    state = "running" if one.state == "ready" else "failed" if failed else one.state
+    return _line("server", one.name, "quarantined" if quarantined and not failed else state, ", ".join(parts))
+
+
+async def _of_store(store: Store) -> Line:
+    name = type(store).__name__
+    try:
+        await store.due("", 1)
+    except StoreError as error:
+        return _line("store", name, "failed", str(error))
+    return _line("store", name, "running", "")
+
+
+def _line(what: str, name: str, state: str, text: str) -> Line:
+    return {"what": what, "name": name, "state": state, "text": text}

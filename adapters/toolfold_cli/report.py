@@ -1,0 +1,68 @@
+"""`toolfold report`: what was used, with advice (SPEC EXP-3)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from toolfold import Usage
+from toolfold_adapters.kept_usage import DAYS, kept_usage
+from toolfold_adapters.stores.url import open_store
+from toolfold_diagrams.report import TABLES, cell, report, summary
+
+from .failures import failing, run
+from .operated import DEFAULT, asked, is_url
+from .options import Integer, OneOf, examples
+from .printing import show, table
+
+
+@click.command(
+    "report",
+    epilog=examples(
+        "toolfold report                                 of the server on this machine, with --live",
+        "toolfold report http://localhost:8000 --format html > use.html",
+        "toolfold report sqlite:///usage.db --days 7     as `toolfold serve --usage` keeps it",
+    ),
+)
+@click.argument("source", default=DEFAULT, metavar="[URL|FILE]")
+@click.option("--format", "form", type=OneOf(["text", "json", "html"]), default="text", help="In which form.")
+@click.option(
+    "--days", type=Integer(1, DAYS), metavar="N", default=DAYS, show_default=True, help="Of how many days, of a store."
+)
+@click.option("--rows", type=Integer(1), metavar="N", default=10, show_default=True, help="Rows of a table of text.")
+def report_command(source: str, form: str, days: int, rows: int) -> None:
+    """Say what was used of a server, what that cost, and what to do about it.
+
+    The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. Otherwise it
+    is a store that `toolfold serve --usage` keeps use in, or an SQLite file of such. No arguments or results are in it.
+    """
+    with failing():
+        found = report(_of_server(source) if is_url(source) else run(partial(_kept, source, days)))
+    if form != "text":
+        click.echo(found.json if form == "json" else found.html)
+        return
+    for line in (*summary(found.data), *(f"- {advice}" for advice in found.data["advice"])):
+        show(line)
+    for key, (title, columns) in TABLES.items():
+        if entries := found.data[key]:
+            shown = table(title.upper(), *(column.upper() for column in columns[1:]))
+            for row in entries[:rows]:
+                shown.add_row(*(cell(column, row[column]) for column in columns))
+            show(shown)
+
+
+def _of_server(url: str) -> Usage:
+    data: Any = asked(url, "usage")
+    usage = Usage(data["name"], lambda: 0.0)
+    usage.add(data)
+    return usage
+
+
+async def _kept(source: str, days: int) -> Usage:
+    store = open_store(source if ":" in source else f"sqlite:///{source}")
+    try:
+        return await kept_usage(store, days)
+    finally:
+        await store.aclose()

@@ -1,0 +1,54 @@
+"""`toolfold status`: how each server and store is doing (SPEC EXP-4)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from toolfold_adapters.status import status_of
+
+from .failures import failing, run
+from .operated import DEFAULT, asked, is_url
+from .options import examples
+from .printing import show, show_json, table
+from .targets import GatewayOptions, open_target, parse_target
+
+
+@click.command(
+    "status",
+    epilog=examples(
+        "toolfold status                           of the server on this machine, with --live",
+        "toolfold status http://localhost:8000     of that at a URL",
+        "toolfold status gateway.toml              of the servers of a configuration, which are started for it",
+    ),
+)
+@click.argument("source", default=DEFAULT, metavar="[URL|FILE]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def status_command(ctx: click.Context, source: str, as_json: bool) -> None:
+    """Say how each server and store of a server is doing, and how many sessions are open.
+
+    The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. The status
+    is 1 if something has failed.
+    """
+    with failing():
+        if is_url(source):
+            lines: list[Any] = asked(source, "status")
+        else:
+            lines = run(partial(_of_configuration, source))
+    if as_json:
+        show_json(lines)
+    else:
+        rows = table("", "NAME", "STATE", "")
+        for line in lines:
+            rows.add_row(line["what"], line["name"], line["state"], line["text"])
+        show(rows)
+    if any(line["state"] == "failed" for line in lines):
+        ctx.exit(1)
+
+
+async def _of_configuration(source: str) -> list[Any]:
+    async with open_target(parse_target(source), GatewayOptions()) as opened:
+        return await status_of(opened.tools, opened.status, withheld=opened.withheld)

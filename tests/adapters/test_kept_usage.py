@@ -1,0 +1,87 @@
+"""Use is kept in a store on request, added up over processes, and forgotten after a time (SPEC EXP-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.core.support import with_groups
+from toolfold import Store, StoreUnavailable, ToolSet
+from toolfold_adapters.kept_usage import DAYS, Writer, kept_usage
+from toolfold_adapters.stores import MemoryStore, SQLiteStore
+
+DAY = date(2026, 3, 1)
+
+
+def made() -> ToolSet:
+    """Return a tool set whose calls take a second."""
+    tools = with_groups("a")
+    tools.register("t", lambda: "12345678", group="a")
+    ticks = iter(range(10_000))
+    tools.count_usage(lambda: float(next(ticks)))
+    return tools
+
+
+async def call(tools: ToolSet, times: int) -> None:
+    async with tools.open_session(active=["a"]) as session:
+        for _ in range(times):
+            await session.call("a.t")
+
+
+@pytest.mark.spec("EXP-3")
+@pytest.mark.parametrize("made_store", [MemoryStore, lambda: None])
+async def test_what_several_processes_counted_is_added_up(made_store: Callable[[], Any], tmp_path: Path) -> None:
+    store: Store = made_store() or SQLiteStore(tmp_path / "usage.db")
+    here, there = made(), made()
+    writers = [Writer(tools, store, lambda: DAY) for tools in (here, there)]
+    for tools, writer in zip((here, there), writers, strict=True):
+        for times in (2, 3):
+            await call(tools, times)
+            await writer.write()
+        await writer.write()  # nothing is new
+    usage = await kept_usage(store, today=DAY)
+    row = usage.calls["a.t", "a", "", "in process"]
+    assert (row.calls, row.seconds, row.tokens, row.spread.total()) == (10, 10.0, 20, 10)
+    assert (usage.groups["a"].opened, usage.groups["a"].called, usage.sessions, usage.name) == (4, 4, 4, here.name)
+    assert usage.tools == {"a.t": "a"}
+    await store.aclose()
+
+
+@pytest.mark.spec("EXP-3")
+async def test_days_that_have_passed_are_reported_no_more_and_forgotten() -> None:
+    now = [0.0]
+    store = MemoryStore(lambda: now[0])
+    tools = made()
+    await call(tools, 1)
+    await Writer(tools, store, lambda: DAY).write()
+    reported = [(await kept_usage(store, today=DAY + timedelta(after))).by() for after in (0, DAYS - 1, DAYS)]
+    assert [[row.calls for row in rows.values()] for rows in reported] == [[1], [1], []]
+    now[0] = (DAYS + 1) * 24 * 3600.0
+    assert await store.due("usage", 10) == [f"usage/{DAY}"]
+    await call(tools, 1)
+    await Writer(tools, store, lambda: DAY + timedelta(DAYS + 1)).write()
+    assert await store.due("usage", 10) == []
+
+
+@pytest.mark.spec("EXP-3")
+async def test_what_a_store_did_not_take_is_written_the_next_time(caplog: pytest.LogCaptureFixture) -> None:
+    class Away(MemoryStore):
+        away = True
+
+        async def read(self, key: str) -> Any:
+            if self.away:
+                raise StoreUnavailable("it is away")
+            return await super().read(key)
+
+    store, tools = Away(), made()
+    writer = Writer(tools, store, lambda: DAY)
+    await call(tools, 2)
+    await writer.write()
+    assert "could not be kept, and will be the next time: it is away" in caplog.text
+    store.away = False
+    await writer.write()
+    assert (await kept_usage(store, today=DAY)).by()[()].calls == 2
