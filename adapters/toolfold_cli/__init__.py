@@ -2,10 +2,9 @@
 
 program                           the program and its commands, each of which has a module of its name
 serve, connect, init, approve     a server, a gateway, and the clients and definitions that it is for
-inspect, profiles, call, diagram  what a target has, and a look at it
+inspect, profiles, diagram, call, stubs  what a target has: to look at, to call, and declared for programs
 explain, check                    why a tool can or can't be called, and whether an agent can have it
 report, status, operated          what was used of a server, how it is doing, and asking it
-stubs                             declarations of tools for programs that call them
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
 options, targets, references      what commands share, the kinds of TARGET, and objects by name
 servers, authentication           existing servers as targets, and whose tokens are accepted
