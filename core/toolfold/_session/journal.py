@@ -279,8 +279,7 @@ class Journal:
 
     async def delete(self) -> None:
         """Delete the record, whose lease is held."""
-        if (token := self._let_go()) is not None:
-            await self._whole(partial(self.store.delete, self.key, token))
+        await self._whole(partial(self.store.delete, self.key, self._let_go() or 0))
 
     async def ensure(self, snapshot: Snapshot) -> None:
         """Create the record if that was not done; raises `QuotaExceeded`."""
