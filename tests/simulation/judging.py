@@ -29,7 +29,8 @@ class Request:
     Attributes:
         number: Its number among those of the session.
         kind: `step`; `control` if it is made by a control tool, which answers whether it changed anything; `note`,
-            `look` or `list`; `shown` for the active groups in the answer to a step.
+            `look` or `list`; `another` for a session beyond the caller's limit; `shown` for the active groups in the
+            answer to a step.
         activate: The groups that a step activates.
         deactivate: Those that it deactivates.
         fact: The fact that is set.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -13,8 +16,8 @@ from tests.simulation.desk import PATHS, Note, make_tools
 from tests.simulation.disk import Connection, Disk
 from tests.simulation.judging import Request, numbered
 from tests.simulation.loop import Extent, Loop
-from toolfold import Limit, Session, StoredSessions, ToolSet
-from toolfold.errors import StoreUnavailable
+from toolfold import Limit, QuotaExceeded, Session, StoredSessions, ToolSet
+from toolfold.errors import KeyInUse, StoreUnavailable
 
 LIFETIME = 20.0
 """Seconds without use after which a session ends."""
@@ -50,6 +53,7 @@ class Replica:
         random: What it draws.
         pause: Seconds that a hook takes.
         sessions: How many sessions there are.
+        notify: Takes note that the client of a session is notified of a step that changed its list.
     """
 
     number: int
@@ -59,6 +63,7 @@ class Replica:
     random: Random
     pause: float
     sessions: int
+    notify: Callable[[int], None]
     starts: int = 0
     process: Extent | None = None
     tools: ToolSet | None = None
@@ -121,7 +126,7 @@ class Replica:
         assert self.served is not None
         self.under_way += 1
         try:
-            return await answered(self.served, session, request)
+            return await answered(self.served, session, request, partial(self.notify, session))
         except StoreUnavailable as error:
             raise (Unknown if UNCERTAIN in str(error) else Refused)(str(error)) from error
         finally:
@@ -133,25 +138,47 @@ def caller_of(session: int) -> str:
     return f"caller{session}"
 
 
-async def answered(stored: StoredSessions, number: int, request: Request) -> Answer:
+def name_of(session: int) -> str:
+    """Return what a session is found by."""
+    return json.dumps(["desk", caller_of(session)])
+
+
+async def answered(stored: StoredSessions, number: int, request: Request, notify: Callable[[], None]) -> Answer:
     """Return the answer to a request of a session in a store; raises as the product does."""
     caller = caller_of(number)
     if request.kind == "list":
         return await _listed(stored, number)
+    if request.kind == "another":
+        try:
+            async with stored.open("another", caller=caller):
+                return "opened", None
+        except QuotaExceeded as error:
+            return type(error).__name__, None
+    if await stored.get(name_of(number)) is None:
+        with suppress(KeyInUse):
+            await stored.ensure(stored.draft(name_of(number), None, caller, notifies=True))
     async with stored.open("desk", caller=caller) as session:
-        if request.kind == "control":
-            verb, (group,) = ("activate", request.activate) if request.activate else ("deactivate", request.deactivate)
-            changed = await (session.activate if verb == "activate" else session.deactivate)(PATHS[group])
-            return changed, numbered(session.active)
-        if request.fact is not None:
-            await session.call("note", dict(zip(("name", "value"), request.fact, strict=True)))
-            return (), None
-        if request.kind == "look":
-            found = await _read(session, "look", {})
-            return (numbered(found["active"]), frozenset(found["facts"].items())), None
-        groups = {"activate": request.activate, "deactivate": request.deactivate}
-        paths = {verb: [PATHS[one] for one in chosen] for verb, chosen in groups.items()}
-        return _stepped(await _read(session, "step", paths))
+        answer = await _asked(session, request)
+        await session.flush()
+        for _ in await session.executor.claim():
+            notify()
+        return answer
+
+
+async def _asked(session: Session, request: Request) -> Answer:
+    if request.kind == "control":
+        verb, (group,) = ("activate", request.activate) if request.activate else ("deactivate", request.deactivate)
+        changed = await (session.activate if verb == "activate" else session.deactivate)(PATHS[group])
+        return changed, numbered(session.active)
+    if request.fact is not None:
+        await session.call("note", dict(zip(("name", "value"), request.fact, strict=True)))
+        return (), None
+    if request.kind == "look":
+        found = await _read(session, "look", {})
+        return (numbered(found["active"]), frozenset(found["facts"].items())), None
+    groups = {"activate": request.activate, "deactivate": request.deactivate}
+    paths = {verb: [PATHS[one] for one in chosen] for verb, chosen in groups.items()}
+    return _stepped(await _read(session, "step", paths))
 
 
 def _stepped(found: dict[str, Any]) -> Answer:
@@ -163,7 +190,7 @@ def _stepped(found: dict[str, Any]) -> Answer:
 
 async def _listed(stored: StoredSessions, number: int) -> Answer:
     """Return the groups whose tools are listed."""
-    session = await stored.get(json.dumps(["desk", caller_of(number)]), reading=True)
+    session = await stored.get(name_of(number), reading=True)
     if session is None:
         return frozenset(), None
     if session.executor.stored.is_away:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import Context
@@ -18,7 +17,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.judging import Request, explained, opened
 from tests.simulation.loop import Died, Extent, Loop, Stuck
 from tests.simulation.plan import Ask, Fault, Plan
-from tests.simulation.replicas import LIFETIME, Answer, Refused, Replica, Unknown, Wrong, caller_of
+from tests.simulation.replicas import LIFETIME, Answer, Refused, Replica, Unknown, Wrong, name_of
 from toolfold_specs.linearize import Operation
 
 PATIENCE = 300.0
@@ -79,6 +78,7 @@ class World:
     replicas: list[Replica] = field(init=False)
     lines: dict[str, list[str]] = field(factory=dict[str, list[str]])
     fences: dict[str, int] = field(factory=dict[str, int])
+    notified: Counter[int] = field(factory=Counter[int])
     outcome: Outcome = field(factory=Outcome)
     histories: dict[int, list[Operation]] = field(factory=dict[int, list[Operation]])
     _clock: count[int] = field(factory=count)
@@ -89,7 +89,14 @@ class World:
         self.disk = Disk(self.loop, plan.random("disk"), plan.weather, loses)
         self.replicas = [
             Replica(
-                number, self.loop, self.disk, self.note, plan.random(f"replica {number}"), plan.pause, plan.sessions
+                number,
+                self.loop,
+                self.disk,
+                self.note,
+                plan.random(f"replica {number}"),
+                plan.pause,
+                plan.sessions,
+                self.notify,
             )
             for number in range(plan.replicas)
         ]
@@ -101,6 +108,10 @@ class World:
             return
         self.lines.setdefault(session, []).append(line)
         self.disk.log.append(f"{self.loop.time():.3f} {session.rpartition('/')[2][:8]} {line}")
+
+    def notify(self, session: int) -> None:
+        """Note that a client was notified of a step."""
+        self.notified[session] += 1
 
     async def live(self) -> None:
         """Begin, go on until the clients have what they want, and end."""
@@ -274,6 +285,10 @@ class World:
             self.outcome.wrong.append(f"no order of the requests of session {session} explains the answers\n{shown}")
             return
         self.outcome.counted["histories"] += 1
+        if not self.outcome.wrong and not self.disk.lost:
+            another = await self._again(session, Request(1500, "another"))
+            if another not in ("Full", None):
+                self.outcome.wrong.append(f"a caller with as many sessions as it may have is answered {another}")
         await self._settle(session)
 
     async def _settle(self, session: int) -> None:
@@ -286,6 +301,7 @@ class World:
         for number, activate in enumerate(((), (0, 1), ())):
             await self._again(session, Request(1001 + number, "step", activate, () if activate else everything))
             found = await self._again(session, Request(1011 + number, "look"))
+            self._count_notices(session)
             if self.outcome.wrong or self.disk.lost:
                 return
             active, lines = {PATHS[group] for group in found[0]}, self.lines.get(self._key(session), [])
@@ -297,7 +313,18 @@ class World:
     def _key(self, session: int) -> str:
         """Return the key of a session."""
         stored = next(replica.served for replica in self.replicas if replica.served is not None)
-        return stored.key(json.dumps(["desk", caller_of(session)]))
+        return stored.key(name_of(session))
+
+    def _count_notices(self, session: int) -> None:
+        """Judge whether the client was notified of each step that changed its list, once (SPEC NTF-1)."""
+        steps = [one for one in self.histories[session] if one.request.kind in ("step", "control")]
+        changed = sum(one.ret is not None and _changed(one.answer) for one in steps)
+        unknown = sum(one.ret is None for one in steps)
+        calm = not self.plan.faults and not self.plan.weather.lost and not any(ask.cancelled for ask in self.plan.asks)
+        if not (changed if calm else 0) <= self.notified[session] <= changed + unknown and not self.disk.lost:
+            self.outcome.wrong.append(
+                f"{self.notified[session]} notices for {changed} steps that changed lists and {unknown} unanswered"
+            )
 
     async def _expire(self) -> None:
         """Let the sessions expire, and judge whether they are closed."""
@@ -314,3 +341,8 @@ class World:
                 self.outcome.counted["expired"] += 1
                 return
         self.outcome.wrong.append(f"left open after their sessions have expired: {left}")
+
+
+def _changed(answer: Any) -> bool:
+    """Return whether a step was answered to have changed groups."""
+    return answer is True or (isinstance(answer, tuple) and any(answer))

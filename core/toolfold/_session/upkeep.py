@@ -61,11 +61,20 @@ class Upkeep:
             tasks.start_soon(work)
 
     async def _renew_leases(self) -> None:
-        while True:
-            await anyio.sleep(self.store.lease / 4)
-            async with anyio.create_task_group() as tasks:  # one that is not answered must not delay the others
-                for journal in tuple(self.leased):
-                    tasks.start_soon(journal.renew)
+        """Renew leases, at the end as long as there are some: hooks that no cancellation stops still run under them."""
+        try:
+            while True:
+                await self._renew_all()
+        finally:
+            with anyio.CancelScope(shield=True):
+                while self.leased:
+                    await self._renew_all()
+
+    async def _renew_all(self) -> None:
+        await anyio.sleep(self.store.lease / 4)
+        async with anyio.create_task_group() as tasks:  # one that is not answered must not delay the others
+            for journal in tuple(self.leased):
+                tasks.start_soon(journal.renew)
 
     async def _sweep_repeatedly(self, tasks: TaskGroup) -> None:
         """Sweep now and then, each time in a task of its own, since hooks may hang."""
