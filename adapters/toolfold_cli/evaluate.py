@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,13 +16,23 @@ from toolfold_adapters.signals import stdout_reserved
 
 from .counts import counted
 from .failures import Failed, run
-from .options import COMMAND, Number, TargetCommand, chosen_target, examples, gateway_options, target_options
+from .options import (
+    COMMAND,
+    Integer,
+    Number,
+    OneOf,
+    TargetCommand,
+    chosen_target,
+    examples,
+    gateway_options,
+    target_options,
+)
 from .printing import show, table
 from .progress import show_progress
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
-    from toolfold_adapters.evaluation import Plan, Player, Record, Task, World
+    from toolfold_adapters.evaluation import AnswerOptions, Plan, Player, Record, Task, World
 
 SIZES = (20, 100, 500, 1_000)
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -73,6 +83,12 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--replay", type=_FILE, metavar="FILE", help="Make the calls again that a file of records has.")
 @_NAMES("--arm", "arms", callback=_words, help="Ways to offer the tools: all unless given.")
 @_NAMES("--size", "sizes", callback=_words, help="Numbers of tools, with fillers, or all, which is without.")
+@click.option(
+    "--answers",
+    type=OneOf(["auto", "definitions", "names"]),
+    help="How servers answer the opening of a group, as for serve.",
+)
+@click.option("--answer-tokens", type=Integer(1), metavar="N", help="How long such an answer may be, as for serve.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of fillers, and of models.")
 @click.option("--price", metavar="READ/WRITTEN", callback=_price, help="Dollars for a million tokens, such as 3/15.")
 @click.option("-o", "--output", type=_FILE, metavar="FILE", help="Record as JSON lines; a run that was ended goes on.")
@@ -102,6 +118,7 @@ def evaluate_command(
     Without a TARGET they are the built-in tasks. No handler of a TARGET runs: its tools answer as the tasks say.
     """
     own = {name: given.pop(name) for name in ("players", "models", "host", "replay", "arms", "sizes", "seed", "price")}
+    own["options"] = {name: given.pop(name) for name in ("answers", "answer_tokens")}
     has_target = bool(targets or COMMAND in ctx.meta)
     if bench is not None and (has_target or file is not None):
         raise click.UsageError("--live-mcp-bench has tools and tasks of its own: leave out TARGET and --tasks.", ctx)
@@ -174,6 +191,7 @@ def _plan(
     arms: Sequence[str],
     sizes: Sequence[str],
     price: tuple[float, float] | None,
+    options: Mapping[str, Any],
 ) -> Plan:
     from toolfold_adapters.evaluation import ARMS, HOSTS, Plan
 
@@ -190,6 +208,7 @@ def _plan(
         arms=tuple(arms or ARMS),
         sizes=tuple(map(_size, sizes)) or (SIZES if built_in else (None,)),
         price=price,
+        options=cast("AnswerOptions", {name: one for name, one in options.items() if one is not None}),
     )
 
 

@@ -262,7 +262,8 @@ def evaluating(figures: Figures) -> str:
         "search": "search",
         "groups": "groups",
         "groups+search": "both",
-        "native": "late",
+        "native": "late, Anthropic",
+        "native-openai": "late, OpenAI",
         "code": "programs",
     }
 

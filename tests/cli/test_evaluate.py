@@ -70,6 +70,13 @@ def test_too_few_tasks_done_are_a_failure_that_says_where(tasks: str) -> None:
     assert invoke(*arguments, "--require", "0").exit_code == 0
 
 
+def test_how_servers_answer_is_recorded_with_the_figures(tasks: str) -> None:
+    given = ("evaluate", "shop:tools", "--tasks", tasks, "--arm", "groups", "--answers", "names")
+    result = invoke(*given, "--answer-tokens", "1500")
+    assert "; answers names; answer_tokens 1500)" in result.stdout
+    assert "answer_tokens must be at least 1200, not 5." in invoke(*given, "--answer-tokens", "5").stderr
+
+
 def test_the_page_is_written(tasks: str) -> None:
     assert invoke("evaluate", "shop:tools", "--tasks", tasks, "--report", "page.html", "--price", "3/15").exit_code == 0
     assert "$3 and $15 for a million tokens" in Path("page.html").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from .bench import bench_tasks
 from .players import SCRIPTS
 from .report import COLUMNS, Row, page, rows
 from .runs import Plan, Player, Record, model, read_records, run, scripted, transcripts
+from .surfaces import AnswerOptions
 from .tasks import OWN, Task, judge, load_tasks, suggested
 from .world import World
 
@@ -23,6 +24,7 @@ __all__ = [
     "HOSTS",
     "OWN",
     "SCRIPTS",
+    "AnswerOptions",
     "Plan",
     "Player",
     "Record",

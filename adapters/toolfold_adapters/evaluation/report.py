@@ -93,7 +93,8 @@ def measured_with(record: Record) -> str:
     """Return what a record was measured with, in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     price = "" if record.price is None else f"; ${record.price[0]:g} and ${record.price[1]:g} for a million tokens"
-    return f"{record.kind}; seed {record.seed}; tasks {record.tasks}; {versions}{price}"
+    options = "".join(f"; {name} {value}" for name, value in record.options.items())
+    return f"{record.kind}; seed {record.seed}; tasks {record.tasks}; {versions}{price}{options}"
 
 
 def rows(records: Iterable[Record]) -> list[Row]:

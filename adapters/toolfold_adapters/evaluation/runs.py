@@ -15,14 +15,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import ConfigError, __version__
 
 from .arms import ARMS, EVERYTHING
 from .players import SCRIPTS, Script, Scripted, replay
-from .surfaces import PROGRAM, Offers, Surface
+from .surfaces import PROGRAM, AnswerOptions, Offers, Surface
 from .tasks import Task, judge
 from .world import World
 
@@ -75,6 +75,7 @@ class Record(BaseModel):
     tasks: str
     versions: Mapping[str, str]
     price: tuple[float, float] | None
+    options: Mapping[str, Any] = {}
     done: bool = False
     problems: tuple[str, ...] = ()
     tried: Mapping[str, int] = {}
@@ -92,12 +93,17 @@ class Record(BaseModel):
     def key(self) -> tuple[Any, ...]:
         """What tells it from other records: the same is not played twice."""
         given = (self.task, self.arm, self.size, self.player, self.host, self.seed, self.tasks, self.price)
-        return (*given, *sorted(self.versions.items()))
+        return (*given, *sorted(self.versions.items()), *sorted(self.options.items()))
 
 
 @frozen(kw_only=True)
 class Plan:
-    """What a run plays; `price` is what a million tokens cost that are read, and that are written, in dollars."""
+    """What a run plays.
+
+    Attributes:
+        price: What a million tokens cost that are read, and that are written, in dollars.
+        options: How servers answer the opening of a group, where that differs from the default.
+    """
 
     world: World
     tasks: Sequence[Task]
@@ -105,6 +111,7 @@ class Plan:
     arms: Sequence[str] = tuple(ARMS)
     sizes: Sequence[int | None] = (None,)
     price: tuple[float, float] | None = None
+    options: AnswerOptions = field(factory=AnswerOptions)
 
     def cases(self) -> list[tuple[Player, Task, Case]]:
         """Return what is played, in order; no host stands between a conversation in process and its model."""
@@ -162,7 +169,7 @@ def transcripts(records: Iterable[Record]) -> list[Player]:
 async def run(plan: Plan, before: Iterable[Record] = ()) -> AsyncGenerator[Record]:
     """Yield a record for each case of a plan, in order; those that `before` has already are not played."""
     known = {record.key: record for record in before}
-    offers = Offers(plan.world)
+    offers = Offers(plan.world, plan.options)
     tasks = plan.world.fingerprint(plan.tasks)
     for player, task, case in plan.cases():
         record = _unplayed(plan, tasks, player, case)
@@ -211,6 +218,7 @@ def _unplayed(plan: Plan, tasks: str, player: Player, case: Case) -> Record:
         tasks=tasks,
         versions=versions,
         price=plan.price,
+        options=dict(plan.options),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from attrs import define, field
 from mcp import Client
@@ -123,11 +123,19 @@ class Surface:
         return GIVEN if given else value
 
 
+class AnswerOptions(TypedDict, total=False):
+    """The options of `build_server` that say how the opening of a group is answered."""
+
+    answers: Literal["auto", "definitions", "names"]
+    answer_tokens: int
+
+
 @define
 class Offers:
     """Makes surfaces; servers of the same tools are made once, except where a task withdraws some of them."""
 
     world: World
+    options: AnswerOptions = field(factory=AnswerOptions)
     _made: dict[Any, tuple[ToolSet, Simulation, dict[str | None, Any]]] = field(factory=dict[Any, Any])
 
     @asynccontextmanager
@@ -150,7 +158,7 @@ class Offers:
             else:
                 info = Implementation(name=host.client, version="1")
                 if profile not in servers:
-                    servers[profile] = build_server(tools, profile=profile)
+                    servers[profile] = build_server(tools, profile=profile, **self.options)
                 client = Client(servers[profile], mode=host.era, cache=None, client_info=info)
                 changes = bool(task.withdrawn) or (arm.grouped and host.era == "legacy")
                 link = Served(await stack.enter_async_context(client), changes and host.lists_again)

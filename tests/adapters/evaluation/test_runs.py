@@ -152,3 +152,18 @@ async def test_text_of_others_is_data_on_the_page() -> None:
 
 async def test_no_host_stands_between_a_conversation_and_its_model() -> None:
     assert await played("air", player="codex", arm="native") == []
+
+
+async def test_a_record_has_how_servers_answer_and_that_changes_what_is_read() -> None:
+    (whole,) = await played("move-review", arm="groups")
+    (names,) = await played("move-review", arm="groups", options={"answers": "names", "answer_tokens": 2_000})
+    assert whole.done
+    assert names.done
+    assert (whole.requests, names.requests) == (4, 6)  # the schema of each tool is read in a refusal
+    assert whole.options == {}
+    assert names.options == {"answers": "names", "answer_tokens": 2_000}
+    assert whole.key != names.key
+    assert [row.measured_with.partition("; answers")[2] for row in rows([whole, names])] == [
+        "",
+        " names; answer_tokens 2000",
+    ]
