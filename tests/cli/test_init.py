@@ -29,7 +29,8 @@ def test_a_client_starts_toolfold_with_its_servers_as_they_are_and_undo_puts_the
     assert entry[0] == "toolfold"
     assert entry[1]["args"][-2:] == ["serve", str(served)]
     assert read(served) == {"mcpServers": SERVERS}
-    assert stat.S_IMODE(served.stat().st_mode) == 0o600
+    if sys.platform != "win32":
+        assert stat.S_IMODE(served.stat().st_mode) == 0o600
     assert sorted(load_config(served).upstreams) == ["My_Web", "files"]
     assert read(file.with_name("mcp.json.backup")) == {"theme": "dark", "mcpServers": SERVERS}
 

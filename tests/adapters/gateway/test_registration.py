@@ -116,7 +116,8 @@ def test_a_resource_that_two_servers_have_is_the_first_ones_and_reported() -> No
 async def test_a_skill_is_a_group_with_tools_of_several_servers(tmp_path: Path) -> None:
     file = tmp_path / "SKILL.md"
     file.write_text(
-        "---\nname: tidy\ndescription: Put things in order\nallowed-tools: s__get t__put gt\n---\nGet, then put.\n"
+        "---\nname: tidy\ndescription: Put things in order\nallowed-tools: s__get t__put gt\n---\nGet, then put.\n",
+        newline="",
     )
     skill = read_skill(tmp_path)
     servers = {"s": offering("get", "set"), "t": offering("put")}

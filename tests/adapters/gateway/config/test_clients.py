@@ -77,7 +77,7 @@ def test_vs_code_with_comments_inputs_and_variables_of_the_editor(tmp_path: Path
             },
             "asks": {"url": "https://x.org", "headers": {"Key": "${input:api-key}"}},
           },
-        }""".replace("PYTHON", PYTHON),
+        }""".replace('"PYTHON"', json.dumps(PYTHON)),
     )
     assert config.upstreams == {
         "files": UpstreamConfig(
@@ -134,7 +134,7 @@ ZED = """{
     "b": {"url": "https://x.org", "headers": {"Key": "b"}},
     "off": {"enabled": false, "source": "extension", "settings": {}},
   },
-}""".replace("PYTHON", PYTHON)
+}""".replace('"PYTHON"', json.dumps(PYTHON))
 LOCAL = UpstreamConfig(command=(PYTHON, "-v"), env={"KEY": "t0ken"})
 REMOTE = UpstreamConfig(url="https://x.org")
 WITH_KEY = UpstreamConfig(url="https://x.org", headers={"Key": "b"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def refused(folder: Path, text: str) -> str:
 
 
 def test_a_file_gives_upstream_groups_exclusions_profiles_and_options(tmp_path: Path) -> None:
-    config = load(tmp_path, FULL.replace("PROGRAM", sys.executable))
+    config = load(tmp_path, FULL.replace('"PROGRAM"', json.dumps(sys.executable)))
     server = UpstreamConfig(
         command=(sys.executable, "-y", "some-server"), env={"LOG": "1"}, cwd="/srv", start_timeout=5, mode="auto"
     )
