@@ -36,7 +36,7 @@ from . import formats
 from .formats import Definition, Format
 from .history import FailureCheck, Replay
 from .late import LateTools, Native, strings
-from .messages import referred_to, turns_of
+from .messages import turns_of
 from .turn import Barrier, Place, run_call, run_turn, written_call
 from .wire_names import NameOptions, ToolOrder, WireNameCodec
 
@@ -61,8 +61,10 @@ class Conversation:
         separator: Replaces the dot in names: providers accept letters, digits, `_` and `-` only (SPEC AGT-3).
         max_length: How many characters a name may have.
         native: The provider that loads tools late: `"anthropic"` for the Messages API, `"openai"` for the Responses
-            API. What `tools` and `system_prompt` return then stays the same while groups open and close, so it stays
-            in the provider's cache; `answers` announces the tools of groups that were opened (SPEC INT-3).
+            API, `"kimi"` for Kimi's Chat Completions API. What `tools` and `system_prompt` return then stays the same
+            while groups open and close, so it stays in the provider's cache; `answers` announces the tools of groups
+            that were opened (SPEC INT-3). The name of Anthropic's beta `"mid-conversation-tool-changes-2026-07-01"`,
+            with which requests have to be made, has those of closed groups withdrawn, too.
 
     Raises:
         ConfigError: There is no such profile, a name has no wire name (SPEC NAM-6), or the provider can't load the
@@ -209,7 +211,7 @@ class Conversation:
             made._start = replay.after(turns)
             made._set_session(*_restored(tools, made.dump(), made._session.profile))
         if made._late is not None:
-            made._late.assume_announced([*referred_to(given), *(component.name for component in made._listed())])
+            made._late.assume_announced(given, made._listed())
         return made
 
     def child(self, groups: Literal["inherit", "fresh"] | Iterable[str] = "inherit") -> Conversation:
@@ -377,17 +379,20 @@ class Conversation:
         """Execute the calls in what the model wrote, and return their answers in the provider's shape (SPEC INT-3).
 
         They announce the tools that have become available. For `"anthropic"` they are the content of the next user
-        message, for `"openai"` items for the input of the next request; without calls there are none.
+        message, for `"openai"` items for the input of the next request; without calls there are none. Otherwise they
+        are messages, to be appended as they are; without calls, where code has opened or closed groups, after a message
+        of the user.
 
         Args:
-            output: `message.content` of the Messages API, or `response.output` of the Responses API.
+            output: `message.content` of the Messages API, `response.output` of the Responses API, or the message or
+                its `tool_calls` of Chat Completions.
 
         Raises:
             ConfigError: The conversation was made without `native`.
             SessionClosed, HookFailed, QuotaExceeded: As `execute`.
         """
         if self._late is None:
-            raise ConfigError('Answers are for a provider: make the conversation with native="anthropic" or "openai".')
+            raise ConfigError('Answers are for a provider: make the conversation with native=, such as "anthropic".')
         written = list(output)
         results = await self.execute(self._late.calls(written))
         return self._late.answers(written, results, self._listed())

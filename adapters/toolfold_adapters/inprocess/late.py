@@ -6,6 +6,9 @@ from the model. The answer to a call announces the tools that became available, 
 search may find, and which calls are accepted, is up to the session; a provider's own search, which would find tools of
 closed groups, is not used.
 
+Two ways announce by a message of the system, after the answers: Anthropic's tool changes, which withdraw tools as
+well, and Kimi's, which declares nothing before.
+
 The declarations change only with the catalog. A new tool is declared after the others; one that is unregistered
 remains declared, because messages may refer to it, and a call of it is refused; one that is redefined is replaced in
 its place.
@@ -14,21 +17,30 @@ its place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
 from toolfold.spi import table
 
 from .formats import Definition
-from .late_providers import AnthropicTools, OpenAITools, search_tool
-from .messages import Answered, ToolCall, calls_of
+from .late_providers import AnthropicChanges, AnthropicTools, KimiTools, OpenAITools, search_tool
+from .messages import Answered, ToolCall, calls_of, referred_to
 from .wire_names import WireNameCodec
 
-Native = Literal["anthropic", "openai"]
+ToolChanges = Literal["mid-conversation-tool-changes-2026-07-01"]
+Native = Literal["anthropic", "openai", "kimi"] | ToolChanges
 
 
 class Provider(Protocol):
-    """How an API declares and announces tools."""
+    """How an API declares and announces tools.
+
+    Attributes:
+        in_messages: Whether tools are announced by messages after the answers, and not by the answers.
+        withdraws: Whether such a message can withdraw tools, too.
+    """
+
+    in_messages: ClassVar[bool]
+    withdraws: ClassVar[bool]
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
@@ -43,19 +55,30 @@ class Provider(Protocol):
         """Return the wire name and the arguments of a call."""
         ...
 
-    def answers(self, calls: Iterable[Answered], groups: Mapping[str, str]) -> list[Definition]:
-        """Return the answers to calls, with the tools that each result announces."""
+    def answers(
+        self,
+        calls: Iterable[Answered],
+        groups: Mapping[str, str],
+        added: Sequence[Component],
+        removed: Sequence[str],
+    ) -> list[Definition]:
+        """Return the answers to calls, with the tools that each announces.
+
+        In messages after them `added` are announced and `removed`, wire names, withdrawn.
+        """
         ...
 
 
 def _provider(native: str, names: WireNameCodec, catalog: Catalog, *, empty: bool) -> Provider:
-    if native == "anthropic":
+    if native in ("anthropic", *get_args(ToolChanges)):
         if empty:
             raise ConfigError(
                 "Anthropic's API refuses requests in which every tool is deferred; list one from the start, as "
                 'ToolSet(control="open_group") does.'
             )
-        return AnthropicTools(names.to_wire)
+        return AnthropicTools(names.to_wire) if native == "anthropic" else AnthropicChanges(names.to_wire)
+    if native == "kimi":
+        return KimiTools(names.to_wire)
     if native == "openai":
         search = search_tool(catalog)
         if search is None:
@@ -64,14 +87,14 @@ def _provider(native: str, names: WireNameCodec, catalog: Catalog, *, empty: boo
                 'ToolSet(control="open_group"), or one that finds tools, with ToolSet(search=...).'
             )
         return OpenAITools(names.to_wire, search)
-    raise ConfigError(f'native is "anthropic" or "openai", not {native!r}.')
+    raise ConfigError(f'native is "anthropic", "openai", "kimi" or {get_args(ToolChanges)[0]!r}, not {native!r}.')
 
 
 class LateTools:
     """What a provider is sent of the tools of one conversation.
 
     Args:
-        native: The provider: `"anthropic"` for its Messages API, `"openai"` for its Responses API.
+        native: The provider; see `Conversation`.
         names: The names by which the model knows the tools.
         catalog: The catalog at the start.
         first: The tools that are declared in full, in their order.
@@ -87,22 +110,34 @@ class LateTools:
         self._declared: dict[str, Component] = {}
         self._groups: dict[str, str] = {}
         self._announced: dict[str, None] = {}
+        self._withdrawn: set[str] = set()
         self._catalog: Catalog | None = None
         self._update(catalog)
 
     def dump(self) -> dict[str, list[str]]:
         """Return what `restore` needs, as a JSON value."""
-        return {"first": list(self._first), "announced": list(self._announced)}
+        withdrawn = {"withdrawn": sorted(self._withdrawn)} if self._withdrawn else {}
+        return {"first": list(self._first), "announced": list(self._announced), **withdrawn}
 
     def restore(self, data: Any) -> None:
         """Continue from the result of `dump`; raises `HandleInvalid` if it is damaged."""
         saved, fault = table(data) or {}, "native tools are not lists of names"
         self._first, self._announced = (dict.fromkeys(strings(saved.get(key), fault)) for key in ("first", "announced"))
+        self._withdrawn = set(strings(saved.get("withdrawn", ()), fault))
 
-    def assume_announced(self, names: Iterable[str]) -> None:
-        """Take tools to have been announced in the messages so far, by their names or those on the wire."""
-        own = map(self._names.from_wire, names)
-        self._announced |= dict.fromkeys(name for name in own if name not in self._first)
+    def assume_announced(self, messages: Sequence[Any], listed: Iterable[Component]) -> None:
+        """Take tools to have been announced and withdrawn as the messages so far say; so are those that are listed.
+
+        With messages that announce, only what they say counts.
+        """
+        for name, withdrawn in referred_to(messages):
+            (self._withdrawn.add if withdrawn else self._withdrawn.discard)(own := self._names.from_wire(name))
+            self._announce([own])
+        if not self._provider.in_messages:
+            self._announce(component.name for component in listed)
+
+    def _announce(self, names: Iterable[str]) -> None:
+        self._announced |= dict.fromkeys(name for name in names if name not in self._first)
 
     def declarations(self, catalog: Catalog) -> list[Definition]:
         """Return the declarations of the tools of a catalog, and of those that are gone from it."""
@@ -117,7 +152,7 @@ class LateTools:
         return [self._provider.call(call) for call in calls_of(output)]
 
     def answers(
-        self, output: Iterable[Any], results: Sequence[ToolResult], listed: Iterable[Component]
+        self, output: Sequence[Any], results: Sequence[ToolResult], listed: Iterable[Component]
     ) -> list[Definition]:
         """Return the answers to the calls in what a model wrote, which announce the tools that became available.
 
@@ -129,6 +164,8 @@ class LateTools:
             results: The results of its calls.
             listed: What is listed now.
         """
+        if self._provider.in_messages:
+            return self._in_messages(output, results, {component.name: component for component in listed})
         later = {component.name: component for component in listed if component.name not in self._first}
         mentioned = [_mentioned(result, later) for result in results]
         known = self._announced.keys() | {name for names in mentioned for name in names}
@@ -136,9 +173,28 @@ class LateTools:
             if not result.is_error:
                 names += [name for name in later if name not in known]
                 break
-        self._announced |= dict.fromkeys(name for names in mentioned for name in names)
+        self._announce(name for names in mentioned for name in names)
         news = [[later[name] for name in names] for names in mentioned]
-        return self._provider.answers(zip(calls_of(output), results, news, strict=True), self._groups)
+        return self._provider.answers(zip(calls_of(output), results, news, strict=True), self._groups, (), ())
+
+    def _in_messages(
+        self, output: Sequence[Any], results: Sequence[ToolResult], listed: Mapping[str, Component]
+    ) -> list[Definition]:
+        """Return answers and a message of what has changed since the last one, whatever changed it.
+
+        Nothing may follow what a model wrote without calls but a message of the user.
+        """
+        if output and not results:
+            return []
+        known = {**self._first, **self._announced}
+        added = [listed[name] for name in listed if name not in known or name in self._withdrawn]
+        removed = [name for name in known if name not in listed and name not in self._withdrawn]
+        if not self._provider.withdraws:
+            removed = []
+        self._withdrawn = (self._withdrawn | {*removed}) - listed.keys()
+        self._announce(listed)
+        calls = [(call, result, added) for call, result in zip(calls_of(output), results, strict=True)]
+        return self._provider.answers(calls, self._groups, added, [self._names.to_wire(name) for name in removed])
 
     def _update(self, catalog: Catalog) -> None:
         if catalog is self._catalog:

@@ -1,7 +1,8 @@
 """Late tools in the terms of each provider (SPEC INT-3).
 
 Anthropic's Messages API has `defer_loading`, and `tool_reference` blocks in tool results. OpenAI's Responses API has a
-`tool_search` that the caller performs, and namespaces.
+`tool_search` that the caller performs, and namespaces. By a beta of Anthropic's, and in Kimi's Chat Completions API,
+system messages in the middle of a conversation change what tools there are; they follow the answers to calls.
 
 There a group that the model may open is a namespace of deferred functions: the model sees its name and its
 description. The tool that opens groups, or rather the one that finds tools if there is one, is the tool search, whose
@@ -14,7 +15,7 @@ A function in a namespace has its full name nevertheless, so the name in a call 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -29,6 +30,8 @@ from .messages import Answered, ToolCall, read_arguments
 class AnthropicTools:
     """Declares and announces tools; `to_wire` maps their names to those that the model knows."""
 
+    in_messages: ClassVar[bool] = False
+    withdraws: ClassVar[bool] = False
     to_wire: Callable[[str], str]
 
     def declarations(
@@ -44,20 +47,96 @@ class AnthropicTools:
         _, name, arguments = call
         return name, arguments
 
-    def answers(self, calls: Iterable[Answered], groups: Mapping[str, str]) -> list[Definition]:
+    def answers(
+        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
+    ) -> list[Definition]:
         """Return the content of the user message that answers calls: a `tool_result` block for each."""
-        return [self._tool_result(identity, result, new) for (identity, _, _), result, new in calls]
+        return [self.tool_result(*call, refers=True) for call in calls]
 
-    def _tool_result(self, identity: str, result: ToolResult, news: Sequence[Component]) -> Definition:
-        block = {"type": "tool_result", "tool_use_id": identity}
+    def tool_result(self, call: ToolCall, result: ToolResult, news: Sequence[Component], *, refers: bool) -> Definition:
+        """Return the block that answers a call; it refers to the tools that are new, or something else does."""
+        block = {"type": "tool_result", "tool_use_id": call[0]}
         if result.is_error:  # with which the API takes only texts
             return {**block, "is_error": True, "content": [{"type": "text", "text": text_of(result) or "It failed."}]}
         given = [_block(one) for one in without_schemas(result, self.to_wire, news)]
-        references = [{"type": "tool_reference", "tool_name": self.to_wire(component.name)} for component in news]
-        return {**block, "content": [*given, *references]}
+        names = [self.to_wire(component.name) for component in news if refers]
+        return {**block, "content": [*given, *({"type": "tool_reference", "tool_name": name} for name in names)]}
 
     def _definition(self, component: Component) -> Definition:
         return definition(component, "anthropic", self.to_wire)
+
+
+@frozen
+class AnthropicChanges:
+    """Declares tools as `AnthropicTools` does, and announces and withdraws them by system messages."""
+
+    in_messages: ClassVar[bool] = True
+    withdraws: ClassVar[bool] = True
+    to_wire: Callable[[str], str]
+
+    @property
+    def _tools(self) -> AnthropicTools:
+        return AnthropicTools(self.to_wire)
+
+    def declarations(
+        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
+    ) -> list[Definition]:
+        """Return the declarations of tools: a change may refer to what is declared only."""
+        return self._tools.declarations(first, later, gone, groups)
+
+    def call(self, call: ToolCall) -> tuple[str, Any]:
+        """Return the wire name and the arguments of a call."""
+        return self._tools.call(call)
+
+    def answers(
+        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
+    ) -> list[Definition]:
+        """Return messages: of the user, with the results, and of the system, with the changes, in this order.
+
+        The API takes such a message after one of the user, and before one of the model or at the end.
+        """
+        results = [self._tools.tool_result(*call, refers=False) for call in calls]
+        names = [("tool_removal", name) for name in removed]
+        names += [("tool_addition", self.to_wire(component.name)) for component in added]
+        changes = [{"type": kind, "tool": {"type": "tool_reference", "name": name}} for kind, name in names]
+        messages = [("user", results), ("system", changes)]
+        return [{"role": role, "content": content} for role, content in messages if content]
+
+
+@frozen
+class KimiTools:
+    """Declares tools in the shape of Chat Completions, those that are announced in system messages alone."""
+
+    in_messages: ClassVar[bool] = True
+    withdraws: ClassVar[bool] = False
+    to_wire: Callable[[str], str]
+
+    def declarations(
+        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
+    ) -> list[Definition]:
+        """Return the declarations of what is listed from the start."""
+        return self._functions(first)
+
+    def call(self, call: ToolCall) -> tuple[str, Any]:
+        """Return the wire name and the arguments of a call."""
+        _, name, arguments = call
+        return name, arguments
+
+    def answers(
+        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
+    ) -> list[Definition]:
+        """Return messages: one of a tool for each call, and one of the system with the definitions of what is new.
+
+        The latter has no content, not even an empty one, or the API refuses it.
+        """
+        answers: list[Definition] = []
+        for (identity, _, _), result, new in calls:
+            content = "\n".join(text_of(ToolResult((one,))) for one in without_schemas(result, self.to_wire, new))
+            answers.append({"role": "tool", "tool_call_id": identity, "content": content})
+        return [*answers, *([{"role": "system", "tools": self._functions(added)}] if added else [])]
+
+    def _functions(self, components: Iterable[Component]) -> list[Definition]:
+        return [definition(component, "openai", self.to_wire) for component in components]
 
 
 def _block(block: Mapping[str, Any]) -> Definition:
@@ -83,6 +162,8 @@ class OpenAITools:
         search: The tool that is the tool search.
     """
 
+    in_messages: ClassVar[bool] = False
+    withdraws: ClassVar[bool] = False
     to_wire: Callable[[str], str]
     search: Component
 
@@ -105,7 +186,9 @@ class OpenAITools:
             given = {**given, "open": True}
         return self.to_wire(self.search.name), arguments if given is None else given
 
-    def answers(self, calls: Iterable[Answered], groups: Mapping[str, str]) -> list[Definition]:
+    def answers(
+        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
+    ) -> list[Definition]:
         """Return the input items that answer calls, and an item with the tools that no tool search announces."""
         answers: list[Definition] = []
         remarks: list[Definition] = []
@@ -120,8 +203,8 @@ class OpenAITools:
                 said = "\n".join(text_of(ToolResult((one,))) for one in without_schemas(result, self.to_wire, new))
                 remarks.append({"type": "message", "role": "developer", "content": said})
         tools = self._grouped(additional.values(), groups, deferred=False)
-        added: list[Definition] = [{"type": "additional_tools", "role": "developer", "tools": tools}] if tools else []
-        return [*answers, *added, *remarks]
+        more: list[Definition] = [{"type": "additional_tools", "role": "developer", "tools": tools}] if tools else []
+        return [*answers, *more, *remarks]
 
     @property
     def _finds(self) -> bool:

@@ -81,12 +81,18 @@ def turns_of(messages: Iterable[Any]) -> list[list[PastCall]]:
     return [[turn[place] for place in sorted(turn)] for turn in turns if turn]
 
 
-def referred_to(messages: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of the tools that answers in Anthropic's messages refer to."""
+def referred_to(messages: Iterable[Any]) -> Iterator[tuple[str, bool]]:
+    """Yield the names of the tools that answers and changes refer to, and whether they are withdrawn."""
     for part in _parts(messages):
-        for block in _tables(part.get("content")) if part.get("type") == "tool_result" else ():
+        kind, tool = part.get("type"), _table(part.get("tool")) or {}
+        if kind in ("tool_addition", "tool_removal") and isinstance(name := tool.get("name"), str):
+            yield name, kind == "tool_removal"
+        for block in _tables(part.get("content")) if kind == "tool_result" else ():
             if block.get("type") == "tool_reference" and isinstance(name := block.get("tool_name"), str):
-                yield name
+                yield name, False
+        for one in _tables(part.get("tools")) if part.get("role") == "system" else ():
+            if isinstance(name := (_table(one.get("function")) or {}).get("name"), str):
+                yield name, False
 
 
 def _call(part: Mapping[str, Any]) -> tuple[str, str, Any] | None:

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.inprocess.providers import PROVIDERS, functions_of
+from tests.adapters.inprocess.providers import BETA, PROVIDERS, functions_of
 from toolfold import ToolSet
 from toolfold_adapters.inprocess import Conversation, Native
 
 ID = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
-LOADERS: dict[Native, str] = {"anthropic": "open_group", "openai": "tool_search"}
+LOADERS: dict[Native, str] = {
+    "anthropic": "open_group",
+    "openai": "tool_search",
+    BETA: "open_group",
+    "kimi": "open_group",
+}
 
 both = pytest.mark.parametrize("native", PROVIDERS)
 

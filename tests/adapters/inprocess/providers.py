@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
+from itertools import count, pairwise, takewhile
 from typing import Any
 
 import httpx2
 from anthropic import AsyncAnthropic
+from anthropic.types.beta import BetaSystemMessageParam
 from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionFunctionToolParam
+from pydantic import TypeAdapter
 
 from toolfold_adapters.inprocess import Conversation, Native
+from toolfold_adapters.inprocess.late import ToolChanges
 
 platform.platform()  # the official clients name it in their requests; asking for it first starts a process
 
@@ -30,7 +34,7 @@ class Provider:
     def __init__(self, turns: Iterable[Turn]) -> None:
         self.requests: list[dict[str, Any]] = []
         self._turns = [*turns, ()]
-        self._numbers = count(1)
+        self.numbers = count(1)
 
     def client(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=httpx2.MockTransport(self._respond))
@@ -64,7 +68,7 @@ class Provider:
         raise NotImplementedError
 
     def identity(self) -> str:
-        return f"call_{next(self._numbers)}"
+        return f"call_{next(self.numbers)}"
 
     def known_tools(self, body: dict[str, Any]) -> set[str]:
         raise NotImplementedError
@@ -78,6 +82,21 @@ class Provider:
             json.dumps([request["tools"], request.get("system", request.get("instructions"))]).encode()
             for request in self.requests
         ]
+
+    def kept(self) -> float:
+        """Return the least share of a request that the next one begins with, of what a provider caches."""
+        given = [
+            [json.dumps(tool) for tool in request["tools"] if not tool.get("defer_loading")]
+            + [json.dumps(request.get("system", request.get("instructions")))]
+            + [json.dumps(message) for message in request.get("messages") or request["input"]]
+            for request in self.requests
+        ]
+        shares: list[float] = []
+        for earlier, later in pairwise(given):
+            pairs = zip(earlier, later, strict=False)
+            same = [len(one) for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+            shares.append(sum(same) / sum(map(len, earlier)))
+        return min(shares)
 
     def messages(self) -> list[list[bytes]]:
         """Return the messages of each request, each as bytes."""
@@ -188,4 +207,87 @@ class FakeOpenAI(Provider):
         return {"type": "function_call", "name": name, "arguments": json.dumps(arguments), **about}
 
 
+BETA: ToolChanges = "mid-conversation-tool-changes-2026-07-01"
+
+
+class FakeChanges(FakeAnthropic):
+    """The Messages API with the beta by which system messages add and remove tools."""
+
+    def _respond(self, request: httpx2.Request) -> httpx2.Response:
+        assert request.headers["anthropic-beta"] == BETA
+        return super()._respond(request)
+
+    async def ask(self, conversation: Conversation, messages: list[Any]) -> list[Any]:
+        client = AsyncAnthropic(api_key="none", http_client=self.client(), max_retries=0)
+        tools: Any = conversation.tools()
+        system = conversation.system_prompt("Help.")
+        message = await client.beta.messages.create(
+            model="claude", max_tokens=100, betas=[BETA], system=system, tools=tools, messages=messages
+        )
+        return list(message.content)
+
+    def append(self, messages: list[Any], output: list[Any], answers: list[Any]) -> None:
+        messages += [{"role": "assistant", "content": output}, *answers]
+
+    def known_tools(self, body: dict[str, Any]) -> set[str]:
+        known = super().known_tools(body)
+        declared = {tool["name"] for tool in body["tools"]}
+        messages = body["messages"]
+        for before, message, after in zip([None, *messages], messages, [*messages[1:], None], strict=False):
+            if message["role"] != "system":
+                continue
+            assert TypeAdapter(BetaSystemMessageParam).validate_python(message)
+            assert before is not None, "a system message must not be the first"
+            assert before["role"] == "user", "a system message must follow one of the user"
+            assert after is None or after["role"] == "assistant", "a system message must precede one of the model"
+            for change in message["content"]:
+                name = change["tool"]["name"]
+                assert name in declared, f"{change['type']} references unknown tool {name!r}"
+                assert (change["type"] == "tool_removal") == (name in known), f"{change} changes nothing"
+                known ^= {name}
+        return known
+
+
+class FakeKimi(Provider):
+    """Kimi's Chat Completions API, whose system messages may have tools."""
+
+    async def ask(self, conversation: Conversation, messages: list[Any]) -> list[Any]:
+        client = AsyncOpenAI(api_key="none", http_client=self.client(), max_retries=0)
+        tools: Any = conversation.tools()
+        prompt = {"role": "system", "content": conversation.system_prompt("Help.")}
+        given: Any = [prompt, *messages]
+        completion = await client.chat.completions.create(model="kimi", tools=tools, messages=given)
+        return [completion.choices[0].message]
+
+    def append(self, messages: list[Any], output: list[Any], answers: list[Any]) -> None:
+        messages += [*output, *answers]
+
+    def known_tools(self, body: dict[str, Any]) -> set[str]:
+        declarations = [message for message in body["messages"] if "tools" in message]
+        assert all(message.keys() == {"role", "tools"} and message["tools"] for message in declarations)
+        given = [*body["tools"], *(tool for message in declarations for tool in message["tools"])]
+        names = [TypeAdapter(ChatCompletionFunctionToolParam).validate_python(one)["function"]["name"] for one in given]
+        assert len({*names}) == len(names), "a name is declared twice"
+        return {*names}
+
+    def response(self, turn: Turn) -> dict[str, Any]:
+        calls = [
+            {
+                "id": self.identity(),
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            for name, arguments in turn
+        ]
+        message = {
+            "role": "assistant",
+            "content": None if calls else "Done.",
+            **({"tool_calls": calls} if calls else {}),
+        }
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        return {"id": "1", "object": "chat.completion", "created": 0, "model": "kimi", "choices": [choice]}
+
+
 PROVIDERS: Mapping[Native, type[Provider]] = {"anthropic": FakeAnthropic, "openai": FakeOpenAI}
+BY_MESSAGES: Mapping[Native, type[Provider]] = {BETA: FakeChanges, "kimi": FakeKimi}
+"""Those that announce tools in messages of the system."""

@@ -289,7 +289,12 @@ async def test_what_a_tool_search_closed_to_make_room_is_said() -> None:
 @pytest.mark.parametrize(
     ("native", "make", "problem"),
     [
-        ("gemini", shop, 'native is "anthropic" or "openai", not \'gemini\'.'),
+        ("gemini", shop, "not 'gemini'"),
+        (
+            "mid-conversation-tool-changes-2026-07-01",
+            lambda: ToolSet("bare", control="none"),
+            "list one from the start",
+        ),
         ("anthropic", lambda: ToolSet("bare", control="none"), "list one from the start"),
         ("openai", lambda: shop(control="per_group"), 'ToolSet(control="open_group")'),
     ],
@@ -313,5 +318,5 @@ def test_a_program_without_an_event_loop_is_answered_too() -> None:
 
 @pytest.mark.spec("INT-3")
 async def test_answers_without_a_provider_are_refused() -> None:
-    with pytest.raises(ConfigError, match='native="anthropic"'):
+    with pytest.raises(ConfigError, match='native=, such as "anthropic"'):
         await Conversation(shop()).answers([])
