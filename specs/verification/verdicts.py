@@ -48,6 +48,10 @@ INDIRECT: Mapping[str, str] = {"VIS-1": "(what breaks it is found as VIS-2: the 
 """Clauses that have no mutant of their own, with the reason."""
 
 
+IN_PART = frozenset({"FND-3"})
+"""Clauses of which the kit asks for a part."""
+
+
 class EmptyDriver(EngineDriver):
     """The honest engine, of whose answers nothing is shown but whether they are refusals."""
 
@@ -85,7 +89,7 @@ class Proof:
         if self.clause not in INDIRECT and self.violated != frozenset({self.clause}):
             found = ", ".join(sorted(self.violated)) or "nothing"
             yield f"{self.clause}: the mutant that {self.mutant} is found to violate {found}"
-        if self.honest is not Verdict.HELD:
+        if self.honest is not (Verdict.PARTLY if self.clause in IN_PART else Verdict.HELD):
             yield f"{self.clause}: of the honest engine it is {self.honest.value}"
         if self.empty.verdict is not Verdict.UNDECIDED:
             yield f"{self.clause}: of the empty engine it is {self.empty.verdict.value}"

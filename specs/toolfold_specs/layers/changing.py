@@ -127,3 +127,4 @@ def used(test_run: TestRun) -> None:
         run.report("FND-3", message, {"active": right}, answer.to_json())
         return
     test_run.showed(answer, (("FND-3", "active"),))
+    test_run.noted(False, "a budget in tokens", "FND-3")
