@@ -15,7 +15,7 @@ from .connection import Connection
 from .process import Child, Command
 from .replies import TargetNotStarted
 
-FEW = 4
+FEW = 3
 """The number of connections after which servers are started ahead: whoever makes so many makes more."""
 
 NUMBER = 1

@@ -35,7 +35,7 @@ OPERATIONS, DEEP_OPERATIONS = 3000, 30000
 OVER_MCP, BLACK_BOX = 5, 30
 """The divisors of that number over MCP, and for a given server, where each new history may start a process."""
 
-STEPS, MORE_STEPS = 30, 60
+STEPS, MORE_STEPS = 30, 100
 """The greatest number of rules in a history, and of a given server, where a new one may start processes."""
 
 OTHER = "other"

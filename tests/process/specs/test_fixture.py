@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from tests.process.specs.support import fixture_command, served_fixture
-from toolfold_specs.driver import CAPABILITIES, Answer, DriverFault, Group, Operation, Setup, TargetFailed, Tool
+from toolfold_specs.driver import (
+    CAPABILITIES,
+    OF_HANDLES,
+    Answer,
+    DriverFault,
+    Group,
+    Operation,
+    Setup,
+    TargetFailed,
+    Tool,
+)
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.process import Command
@@ -70,7 +80,7 @@ def need(driver: FixtureDriver, *capabilities: str) -> None:
 def test_every_capability_is_present_or_omitted_with_a_reason(driver: FixtureDriver) -> None:
     wire = wire_capabilities(driver.link.era, driver.call_tool)
     assert driver.capabilities >= wire
-    assert (driver.capabilities | set(driver.left_out)) - wire == set(CAPABILITIES)
+    assert (driver.capabilities | set(driver.left_out)) - wire == {*CAPABILITIES, *OF_HANDLES}
     assert not driver.capabilities & set(driver.left_out)
     assert all(driver.left_out.values())
 
