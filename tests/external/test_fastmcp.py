@@ -301,14 +301,17 @@ def test_a_grouped_server_mounts_in_fastapi(fastmcp_python: str) -> None:
 
 
 @pytest.mark.spec("SKL-2")
+@pytest.mark.parametrize("behind", ["server", "gateway"])
 async def test_the_client_of_fastmcp_lists_and_reads_the_skills_of_a_folder(
-    fastmcp_python: str, tmp_path: Path
+    behind: str, fastmcp_python: str, tmp_path: Path
 ) -> None:
     content = "---\nname: returns\ndescription: Take books back\nlicense: MIT\n---\nFind the loan first.\n"
     (tmp_path / "returns" / "pages").mkdir(parents=True)
     (tmp_path / "returns" / "SKILL.md").write_text(content)
     (tmp_path / "returns" / "pages" / "damage.md").write_text("Look at the back.")
-    async with over_http(str(tmp_path)) as url:
+    config = tmp_path / "gateway.toml"
+    config.write_text('skills = ["."]\n[upstreams.desk]\ncommand = ["toolfold", "serve", "examples.desk:tools"]\n')
+    async with over_http(str(tmp_path if behind == "server" else config)) as url:
         status, printed = await run(fastmcp_python, str(HERE / "skills.py"), url)
     assert status == 0
     told = json.loads(printed)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import anyio
 import pytest
 from anyio.streams.text import TextReceiveStream
 from mcp import MCPError, StdioServerParameters
@@ -14,6 +14,7 @@ from mcp_types import INVALID_PARAMS, TextContent
 
 from tests.external.support import FOLDER
 from tests.process.ports import free_port
+from toolfold_adapters import processes
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.mcp import FollowingClient
@@ -26,22 +27,22 @@ TOOLBOX = ("node", PROGRAM, "--disable-version-check", "--config", str(FOLDER / 
 
 @asynccontextmanager
 async def reached(transport: str) -> AsyncGenerator[UpstreamConfig]:
-    """Yield how a toolbox is reached."""
+    """Yield how a toolbox is reached; its program is a child of the process that is started."""
     if transport == "stdio":
         yield UpstreamConfig(command=(*TOOLBOX, "--stdio"), mode="auto")
         return
     port = free_port()
-    async with await anyio.open_process([*TOOLBOX, "--port", str(port)], stderr=None) as process:
+    process = await processes.start([*TOOLBOX, "--port", str(port)], os.environ, stderr=None)
+    try:
         assert process.stdout is not None
         printed = ""
         async for text in TextReceiveStream(process.stdout):
             printed += text
             if "Server ready" in printed:
                 break
-        try:
-            yield UpstreamConfig(url=f"http://127.0.0.1:{port}/mcp")
-        finally:
-            process.terminate()
+        yield UpstreamConfig(url=f"http://127.0.0.1:{port}/mcp")
+    finally:
+        await processes.end(process)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
