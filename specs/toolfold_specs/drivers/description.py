@@ -23,16 +23,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import jsonschema_rs
 from attrs import field, frozen
 
 from toolfold import Catalog, ToolSet, Visibility, WireNames
 from toolfold_specs.driver import Group, Setup, Tool
 
-GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
-CALL_KEYS = frozenset({"tool", "arguments"})
 WIRE_SEPARATOR = "__"
 """What stands for the dot in names unless a description says otherwise (SPEC NAM-6)."""
 SEPARATORS = (".", WIRE_SEPARATOR)
@@ -174,8 +174,9 @@ def _plain_tools(catalog: Catalog, path: str, names: WireNames) -> tuple[str, ..
 
 def parse(data: Mapping[str, Any]) -> Description:
     """Return the description in the data of a TOML file; raises `DescriptionError`."""
-    _check_keys("the file", data, {"server", "group", "exclusion"})
-    groups = tuple(_group(number, entry) for number, entry in enumerate(_tables(data, "group"), 1))
+    if (error := next(_validator().iter_errors(data), None)) is not None:
+        raise DescriptionError(f"{'/'.join(map(str, error.instance_path)) or 'the file'}: {error.message}")
+    groups = tuple(_group(entry) for entry in data.get("group", ()))
     paths = [group.path for group in groups]
     for path in paths:
         if paths.count(path) > 1:
@@ -183,22 +184,15 @@ def parse(data: Mapping[str, Any]) -> Description:
         if "." in path and path.rpartition(".")[0] not in paths:
             raise DescriptionError(f"the group {path!r} has no parent: describe {path.rpartition('.')[0]!r} too")
     server = data.get("server", {})
-    if not isinstance(server, Mapping):
-        raise DescriptionError("[server] must be a table")
-    known = cast("Mapping[str, Any]", server)
-    starts = _names("server.starts_active", known.get("starts_active", []))
-    exclusions = tuple(_exclusion(number, entry) for number, entry in enumerate(_tables(data, "exclusion"), 1))
+    starts = tuple(server.get("starts_active", ()))
+    exclusions = tuple(tuple(entry["groups"]) for entry in data.get("exclusion", ()))
     for named in (*starts, *(path for members in exclusions for path in members)):
         if named not in paths:
             there = ", ".join(paths) or "there are none"
             raise DescriptionError(f"{named!r} is no group that is described: {there}")
-    handles = known.get("handles", "meta")
-    if handles not in ("meta", "arguments"):
-        raise DescriptionError(f'server.handles is "meta" or "arguments", not {handles!r}')
-    relevant = known.get("relevant_controls", False)
-    if not isinstance(relevant, bool):
-        raise DescriptionError(f"server.relevant_controls is true or false, not {relevant!r}")
-    return Description(groups, exclusions, starts, str(handles), relevant)
+    return Description(
+        groups, exclusions, starts, server.get("handles", "meta"), server.get("relevant_controls", False)
+    )
 
 
 def is_control(name: str) -> bool:
@@ -244,60 +238,31 @@ def _canonical(path: str) -> list[str]:
     return path.split(".")
 
 
-def _group(number: int, entry: Mapping[str, Any]) -> Described:
-    where = f"group {number}"
-    _check_keys(where, entry, GROUP_KEYS)
-    path = entry.get("path")
-    if not isinstance(path, str) or not path:
-        raise DescriptionError(f"{where} has no path")
+def _group(entry: Mapping[str, Any]) -> Described:
+    path = entry["path"]
     parent = entry.get("parent", path.rpartition(".")[0])
     if parent != path.rpartition(".")[0]:
         raise DescriptionError(f"the path of a group begins with its parent's: call {path!r} {f'{parent}.{path}'!r}")
-    activate = _call(f"the group {path!r}", entry, "activate")
-    if activate is None:
-        raise DescriptionError(f"the group {path!r} has no activate = {{ tool = …, arguments = … }}")
-    tools = _names(f"tools of the group {path!r}", entry.get("tools", []))
-    return Described(path, tools, activate, _call(f"the group {path!r}", entry, "deactivate"))
+    deactivate = Call(**entry["deactivate"]) if "deactivate" in entry else None
+    return Described(path, tuple(entry.get("tools", ())), Call(**entry["activate"]), deactivate)
 
 
-def _call(where: str, entry: Mapping[str, Any], key: str) -> Call | None:
-    given = entry.get(key)
-    if given is None:
-        return None
-    if not isinstance(given, Mapping):
-        raise DescriptionError(f"{key} of {where} must be a table with tool and arguments")
-    call = cast("Mapping[str, Any]", given)
-    _check_keys(f"{key} of {where}", call, CALL_KEYS)
-    arguments = call.get("arguments", {})
-    if not isinstance(call.get("tool"), str) or not isinstance(arguments, Mapping):
-        raise DescriptionError(f"{key} of {where} needs tool, a string, and arguments, a table")
-    return Call(str(call["tool"]), cast("Mapping[str, Any]", arguments))
+@cache
+def _validator() -> jsonschema_rs.Validator:
+    """Return what checks the form of a description."""
+    names = {"type": "array", "items": {"type": "string"}}
+    call = _table(["tool"], tool={"type": "string"}, arguments={"type": "object"})
+    text = {"type": "string", "minLength": 1}
+    group = _table(["path", "activate"], path=text, parent=text, tools=names, activate=call, deactivate=call)
+    exclusion = _table(["groups"], groups={**names, "minItems": 2, "uniqueItems": True})
+    handles, relevant = {"enum": ["meta", "arguments"]}, {"type": "boolean"}
+    server = {
+        **_table([], starts_active=names, handles=handles, relevant_controls=relevant),
+        "additionalProperties": True,
+    }
+    groups, exclusions = ({"type": "array", "items": one} for one in (group, exclusion))
+    return jsonschema_rs.validator_for(_table([], group=groups, exclusion=exclusions, server=server))
 
 
-def _exclusion(number: int, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    _check_keys(f"exclusion {number}", entry, {"groups"})
-    members = _names(f"groups of exclusion {number}", entry.get("groups"))
-    if len(set(members)) < 2:
-        raise DescriptionError(f"exclusion {number} needs two groups or more")
-    return members
-
-
-def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    given = data.get(key, [])
-    entries = cast("list[object]", given) if isinstance(given, list) else [given]
-    if not all(isinstance(entry, Mapping) for entry in entries):
-        raise DescriptionError(f"[[{key}]] must be tables")
-    return cast("list[Mapping[str, Any]]", entries)
-
-
-def _names(where: str, given: Any) -> tuple[str, ...]:
-    names = cast("list[object]", given) if isinstance(given, list) else [None]
-    if not all(isinstance(name, str) for name in names):
-        raise DescriptionError(f"{where} must be a list of strings, not {given!r}")
-    return tuple(map(str, names))
-
-
-def _check_keys(where: str, entry: Mapping[str, Any], known: Iterable[str]) -> None:
-    for key in entry:
-        if key not in known:
-            raise DescriptionError(f"{where} has {key!r}, which is none of {', '.join(sorted(known))}")
+def _table(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
