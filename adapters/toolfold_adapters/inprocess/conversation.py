@@ -375,6 +375,11 @@ class Conversation:
         self._names.update(self._session.catalog)
         return self._session.catalog.tools.get(self._names.from_wire(name))
 
+    def definition(self, name: str) -> Definition | None:
+        """Return the definition of a tool that the model knows by a name, listed or not, or `None`."""
+        component = self.component(name)
+        return None if component is None else formats.definition(component, None, self._names.to_wire)
+
     async def answers(self, output: Iterable[Any]) -> list[Definition]:
         """Execute the calls in what the model wrote, and return their answers in the provider's shape (SPEC INT-3).
 

@@ -15,6 +15,7 @@ from toolfold import Profile, Session, ToolResult, ToolSet
 from toolfold.spi import extras_named, table
 
 from ..inprocess import Conversation
+from ..inprocess.formats import Definition
 from .frameworks import Media, Source, failure, metadata, parts, require
 
 with extras_named():
@@ -23,7 +24,7 @@ with extras_named():
     require("pydantic-ai", pydantic_ai.__version__, "2.68", "pydantic-ai")
     from pydantic_ai import AbstractToolset, BinaryContent, ModelRetry, RunContext, ToolDefinition, ToolFailed
     from pydantic_ai.exceptions import UserError
-    from pydantic_ai.messages import InstructionPart, ToolReturn
+    from pydantic_ai.messages import InstructionPart, ToolAvailabilityDeltaPart, ToolReturn
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import ToolsetTool
     from pydantic_core import SchemaValidator, core_schema
@@ -52,6 +53,9 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
         active: The groups that a conversation starts with, or one.
         id: The id of the toolset among those of the agent.
         include_instructions: Whether the agent's instructions end with the list of groups (SPEC GRP-5).
+        native: Whether what a model was given stays declared when its group closes; calls of it are refused as ever.
+            pydantic-ai announces what opens in mid-conversation to providers that can do so, and takes announcements
+            of what is no longer declared out of the messages, which a provider's cache does not outlive (SPEC INT-3).
 
     Raises:
         ConfigError: There is no such profile, or a name has no wire name (SPEC NAM-6).
@@ -66,9 +70,12 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
         active: str | Iterable[str] = (),
         id: str | None = None,
         include_instructions: bool = False,
+        native: bool = False,
     ) -> None:
         self._source = Source.of(tools, profile, active)
         self._id = id
+        self._native = native
+        self._given: dict[str, Definition] = {}
         self._include_instructions = include_instructions
         self._of_run: Conversation | None = None
 
@@ -97,7 +104,11 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Self:
         """Return the toolset of one run, with the groups that its message history has opened (SPEC GRP-6)."""
         run = copy(self)
-        run._of_run = self._source.conversation(ctx.messages)
+        run._of_run = conversation = self._source.conversation(ctx.messages)
+        parts = (part for message in ctx.messages for part in message.parts)
+        announced = (name for part in parts if isinstance(part, ToolAvailabilityDeltaPart) for name in part.tools_added)
+        found = {name: conversation.definition(name) for name in announced}
+        run._given = {name: definition for name, definition in found.items() if definition is not None}
         return run
 
     async def __aenter__(self) -> Self:
@@ -118,7 +129,9 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
         """Return the tools that are open now, by the names that the model knows."""
         conversation = self.conversation
         tools: dict[str, ToolsetTool[AgentDepsT]] = {}
-        for given in conversation.tools():
+        listed = {definition["name"]: definition for definition in conversation.tools()}
+        self._given = {**self._given, **listed} if self._native else listed
+        for given in self._given.values():
             component = conversation.component(given["name"])
             definition = ToolDefinition(
                 name=given["name"],

@@ -33,7 +33,7 @@ class Provider:
 
     def __init__(self, turns: Iterable[Turn]) -> None:
         self.requests: list[dict[str, Any]] = []
-        self._turns = [*turns, ()]
+        self.turns = [*turns, ()]
         self.numbers = count(1)
 
     def client(self) -> httpx2.AsyncClient:
@@ -42,7 +42,7 @@ class Provider:
     def _respond(self, request: httpx2.Request) -> httpx2.Response:
         body = json.loads(request.content)
         self.requests.append(body)
-        turn = self._turns[len(self.requests) - 1]
+        turn = self.turns[len(self.requests) - 1]
         known = self.known_tools(body)
         unknown = [name for name, _ in turn if name not in known]
         assert not unknown, f"the model calls {unknown}, of which it knows nothing"
