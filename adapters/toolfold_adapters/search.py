@@ -56,7 +56,7 @@ need of on or please so some that the their them then there these this to up use
 with would you your
 """
 _COMMON = frozenset(_COMMON_TEXT.split())
-"""Words that say nothing of what a tool does. Among few tools they can be so rare that they would count."""
+"""Words that say little of what a tool does. Among few tools they can be so rare that they would count too much."""
 
 _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -196,11 +196,20 @@ class _Index:
         self._select = f"SELECT name FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, {weights}), name"
 
     def ranked(self, query: str) -> list[str]:
-        """Return the names of the tools that have a word of a query, the best first."""
-        terms = dict.fromkeys(islice(_words(query), MAX_TERMS))
+        """Return the names of the tools that have a word of a query, the best first.
+
+        Those that have only its common words come last, and not at all if it has other words and no tool has these.
+        """
+        terms = tuple(dict.fromkeys(islice(_words(query), MAX_TERMS)))
+        telling = tuple(term for term in terms if term not in _COMMON)
+        found = self._with(telling or terms)
+        return list(dict.fromkeys([*found, *self._with(terms)])) if found and telling != terms else found
+
+    def _with(self, terms: Sequence[str]) -> list[str]:
+        """Return the names of the tools that have one of some words."""
         if not terms:
             return []
-        match = " OR ".join(f'"{term}"' for term in [term for term in terms if term not in _COMMON] or terms)
+        match = " OR ".join(f'"{term}"' for term in terms)
         with self._lock:
             return [name for (name,) in self._connection.execute(self._select, (match,))]
 

@@ -70,9 +70,10 @@ def test_a_word_in_a_name_counts_more_than_one_in_a_text() -> None:
     assert bm25(documents)("branch") == ["branch", "a"]
 
 
-def test_common_words_count_only_where_there_are_no_others() -> None:
+def test_common_words_come_after_others_and_alone_only_where_there_are_no_others() -> None:
     documents = [SearchDocument("this", description="what to do with it"), SearchDocument("boat", description="rows")]
-    assert bm25(documents)("what do I do with a boat") == ["boat"]
+    assert bm25(documents)("what do I do with a boat") == ["boat", "this"]
+    assert bm25(documents)("what do I do with a ship") == []
     assert bm25(documents)("what do I do with this") == ["this"]
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spec("EVA-3")
 HELD = {tasks.name.removeprefix("own: "): tasks for tasks in own()}
 LEAST = {
     "names": (1.0, 1.0, 1.0),
-    "english": (0.7, 0.8, 0.8),
+    "english": (0.7, 0.9, 0.9),
     "synonyms": (0.15, 0.25, 0.3),
     "languages": (0.0, 0.0, 0.0),
     "nothing": (0.5, 0.5, 0.5),
@@ -43,7 +43,7 @@ def test_what_is_found_of_the_half_that_was_held_out(kind: str) -> None:
     assert all(part >= least for part, least in zip(found, LEAST[kind], strict=True)), found
 
 
-@pytest.mark.parametrize("kind", ["names", "synonyms", "nothing"])
+@pytest.mark.parametrize("kind", ["names", "english", "synonyms", "nothing"])
 def test_at_ten_no_less_is_found_than_plain_fts5_finds(kind: str) -> None:
     tasks = HELD[kind]
     ours, plain = (search(tasks, queries(tasks)) for search in (toolfold_searcher(bm25), plain_fts5))
