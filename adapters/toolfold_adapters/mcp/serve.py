@@ -23,9 +23,9 @@ from toolfold.spi import Tally
 
 from ..sdk import low_level_of
 from ..signals import stdin_closed_by_signals
-from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
 from .http.application import Existing, HttpApp, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
+from .http.connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
 from .http.guards import MAX_REQUEST_BYTES
 from .http.operation import OperatedServer, Operation
 from .limits import DEFAULTS, one_client

@@ -22,7 +22,7 @@ from .delivery.service import Service
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
 from .handlers import declares
-from .http_sessions import guard_sessions
+from .http.sessions import guard_sessions
 from .notify import declares_groups
 from .options import ServerOptions, ServerSettings
 

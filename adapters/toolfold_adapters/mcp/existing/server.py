@@ -27,7 +27,7 @@ from ...sdk import low_level_of, when_http_is_served
 from ..delivery.passing import Definition, Offer, dumped, offer_of, offering, passed
 from ..delivery.service import Service
 from ..http.application import is_fastmcp
-from ..http_sessions import guard_sessions
+from ..http.sessions import guard_sessions
 from ..options import GroupedOptions, ServerSettings
 from .grouping import By, Grouping, OwnTools, asking
 

@@ -27,10 +27,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolfold import Limit, StoreError
 from toolfold.spi import Caller, Full, Tally
 
-from ..sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
-from .delivery.legacy import LegacySessions
-from .http.guards import error_response, limit_response
-from .limits import caller_at
+from ...sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
+from ..delivery.legacy import LegacySessions
+from ..limits import caller_at
+from .guards import error_response, limit_response
 
 FORGOTTEN = 64
 """How many sessions that have ended may still be recorded, about."""

@@ -21,9 +21,9 @@ from uvicorn.protocols.utils import get_remote_addr
 from toolfold import ConfigError, Limit
 from toolfold.spi import Caller, Full, Tally
 
-from .http.guards import limit_response
-from .http.operation import is_probe
-from .limits import address
+from ..limits import address
+from .guards import limit_response
+from .operation import is_probe
 
 HEADER_TIMEOUT = 10.0
 BODY_TIMEOUT = 60.0
