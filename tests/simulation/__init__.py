@@ -11,4 +11,6 @@ replicas   the processes that serve it, which are killed and started again
 judging    the oracle: what answers and hooks have to be
 worlds     runs a plan, and says what is wrong
 shrinking  makes a plan that fails as small as it can be
+cancelling cancels an operation at each of its awaits, by number
+mutants    mutants of the source, which the worlds have to find
 """

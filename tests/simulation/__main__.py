@@ -86,10 +86,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fresh", type=int, default=FRESH, help="how many are drawn anew beside them")
     parser.add_argument("--seed", type=int, help="run the world of this one, and show what happened")
     parser.add_argument("--without", default="", help="the numbers of requests and faults to leave out of it")
+    parser.add_argument("--until-wrong", type=int, help="run so many in this process, and end with the first failure")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes run worlds")
     given = parser.parse_args(arguments)
     if given.seed is not None:
         return _shown(drawn(given.seed).without(int(number) for number in given.without.split(",") if number))
+    if given.until_wrong is not None:
+        return _until_wrong(given.until_wrong)
     failures = [plan for plan in kept() if run(plan).wrong]
     fresh = SystemRandom().randrange(10**9)
     print(f"fresh seeds from {fresh}", flush=True)
@@ -119,6 +122,14 @@ def _all(seeds: list[int], jobs: int, deadline: float | None) -> Totals:
             for part in pool.map(worlds, parts[start : start + 2 * jobs]):
                 totals.add(part)
     return totals
+
+
+def _until_wrong(count: int) -> int:
+    for plan in (*kept(), *map(drawn, range(count))):
+        if wrong := run(plan).wrong:
+            print(f"seed {plan.seed}: {wrong[0].splitlines()[0]}")
+            return 1
+    return 0
 
 
 def _report(plan: Plan) -> None:

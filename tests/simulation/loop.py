@@ -90,7 +90,7 @@ class Extent:
         """Count an await, and do what is to be done there."""
         self.awaits += 1
         if self.trace is not None:
-            self.trace.append(_innermost(coroutine))
+            self.trace.append(_place(coroutine))
         if self.awaits in self.at:
             self.at.pop(self.awaits)()
 
@@ -200,7 +200,9 @@ class Loop(asyncio.BaseEventLoop):
     def waiting(self) -> list[str]:
         """Return where the tasks wait that nobody has killed."""
         left = [task for task in self._tasks if not task.done() and all(one.alive for one in task.extents)]
-        return sorted(f"{[one.name for one in task.extents]} {_innermost(task.get_coro(), '')}" for task in left)
+        return sorted(
+            f"{[one.name for one in task.extents]} {_named([*_frames(task.get_coro())][-1])}" for task in left
+        )
 
     def _bury(self) -> None:
         """End all tasks without a step of theirs."""
@@ -254,16 +256,23 @@ def _task_of(handle: asyncio.Handle) -> asyncio.Task[Any] | None:
     return owner if isinstance(owner, asyncio.Task) else None
 
 
-def _innermost(coroutine: Any, of: str = "/toolfold") -> str:
-    """Return where a coroutine waits: the innermost place in files whose paths have a text; by default, the product."""
-    found = ""
+def _frames(coroutine: Any) -> Iterator[FrameType]:
+    """Yield the frames of what a coroutine waits in, the innermost last."""
     while coroutine is not None:
         frame: FrameType | None = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
-        if frame is not None and of in frame.f_code.co_filename:
-            found = f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_lineno} {frame.f_code.co_name}"
+        if frame is not None:
+            yield frame
         waited = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
         coroutine = frame.f_locals["coroutine"] if frame and frame.f_code is _Observed.__await__.__code__ else waited
-    return found
+
+
+def _named(frame: FrameType) -> str:
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}"
+
+
+def _place(coroutine: Any) -> str:
+    """Return where in the product a coroutine waits: its innermost functions there."""
+    return " < ".join([_named(one) for one in _frames(coroutine) if "/toolfold" in one.f_code.co_filename][:-5:-1])
 
 
 @contextmanager

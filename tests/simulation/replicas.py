@@ -21,6 +21,8 @@ from toolfold.errors import KeyInUse, StoreUnavailable
 
 LIFETIME = 20.0
 """Seconds without use after which a session ends."""
+FINAL = 1000
+"""From which number on requests are those that settle a session, and can be notified of what is owed."""
 UNCERTAIN = "may or may not"
 """In the answer to a change of which nobody knows whether it was stored."""
 
@@ -160,8 +162,9 @@ async def answered(stored: StoredSessions, number: int, request: Request, notify
     async with stored.open("desk", caller=caller) as session:
         answer = await _asked(session, request)
         await session.flush()
-        for _ in await session.executor.claim():
-            notify()
+        if not request.number % 2 or request.number >= FINAL:  # otherwise the client can't be notified now
+            for _ in await session.executor.claim():
+                notify()
         return answer
 
 

@@ -1,0 +1,90 @@
+"""Mutants of the source, which the worlds have to find (SPEC STO-9).
+
+    python -m tests.simulation.mutants                # all, with the seed that finds each: minutes
+    python -m tests.simulation.mutants lease notice   # those with these words
+
+`mutants.toml` has them. Each is applied to a copy of the source, where worlds run until one is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from attrs import frozen
+
+DATA = Path(__file__).with_suffix(".toml")
+ROOT = DATA.parents[2]
+SOURCES = ("core", "adapters", "specs", "tests/simulation")
+SEEDS = 150
+"""How many worlds may be needed to find one."""
+PATIENCE = 240
+"""Seconds after which a mutant that hangs is found."""
+
+
+@frozen
+class Mutant:
+    """A text of a source file that is replaced by another; `does` says what it does wrong."""
+
+    does: str
+    file: str
+    text: str
+    replacement: str
+
+    def applied(self) -> str:
+        """Return the source of the file with the replacement; raises `ValueError` if the text is not in it once."""
+        source = (ROOT / self.file).read_text(encoding="utf-8")
+        if source.count(self.text) != 1:
+            raise ValueError(f"{self.does}: {self.text!r} is not in {self.file} exactly once")
+        return source.replace(self.text, self.replacement)
+
+    def found(self) -> str:
+        """Return what finds it; empty if nothing does."""
+        with TemporaryDirectory() as folder:
+            for name in SOURCES:
+                shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
+            Path(folder, self.file).write_text(self.applied(), encoding="utf-8")
+            paths = os.pathsep.join(f"{folder}/{name}" for name in ("core", "adapters", "specs", "."))
+            command = [sys.executable, "-m", "tests.simulation", "--until-wrong", str(SEEDS)]
+            environment = {**os.environ, "PYTHONPATH": paths}
+            try:
+                ran = subprocess.run(
+                    command, env=environment, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+                )
+            except subprocess.TimeoutExpired:
+                return "it hangs"
+        return (ran.stdout or ran.stderr).strip().splitlines()[-1] if ran.returncode else ""
+
+
+def mutants() -> list[Mutant]:
+    """Return all mutants, in the order of the file."""
+    files = tomllib.loads(DATA.read_text(encoding="utf-8"))
+    return [Mutant(does, file, *row) for file, rows in files.items() for does, row in rows.items()]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run worlds with mutants; the status is 1 if one survives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description="Run worlds with mutants.")
+    parser.add_argument("words", nargs="*", help="only those whose sentence has one of these words")
+    parser.add_argument("--jobs", type=int, default=2, help="how many to run side by side")
+    given = parser.parse_args(arguments)
+    chosen = [one for one in mutants() if not given.words or any(word in one.does for word in given.words)]
+    survivors = 0
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for mutant, found in zip(chosen, pool.map(Mutant.found, chosen), strict=True):
+            survivors += not found
+            print(f"{'dies' if found else 'SURVIVES':8}  {mutant.does}: {found[:100]}", flush=True)
+    print(f"{len(chosen) - survivors} of {len(chosen)} die.")
+    return bool(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
