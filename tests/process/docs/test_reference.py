@@ -171,7 +171,7 @@ def test_a_mention_of_a_clause_links_to_its_whole_text(site: Path) -> None:
 
 def test_a_page_leads_to_those_before_and_after_it(site: Path) -> None:
     page = (site / "how-to/gateway.html").read_text(encoding="utf-8")
-    assert re.findall(r'href="(\S+)" class="md-footer__link', page) == ["./index.html", "./existing-servers.html"]
+    assert re.findall(r'href="(\S+)" class="md-footer__link', page) == ["./install.html", "./existing-servers.html"]
 
 
 def test_what_a_page_loads_and_links_to_is_there(site: Path) -> None:
