@@ -185,3 +185,23 @@ def test_a_reason_of_a_resource_is_that_of_the_template_it_is_an_instance_of() -
     at = partial(snapshot_of, tools.catalog)
     assert [explain(at(active), "memo://x", "resource").why for active in ((), ("a",))] == ["group", "listed"]
     assert explain(at(()), "other://x", "resource").text == "There is no resource 'other://x'."
+
+
+@pytest.mark.spec("EXP-1", "EXP-3")
+async def test_a_refusal_is_logged_and_counted_by_the_reason_that_is_explained(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tools = with_groups("a", "a.b")
+    tools.register("t", answer, group="a.b")
+    tools.register("no", answer, visibility=Visibility.when(lambda view: False))
+    usage = tools.count_usage(lambda: 0.0)
+    caplog.set_level("INFO", "toolfold")
+    async with tools.open_session() as session:
+        for name in ("a.b.t", "no", "nowhere"):
+            with pytest.raises(ToolNotFound) as caught:
+                await session.call(name)
+            assert caught.value.hint is None
+            why = explain(session.snapshot, name)
+            assert usage.refused[why.why] == 1
+            assert why.text in caplog.messages[-1]
+            assert caplog.messages[-1].startswith(f"session {session.id}: {name} can't be called: ")

@@ -17,7 +17,7 @@ from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.rules import View, required_groups
 from .._extras import Displayed
-from .._limits import escaped
+from .._limits import escaped, quoted
 from .._names import ToWire
 from .._snapshot import Change, GroupInfo, Snapshot
 from .._usercode import on_loop
@@ -332,7 +332,9 @@ class Session(Displayed):
             return calling.find("tool", name, view, hints=self._runtime.hints)
         except ToolNotFound:
             if (usage := self._runtime.usage) is not None:
-                usage.refused[reason_for(name, "tool", view).why] += 1
+                reason = reason_for(name, "tool", view)
+                usage.refused[reason.why] += 1
+                log.info("session %s: %s can't be called: %s", self.id, quoted(name), reason.text)
             raise
 
     async def _open_on(self, tool: str, context: Context) -> tuple[str, ...]:

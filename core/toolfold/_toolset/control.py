@@ -24,7 +24,7 @@ from .._snapshot import Change
 from .._view.describe import FINDABLE, SHORTENED, describe, shortened
 from .._view.directory import FIRST_LINE, Directory, has_whole, names_within, one_line
 from .._view.listing import listed
-from .._view.reasons import opener
+from .._view.reasons import needing, opener
 from .._view.results import AboutTools, ToolResult, arguments_refused
 from ..errors import (
     ConfigError,
@@ -267,7 +267,7 @@ def refusal(error: ToolfoldError, context: Context) -> ToolResult:
     if isinstance(error, ParentInactive):
         about["missing"] = error.parent
         view = context.request_view.of(context.session.snapshot)
-        how = opener(error.parent, view) or f"it needs the group {error.parent}, which is not open"
+        how = opener(error.parent, view) or needing(error.parent, None)
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}
         if isinstance(error.__cause__, ToolfoldError):  # the names of other exceptions are internals

@@ -16,7 +16,7 @@ from .._snapshot import Change
 from .._usercode import caller
 from .._view.describe import Described, describe_best
 from .._view.directory import Directory
-from .._view.reasons import opener, reason_of
+from .._view.reasons import reason_of
 from .._view.results import AboutTools, ToolResult
 from .._view.search import Found, Ranker, search_of, to_state, unsearched
 from .._view.visibility import RequestView
@@ -178,6 +178,5 @@ def _place(one: Found, view: RequestView, opened: Sequence[str]) -> str:
     if not one.closed:
         known = group is not None and (group in opened or one.component.name.startswith(group))
         return _READY if known else f"{where}, can be called now"
-    first = reason_of(one.component, view).group or one.closed[0]
-    how = opener(first, view)
+    how = reason_of(one.component, view).how
     return f"{where}, not open" + (f"; {how}" if how else "")

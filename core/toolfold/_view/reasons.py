@@ -98,8 +98,9 @@ def explain(where: Snapshot | RequestView, name: str, kind: Kind = "tool") -> Re
         return reason
     known = view.snapshot.catalog.components[kind].by_name
     near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *similar(name, tuple(known))]))
-    there_is = f"There is no {kind.replace('_', ' ')} {quoted(repr(name))}"
-    return evolve(reason, text=f"{there_is}{f'; did you mean {enumerated(near)}?' if near else '.'}", near=near)
+    if not near:
+        return reason
+    return evolve(reason, text=f"{reason.text.removesuffix('.')}; did you mean {enumerated(near)}?", near=near)
 
 
 def reason_for(name: str, kind: Kind, view: RequestView) -> Reason:
@@ -176,7 +177,8 @@ def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
 def _absent(kind: Kind, name: str, view: RequestView) -> Reason:
     """Return why a catalog does not have something of a name, which has no names near it yet."""
     catalog = view.snapshot.catalog
-    reason = Reason(kind=kind, name=name, why="unknown", text="")
+    there_is = f"There is no {kind.replace('_', ' ')} {quoted(repr(name))}."
+    reason = Reason(kind=kind, name=name, why="unknown", text=there_is)
     if catalog.whole is not None and name in catalog.whole.components[kind].by_name:
         return evolve(reason, why="profile", text="The profile leaves it out.")
     if kind == "tool" and (withheld := catalog.why_withheld(name)) is not None:
@@ -196,12 +198,17 @@ def refusal(component: Component | None, kind: Kind, name: str, view: RequestVie
         view: The view of the call.
         groups: Whether the caller may know which group to open first, and by which tool.
     """
-    if groups and component is not None and (first := (reason := reason_of(component, view)).group) is not None:
-        hint = f"it needs the group {first}" + (f": {reason.how}" if reason.how else ", which is not open")
+    if groups and component is not None and (reason := reason_of(component, view)).group is not None:
+        hint = needing(reason.group, reason.how)
     else:
         near = _of_base_name(kind, name, view)
         hint = f"did you mean {enumerated(near)}?" if near else ""
     return ToolNotFound(name, hint or None, kind.replace("_", " "))
+
+
+def needing(path: str, how: str | None) -> str:
+    """Return a clause for a caller on the group that has to open first, and how."""
+    return f"it needs the group {path}" + (f": {how}" if how else ", which is not open")
 
 
 def _of_base_name(kind: Kind, name: str, view: RequestView) -> list[str]:

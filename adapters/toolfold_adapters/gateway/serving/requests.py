@@ -209,6 +209,8 @@ class Requests:
             return await self._handlers.call(ctx, params)
         reason, text = self._gateway.tools.catalog.why_withheld(name) or ("", "")
         if component is None and reason == "quarantined":
+            if (usage := self._gateway.tools.runtime.usage) is not None:
+                usage.refused[reason] += 1
             return _refusal(text)
         needed, named = self._needed(name, arguments, component)
         if not needed:
