@@ -380,6 +380,17 @@ class Conversation:
         component = self.component(name)
         return None if component is None else formats.definition(component, None, self._names.to_wire)
 
+    def answer(self, call_id: str, name: str, result: ToolResult) -> Definition:
+        """Return the answer to a call that `call` has made, in the provider's shape; see `answers` (SPEC INT-3).
+
+        Raises:
+            ConfigError: The conversation was made without a provider whose answers announce tools.
+        """
+        if self._late is None or self._native != "anthropic":
+            raise ConfigError('An answer can announce tools with native="anthropic" only.')
+        call: Definition = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+        return self._late.answers([call], [result], self._listed())[0]
+
     async def answers(self, output: Iterable[Any]) -> list[Definition]:
         """Execute the calls in what the model wrote, and return their answers in the provider's shape (SPEC INT-3).
 

@@ -87,7 +87,7 @@ def referred_to(messages: Iterable[Any]) -> Iterator[tuple[str, bool]]:
         kind, tool = part.get("type"), _table(part.get("tool")) or {}
         if kind in ("tool_addition", "tool_removal") and isinstance(name := tool.get("name"), str):
             yield name, kind == "tool_removal"
-        for block in _tables(part.get("content")) if kind == "tool_result" else ():
+        for block in _tables(part.get("content")) if kind in ("tool_result", "tool") else ():
             if block.get("type") == "tool_reference" and isinstance(name := block.get("tool_name"), str):
                 yield name, False
         for one in _tables(part.get("tools")) if part.get("role") == "system" else ():

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
 
-from ..inprocess import Conversation
+from ..inprocess import Conversation, Native
 from ..inprocess.messages import STATE
 
 
@@ -26,14 +26,22 @@ class Source:
         tools: A tool set, or an open session: one in a store, or the fork of a sub-agent (SPEC SES-7, STO-1).
         profile: The profile of new sessions.
         active: The groups that new sessions start with.
+        native: The provider that loads tools late; see `Conversation`.
     """
 
     tools: ToolSet | Session
     profile: str | Profile | None = None
     active: tuple[str, ...] = ()
+    native: Native | None = None
 
     @classmethod
-    def of(cls, tools: ToolSet | Session, profile: str | Profile | None, active: str | Iterable[str]) -> Source:
+    def of(
+        cls,
+        tools: ToolSet | Session,
+        profile: str | Profile | None,
+        active: str | Iterable[str],
+        native: Native | None = None,
+    ) -> Source:
         """Return the source of these values, checked; raises `ConfigError` as the conversations would."""
         given: Any = tools
         if not isinstance(given, ToolSet | Session):
@@ -41,7 +49,7 @@ class Source:
         groups = (active,) if isinstance(active, str) else tuple(active)
         if isinstance(tools, Session) and (groups or profile is not None):
             raise ConfigError("A session has its groups and its profile; pass them where it is opened.")
-        source = cls(tools, profile, groups)
+        source = cls(tools, profile, groups, native)
         source.conversation()
         return source
 
@@ -56,14 +64,14 @@ class Source:
         One over a session has the state of the session.
         """
         if isinstance(self.tools, Session):
-            return Conversation.of_session(self.tools)
-        return Conversation.from_history(self.tools, history, self.profile, active=self.active)
+            return Conversation.of_session(self.tools, native=self.native)
+        return Conversation.from_history(self.tools, history, self.profile, active=self.active, native=self.native)
 
     def restored(self, state: Any) -> Conversation:
         """Return a conversation in the state of `Conversation.dump`; one over a session has that of the session."""
         if isinstance(self.tools, Session):
-            return Conversation.of_session(self.tools)
-        return Conversation.restore(self.tools, state, self.profile)
+            return Conversation.of_session(self.tools, native=self.native)
+        return Conversation.restore(self.tools, state, self.profile, native=self.native)
 
 
 @frozen

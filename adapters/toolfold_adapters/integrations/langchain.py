@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread, main_thread
-from typing import Annotated, Any, NotRequired, Self, TypedDict, TypeVar, cast
+from typing import Annotated, Any, Literal, NotRequired, Self, TypedDict, TypeVar, cast
 from uuid import uuid4
 
 import anyio
@@ -115,6 +115,8 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         profile: The profile of the sessions.
         active: The groups that a conversation starts with, or one.
         include_instructions: Whether the system message ends with the list of groups (SPEC GRP-5).
+        native: `"anthropic"` for models of `langchain-anthropic`: all tools are declared once, most of them deferred,
+            and answers announce those of groups that open, so a provider's cache outlives every step (SPEC INT-3).
 
     Raises:
         ConfigError: There is no such profile, or a name has no wire name (SPEC NAM-6).
@@ -130,9 +132,10 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         profile: str | Profile | None = None,
         active: str | Iterable[str] = (),
         include_instructions: bool = False,
+        native: Literal["anthropic"] | None = None,
     ) -> None:
         super().__init__()
-        self._source = Source.of(tools, profile, active)
+        self._source = Source.of(tools, profile, active, native)
         self._include_instructions = include_instructions
         self._runs: dict[str, _Run] = {}
         self._starting = Lock()
@@ -265,9 +268,13 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         name, conversation = request.tool_call["name"], run.conversation
         runtime = cast("Any", request).runtime
         result = await conversation.call(name, arguments, request=runtime, place=place)
+        identity = str(request.tool_call["id"])
+        answer = None if self._source.native is None else conversation.answer(identity, name, result)
         artifact = {**metadata(conversation, result), "structured_content": result.structured}
         run.latest = Stored(run=run.step["run"], state=artifact[STATE])
-        message = _message(name, str(request.tool_call["id"]), result, artifact)
+        message = _message(name, identity, result, artifact)
+        if answer is not None and not result.is_error:
+            message = message.model_copy(update={"content": answer["content"]})
         return Command(update={"messages": [message], "toolfold": {self._source.name: run.latest}})
 
     # -- internals ----------------------------------------------------------------------------------------------------
@@ -375,8 +382,10 @@ class _Tool(BaseTool):
 
 def _tool(definition: Mapping[str, Any]) -> _Tool:
     """Return a tool as a model is given it."""
-    description = definition.get("description", "")
-    return _Tool(name=definition["name"], description=description, args_schema=dict(definition["inputSchema"]))
+    description, deferred = definition.get("description", ""), {"defer_loading": True}
+    schema = definition.get("inputSchema") or definition["input_schema"]  # that of Anthropic's declarations
+    extras = deferred if "defer_loading" in definition else None
+    return _Tool(name=definition["name"], description=description, args_schema=dict(schema), extras=extras)
 
 
 def _name(tool: BaseTool | dict[str, Any]) -> str:

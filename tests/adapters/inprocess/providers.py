@@ -131,7 +131,9 @@ class FakeAnthropic(Provider):
             for block in message["content"]
             if block["type"] == "tool_result"
         ]
-        contents = [(block, part) for block in blocks for part in block["content"]]
+        contents = [
+            (block, part) for block in blocks if not isinstance(block["content"], str) for part in block["content"]
+        ]
         assert all(part["type"] == "text" for block, part in contents if block.get("is_error"))
         referred = {part["tool_name"] for _, part in contents if part["type"] == "tool_reference"}
         assert referred <= declared.keys(), f"tool_reference_unresolved: {referred - declared.keys()}"
