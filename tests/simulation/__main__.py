@@ -22,6 +22,7 @@ from typing import Any
 
 from attrs import define, field
 
+from tests.simulation.cancelling import CASES, swept
 from tests.simulation.plan import Plan, drawn
 from tests.simulation.shrinking import shrunk
 from tests.simulation.worlds import run
@@ -129,7 +130,9 @@ def _until_wrong(count: int) -> int:
         if wrong := run(plan).wrong:
             print(f"seed {plan.seed}: {wrong[0].splitlines()[0]}")
             return 1
-    return 0
+    if wrong := [text for case in CASES.values() for text in swept(case).wrong]:
+        print(wrong[0])
+    return bool(wrong)
 
 
 def _report(plan: Plan) -> None:

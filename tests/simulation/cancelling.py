@@ -92,6 +92,8 @@ def _run(case: Case, cancelled: tuple[int, ...], by_scope: bool, coverage: Cover
             with anyio.fail_after(60):
                 while not task.done():  # noqa: ASYNC110 - virtual time
                     await anyio.sleep(0.01)
+            if not task.cancelled() and not by_scope and operation.awaits >= cancelled[0]:
+                coverage.wrong.append(f"cancelled at {cancelled}: nothing is raised")
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
             async with stored.open("desk") as session:
@@ -112,3 +114,35 @@ def _run(case: Case, cancelled: tuple[int, ...], by_scope: bool, coverage: Cover
     assert operation.trace is not None
     coverage.points |= {operation.trace[number - 1] for number in cancelled if number <= operation.awaits}
     return operation.awaits >= cancelled[0]
+
+
+# -- what is cancelled ------------------------------------------------------------------------------------------------
+
+
+async def _transition(stored: StoredSessions) -> None:
+    async with stored.open("desk") as session:
+        await session.transition(activate=["a", "a.b"], deactivate=["x"])
+
+
+async def _deactivate(stored: StoredSessions) -> None:
+    async with stored.open("desk") as session:
+        await session.deactivate("a")
+
+
+async def _call(stored: StoredSessions) -> None:
+    async with stored.open("desk") as session:
+        await session.call("step", {"activate": ["plain"], "deactivate": []})
+        await session.call("note", {"name": "p", "value": 1})
+
+
+async def _end(stored: StoredSessions) -> None:
+    await stored.end("desk")
+
+
+CASES = {
+    "a transition": Case(_transition, frozenset({"x"}), frozenset({"a", "a.b"})),
+    "a deactivation": Case(_deactivate, frozenset({"a", "a.b"}), frozenset()),
+    "a call": Case(_call, frozenset({"a"}), frozenset({"a", "plain"})),
+    "the end of a session": Case(_end, frozenset({"a", "a.b"}), frozenset()),
+}
+"""The operations, by what they are."""
