@@ -49,6 +49,7 @@ def _forget_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Disk, "__attrs_post_init__", broken)
 
 
+@pytest.mark.spec("PER-3")
 def test_a_store_that_ignores_versions_is_found_out_and_shown_by_a_small_plan(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,13 +28,11 @@ class Options:
     Attributes:
         store: The URL of their store.
         folder: Where their hooks write.
-        careless: Whether the store is one that loses updates.
         principals: Whether each caller has a session of its own in the modern era.
     """
 
     store: str
     folder: Path
-    careless: bool = False
     principals: bool = False
 
 
@@ -72,7 +70,6 @@ class Fleet:
             "store": self.options.store,
             "folder": str(self.options.folder),
             "lease": LEASE,
-            "careless": self.options.careless,
             "principals": self.options.principals,
         }
         self._processes[index] = await self._ask({"start": given})

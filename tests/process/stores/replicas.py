@@ -54,32 +54,16 @@ class World:
         return path.read_text().splitlines() if path.exists() else []
 
 
-class Careless:
-    """A broken store: its swaps ignore versions, so that updates are lost."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def swap(self, key: str, version: int, *arguments: Any, **options: Any) -> bool:
-        """Replace the data, whatever the version."""
-        record = await self._store.read(key)
-        return bool(await self._store.swap(key, record.version if record else version, *arguments, **options))
-
-
-async def run(port: int, store: str, folder: str, lease: float, careless: bool, principals: bool) -> None:
+async def run(port: int, store: str, folder: str, lease: float, principals: bool) -> None:
     """Serve until killed; see `fleet.Options`."""
     opened: Any = open_store(store)
     opened.lease = lease
-    used: Any = Careless(opened) if careless else opened
     await serve(
         make_tools(World(Path(folder)).note, str(os.getpid()), Random()),
         transport="http",
         port=port,
         separator=".",
-        store=used,
+        store=opened,
         delivery="principal" if principals else "auto",
         handle_lifetime=LIFETIME,
         limits=Limits(connections=Limit(10_000)),

@@ -77,8 +77,6 @@ class Run:
     @property
     def over(self) -> bool:
         """Whether to begin nothing more."""
-        if self.options.careless:
-            return bool(self.wrong) or time.monotonic() > self.deadline
         return time.monotonic() > self.deadline and all(self.counted[name] for name in AT_LEAST)
 
     def redis_was_away(self, since: float) -> bool:
@@ -308,9 +306,7 @@ def left_open(world: World) -> list[set[str]]:
 # -- a run ------------------------------------------------------------------------------------------------------------
 
 
-async def soak(
-    seed: int, seconds: float, folder: Path, pace: float = 1.5, *, careless: bool = False, principals: bool = False
-) -> Run:
+async def soak(seed: int, seconds: float, folder: Path, pace: float = 1.5, *, principals: bool = False) -> Run:
     """Run it, and return what was counted and what is wrong.
 
     Args:
@@ -318,13 +314,12 @@ async def soak(
         seconds: How long to begin sessions; longer, until everything has happened once.
         folder: Where Redis, hooks and replicas write.
         pace: A factor of the times between two kills.
-        careless: Whether to use a store that loses updates, and to end when that is found.
         principals: Whether each caller has a session of its own in the modern era.
     """
     world = World(folder / "world")
     world.folder.mkdir(parents=True)
     with RedisServer(folder, "--appendfsync", "always") as redis:
-        fleet = Fleet(Options(store=redis.url, folder=world.folder, careless=careless, principals=principals))
+        fleet = Fleet(Options(store=redis.url, folder=world.folder, principals=principals))
         async with fleet.running(folder / "log"), httpx2.AsyncClient(transport=InTurn(fleet.ports)) as http:
             run = Run(seed, http, world, time.monotonic() + seconds, fleet.options)
             numbers = count()
@@ -334,14 +329,13 @@ async def soak(
                     await Session(run, next(numbers)).tried()
 
             async with anyio.create_task_group() as tasks:
-                if not careless:
-                    tasks.start_soon(killing, run, fleet, pace)
-                    tasks.start_soon(restarting, run, redis, pace)
+                tasks.start_soon(killing, run, fleet, pace)
+                tasks.start_soon(restarting, run, redis, pace)
                 async with anyio.create_task_group() as users:
                     for _ in range(SESSIONS):
                         users.start_soon(use)
                 tasks.cancel_scope.cancel()
-            if seconds >= LONG and not careless:
+            if seconds >= LONG:
                 await abandoned(run, fleet)
     lines = [line for path in world.folder.iterdir() for line in path.read_text().splitlines()]
     run.counted["hooks"] = sum(line.endswith("begins") for line in lines)
@@ -356,14 +350,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=randrange(1_000_000))
     parser.add_argument("--pace", type=float, default=1.5, help="a factor of the times between two kills")
-    parser.add_argument("--careless", action="store_true", help="a store that loses updates, which is to be found")
     parser.add_argument("--principals", action="store_true", help="modern callers have sessions of their own")
     parser.add_argument("--folder", type=Path, help="a new folder for what is written")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     folder = options.folder or Path(tempfile.mkdtemp())
-    how = {"careless": options.careless, "principals": options.principals}
-    run = anyio.run(partial(soak, options.seed, options.minutes * 60, folder, options.pace, **how))
+    run = anyio.run(
+        partial(soak, options.seed, options.minutes * 60, folder, options.pace, principals=options.principals)
+    )
     for name, number in sorted(run.counted.items()):
         print(f"{number:8,} {name}")
     for text in run.wrong:
