@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 from time import process_time
+from typing import Any
 
 import anyio
 from mcp import Client
@@ -41,11 +42,11 @@ async def _calls(samples: int) -> list[Row]:
                     times[counted].append((process_time() - start) / INNER)
         finally:
             gc.enable()
-    counted, plain = (statistics.median(times[one]) for one in (True, False))
+    with_counters, plain = (statistics.median(times[one]) for one in (True, False))
     return [
         Row(
             what="a call over MCP in memory, counted against not",
-            value=counted / plain,
+            value=with_counters / plain,
             unit="×",
             target=1.03,
             note=f"{plain * 1e6:,.3g} µs without",
@@ -58,7 +59,7 @@ async def _page(seconds: int) -> Row:
     shares: list[float] = []
     for watched in (False, True):
         tools = _tools()
-        app = live(tools)
+        app: Any = live(tools)
         sessions = [await tools.open_session().start() for _ in range(SESSIONS)]
         sent: list[int] = []
 
