@@ -23,7 +23,7 @@ from mcp_types import INTERNAL_ERROR
 
 from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, ToolfoldError, ToolSet
 from toolfold.errors import KeyInUse
-from toolfold.spi import Caller, Tally, table
+from toolfold.spi import Tally, table
 
 from ...sdk import connection_of
 from ..limits import caller_of, principal_of
@@ -39,24 +39,22 @@ class LegacyConnection:
 
     Attributes:
         notifier: Notifies the client.
-        make: Makes a session of its own.
         session: The session that the client is notified of.
         requests: How many requests on a stored session are under way here.
     """
 
     notifier: Notifier
-    make: Callable[[], Session]
     session: Session | None = None
     requests: int = 0
     _opening: anyio.Lock = field(init=False, factory=anyio.Lock)
 
     # -- a session of its own -----------------------------------------------------------------------------------------
 
-    async def opened(self) -> Session:
+    async def opened(self, make: Callable[[], Session]) -> Session:
         """Return the open session of this connection, a new one if there is none or the last has ended."""
         async with self._opening:
             if self.session is None or not self.session.is_open:
-                session = await self.make().start()
+                session = await make().start()
                 session.on_list_changed(self.notifier.changed)
                 self.session = session
             return self.session
@@ -134,7 +132,7 @@ class LegacySessions:
         connection = self._connection(ctx)
         async with connection.notifier.during(ctx):
             if (stored := self._stored_for(ctx)) is None:
-                yield await connection.opened()
+                yield await connection.opened(lambda: self._new(ctx))
                 return
             session = await self._found(stored, ctx)
             connection.follow(session)
@@ -152,10 +150,9 @@ class LegacySessions:
         connection = connection_of(ctx)
         found: LegacyConnection | None = connection.state.get(_KEY)
         if found is None:
-            caller, selection = caller_of(ctx), selection_of(self._tools, self._default, ctx.request)
-            notifier = Notifier(self.server, connection, self._tasks_of(ctx))
-            made = LegacyConnection(notifier, lambda: self._new(selection, caller))
+            made = LegacyConnection(Notifier(self.server, connection, self._tasks_of(ctx)))
             if self._stored_for(ctx) is None:
+                caller = caller_of(ctx)
                 self._tally.take(caller)
                 connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the session, below
                 connection.exit_stack.push_async_callback(made.end)
@@ -167,8 +164,9 @@ class LegacySessions:
     def _stored_for(self, ctx: ServerRequestContext[Any, Any]) -> StoredSessions | None:
         return None if connection_of(ctx).session_id is None else self.stored
 
-    def _new(self, selection: Selection, caller: Caller) -> Session:
-        return self._tools.open_session(selection.profile, self._start(selection), caller=caller)
+    def _new(self, ctx: ServerRequestContext[Any, Any]) -> Session:
+        selection = selection_of(self._tools, self._default, ctx.request)
+        return self._tools.open_session(selection.profile, self._start(selection), caller=caller_of(ctx))
 
     def _start(self, selection: Selection) -> tuple[str, ...]:
         return selection.paths(self._tools.runtime.catalogs.under(selection.profile))
