@@ -19,24 +19,26 @@ and identities of sessions are not recorded, nor is a name that the catalog does
     toolfold.transition.duration     s          error.type
     toolfold.hook.duration           s          those of the span
     toolfold.group.changes           {change}   toolfold.group, toolfold.group.active
+    toolfold.calls.refused           {call}     toolfold.reason
     toolfold.list.items              {item}     toolfold.list.kind
     toolfold.list.tokens             {token}
     toolfold.session.active          {session}
 
 A session that begins or ends without a group to open or close has no span. All spans and metrics have
-`toolfold.tools`, the name of the tool set. Tokens are approximate (`toolfold_adapters.tokens`).
+`toolfold.tools`, the name of the tool set. Changes of groups and refused calls are the counters of use, which reports
+show as well (SPEC EXP-3). Tokens are approximate (`toolfold_adapters.tokens`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
 from attrs import define, frozen
 
-from toolfold import Component, ToolSet, events
+from toolfold import Component, ToolSet, Usage, events
 from toolfold.spi import Kind, extras_named
 
 from ..tokens import cost
@@ -73,11 +75,42 @@ def instrument(
     meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
     telemetry = _Telemetry(tools, tracer, _Instruments.of(meter))
     stop = tools.trace(telemetry.record)
+    stop_counters = _observe_counters(tools, meter)
 
     def end() -> None:
         stop()
-        telemetry.count_sessions(0)
+        stop_counters()
 
+    return end
+
+
+def _observe_counters(tools: ToolSet, meter: metrics.Meter) -> Callable[[], None]:
+    """Have a meter read the counters of use and of open sessions, and return a function that ends that."""
+    counters, ended = [tools.count_usage(perf_counter)], list[bool]()
+    common: Attributes = {"toolfold.tools": tools.name}
+
+    def changes(options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        for path, each in counters[-1].groups.items():
+            for is_active, count in ((True, each.opened), (False, each.closed)):
+                if count:
+                    attributes = {**common, "toolfold.group": path, "toolfold.group.active": is_active}
+                    yield metrics.Observation(count, attributes)
+
+    def refused(options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        for why, count in counters[-1].refused.items():
+            yield metrics.Observation(count, {**common, "toolfold.reason": why})
+
+    def sessions(options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        yield metrics.Observation(0 if ended else len(tools.sessions), common)
+
+    def end() -> None:
+        ended.append(True)
+        counters.append(Usage(tools.name, perf_counter))
+        counters[-1].add(counters[0].dump())
+
+    meter.create_observable_counter("toolfold.group.changes", [changes], "{change}", "Groups opened and closed.")
+    meter.create_observable_counter("toolfold.calls.refused", [refused], "{call}", "Calls of what could not be called.")
+    meter.create_observable_up_down_counter("toolfold.session.active", [sessions], "{session}", "Open sessions.")
     return end
 
 
@@ -91,10 +124,8 @@ class _Instruments:
     calls: metrics.Histogram
     transitions: metrics.Histogram
     hooks: metrics.Histogram
-    changes: metrics.Counter
     items: metrics.Histogram
     tokens: metrics.Histogram
-    sessions: metrics.UpDownCounter
 
     @classmethod
     def of(cls, meter: metrics.Meter) -> _Instruments:
@@ -108,10 +139,8 @@ class _Instruments:
             calls=duration("gen_ai.execute_tool.duration", "How long calls of tools take."),
             transitions=duration("toolfold.transition.duration", "How long transitions take, with their hooks."),
             hooks=duration("toolfold.hook.duration", "How long hooks take."),
-            changes=meter.create_counter("toolfold.group.changes", "{change}", "Groups opened and closed."),
             items=sizes("toolfold.list.items", "{item}", "How many items a list has."),
             tokens=sizes("toolfold.list.tokens", "{token}", "About how many tokens a list of tools costs."),
-            sessions=meter.create_up_down_counter("toolfold.session.active", "{session}", "Sessions that are open."),
         )
 
 
@@ -137,13 +166,6 @@ class _Telemetry:
         self._idle: dict[int, str] = {}  # begins and ends of sessions, most of which do nothing
         self._hooks: dict[tuple[str, int | None], list[_Open]] = {}
         self._cost = lru_cache(REMEMBERED)(_cost)
-        self._sessions = 0
-        self.count_sessions(len(tools.pool.sessions))
-
-    def count_sessions(self, number: int) -> None:
-        """Record that so many sessions are open."""
-        self._instruments.sessions.add(number - self._sessions, self._common)
-        self._sessions = number
 
     def record(self, event: events.Event | events.Trace) -> None:
         """Record an event."""
@@ -164,13 +186,6 @@ class _Telemetry:
                     self._end(begun, event.error)
             case events.Listed():
                 self._listed(event)
-            case events.Committed():
-                self._changed(event.change.activated, active=True)
-                self._changed(event.change.deactivated, active=False)
-            case events.SessionOpened():
-                self.count_sessions(self._sessions + 1)
-            case events.SessionEnded():
-                self.count_sessions(self._sessions - 1)
             case _:
                 pass  # a failure, which ends the request or the hook where it happened
 
@@ -249,11 +264,6 @@ class _Telemetry:
             attributes["toolfold.list.tokens"] = tokens = sum(map(self._cost, event.items))
             self._instruments.tokens.record(tokens, self._common)
         self._tracer.start_span(f"list {event.kind}", attributes={**self._common, **attributes}).end()
-
-    def _changed(self, paths: Iterable[str], *, active: bool) -> None:
-        for path in paths:
-            attributes = {**self._common, "toolfold.group": path, "toolfold.group.active": active}
-            self._instruments.changes.add(1, attributes)
 
 
 def _cost(component: Component) -> int:

@@ -352,3 +352,22 @@ def test_the_example_reports_what_happened() -> None:
     lines = list(observed.report())
     assert "    transition toolfold.activated=('database',)" in lines
     assert "  toolfold.list.tokens: 2" in lines
+
+
+@pytest.mark.spec("INT-5", "EXP-3")
+async def test_openings_and_refusals_are_those_of_the_counters_of_use() -> None:
+    tools = bank()
+    with recorded(tools) as telemetry:
+        async with tools.open_session() as session:
+            await session.activate("accounts")
+            with pytest.raises(ToolNotFound):
+                await session.call("no_such_tool")
+            assert tools.usage is not None
+            assert telemetry.points("toolfold.calls.refused") == [
+                ({"toolfold.reason": why}, count) for why, count in tools.usage.refused.items()
+            ]
+    assert tools.usage.groups["accounts"].opened == 1
+    opened = {"toolfold.group": "accounts", "toolfold.group.active": True}
+    assert (opened, 1) in telemetry.points("toolfold.group.changes")
+    await tools.activate_group("accounts")
+    assert (opened, 1) in telemetry.points("toolfold.group.changes"), "the recording has ended"
