@@ -158,7 +158,7 @@ class Record:
 
 @define(eq=False)
 class Problem:
-    """A refusal or a failure: when, of which session and step if known, and why; and how often the same was noted."""
+    """A refusal or a failure: why, how often the same was noted, and when, in which session and step it was last."""
 
     version: int
     at: float
@@ -244,7 +244,7 @@ class Recording:
         outcome: Outcome = "refused" if step is not None and step.outcome == "refused" else "failed"
         problem = Problem(self.version, time(), printable(text)[: 2 * LETTERS], key, number, outcome)
         for same in self.problems:
-            if (same.text, same.key, same.outcome) == (problem.text, problem.key, problem.outcome):
+            if (same.text, same.outcome) == (problem.text, problem.outcome):
                 problem.times += same.times
                 self.problems.remove(same)
                 break

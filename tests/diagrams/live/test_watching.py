@@ -255,6 +255,18 @@ async def test_equal_refusals_of_a_session_are_one_with_their_number() -> None:
     assert [(one["times"], one["step"]) for one in page.problems[-2:]] == [(1, 2), (2, 3)]
 
 
+async def test_equal_refusals_of_several_sessions_are_one_that_leads_to_the_last() -> None:
+    tools = make_desk()
+    app = quick(tools)
+    async with watching(app) as page, tools.open_session() as one, tools.open_session() as other:
+        for session in (one, other):
+            with suppress(ToolNotFound):
+                await session.call("no_such_tool")
+        await page.until(lambda: page.problems and page.problems[-1]["times"] == 2)
+        assert page.problems[-1]["key"] == await page.key(other.id)
+    assert len(app.recording.problems) == 1
+
+
 async def test_a_predicate_that_fails_is_shown() -> None:
     tools = ToolSet("broken")
     tools.register("maybe", lambda: "", description="Perhaps", visibility=Visibility.when(lambda view: 1 / 0 > 0))

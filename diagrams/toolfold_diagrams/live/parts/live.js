@@ -322,7 +322,7 @@ function showProblems(problems) {
   const list = byId("problems");
   for (const { at: when, text, key, step, outcome, times } of problems) {
     const row = rows.get(key);
-    const same = `${key} ${outcome} ${text}`;
+    const same = `${outcome} ${text}`;
     [...list.children].find((each) => each.dataset.same === same)?.remove();
     const button = element("button", { type: "button", class: "plain", dir: "auto", text, disabled: key === null });
     button.addEventListener("click", () => {
