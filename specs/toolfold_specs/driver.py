@@ -66,6 +66,7 @@ OF_HANDLES: Mapping[str, str] = MappingProxyType(
     {
         "expiry": "handles can be made to expire at once",
         "names of systems": "a system of another name is another tool set",
+        "waiting": "a request that sets a fact can be made to wait until it is cancelled",
     }
 )
 """Capabilities of MCP servers that were made for the kit."""

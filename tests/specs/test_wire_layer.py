@@ -32,7 +32,7 @@ class Structured(Fixture):
 
 
 MODERN = ("groups are disclosed", "handles ", "a modern list", "a request can carry")
-LEGACY = ("a list that changes", "a legacy connection", "calling through")
+LEGACY = ("a list that changes", "a fact whose request", "a legacy connection", "calling through")
 
 
 def run(target: Any, era: Era) -> tuple[Result, ...]:

@@ -96,7 +96,7 @@ class McpDriver(Driver):
         self.starts_active: Sequence[str] = ()
         """The groups that are active in a new session."""
         self._by_arguments = False
-        self._grace = grace
+        self.grace = grace
         self._missed = 0
         self._delay = 0.0
         """The longest that a notice was awaited, in seconds, until it arrived."""
@@ -355,7 +355,7 @@ class McpDriver(Driver):
         if due:
             session.due += 1
             if self._missed < MISSES:
-                self._await_notice(session.connection, session.due - 1, self._grace)
+                self._await_notice(session.connection, session.due - 1, self.grace)
                 self._missed += session.connection.changes < session.due
             session.connection.owed += session.connection.changes < session.due
         elif self._delay and self._surplus_waits < SURPLUS_WAITS:
@@ -367,13 +367,13 @@ class McpDriver(Driver):
         followed, connection.follows = connection.follows, False
         missed = self._renewals[followed]
         if "notifications" in self.capabilities and missed < MISSES:
-            self._await_notice(connection, seen, self._grace if missed >= 0 else self._patience)
+            self._await_notice(connection, seen, self.grace if missed >= 0 else self._patience)
             self._renewals[followed] = -1 if missed < 0 or connection.changes > seen else missed + 1
 
     @property
     def _patience(self) -> float:
         """Seconds to wait for a notice that may come, since one has."""
-        return min(SURPLUS_PATIENCE * self._delay, self._grace)
+        return min(SURPLUS_PATIENCE * self._delay, self.grace)
 
     def _await_notice(self, connection: Connection, seen: int, seconds: float) -> None:
         if connection.changes > seen or not seconds:

@@ -8,13 +8,15 @@ from contextlib import closing
 
 from attrs import evolve
 
-from ..driver import Group, LeftOut, Setup
-from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
+from ..driver import Group, LeftOut, Setup, Tool
+from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS, TOOL
 from ..drivers.replies import Reply
 from .over_mcp import SETUP, Json, Wire, items, mapping, name_in, on, seen, without_hint
 
 ACTIVATION = "an activation that succeeds"
 WORKING = "a handle under which a tool can be called"
+MOST_LISTS = 50
+"""How often a list is asked for until it shows what another request has set."""
 BASE64 = f"{string.ascii_letters.swapcase()}{string.digits}-_"
 
 # -- delivery in the legacy era ---------------------------------------------------------------------------------------
@@ -39,6 +41,26 @@ def sessions(wire: Wire) -> None:
         if wire.test_run.can("setups"):
             others = wire.main.other_changes
             wire.judge("DEL-1", others == 0, "notices that lists of another kind have changed", 0, others)
+
+
+FACT = evolve(SETUP, tools=[*SETUP.tools, Tool("late", when="fact ready")])
+
+
+@on(FACT)
+def cancelled(wire: Wire) -> None:
+    """Judge that a fact is notified of although the request that sets it is cancelled (SPEC NTF-3)."""
+    if "DEL-1" in wire.test_run.known:  # then each change has another number of notices
+        return
+    notices, fact = wire.main.changes, {"fact": "ready", "value": True, "wait": True}
+    pending = wire.main.start_call(TOOL, {"verb": "set_fact", "arguments": fact})
+    listed = any("late" in wire.names() for _ in range(MOST_LISTS))
+    pending.cancel()
+    opened = wire.step("activate", wire.group)
+    if wire.observed(listed and opened.succeeded, "a fact that a request has set before its answer", "NTF-3"):
+        wire.main.wait_for_change(notices + 1, wire.driver.grace)
+        came = wire.main.changes - notices
+        message = "notices of a fact, whose request was cancelled, and of an activation"
+        wire.judge("NTF-3", came == 2, message, 2, came)
 
 
 @on()

@@ -48,6 +48,8 @@ class OverMcp(Protocol):
     """A connection with the present setup."""
     call_tool: str | None
     """The name of the call-tool proxy, if there is one."""
+    grace: float
+    """Seconds that a notice may arrive after its answer."""
     starts_active: Sequence[str]
     """The groups that are active in a new session."""
 

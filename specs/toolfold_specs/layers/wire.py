@@ -249,6 +249,13 @@ CHECKS = (  # first those without a call, after which a server need not be start
     Check("a cursor that was not given out is refused", "wire", ("LST-3",), _cursors, (WIRE,)),
     Check("a modern list is a function of its request", "wire", ("DEL-7",), delivery.equal_inputs, (MODERN,)),
     Check("a legacy connection is a session", "wire", ("DEL-1",), delivery.sessions, (LEGACY, "listing")),
+    Check(
+        "a fact whose request is cancelled is notified of",
+        "wire",
+        ("NTF-3",),
+        delivery.cancelled,
+        (LEGACY, "setups", "listing", "facts", "notifications", "waiting"),
+    ),
     Check("a list that changes is advertised as one that does", "wire", ("NTF-4",), _advertised, (LEGACY, "listing")),
     Check("the answer to an activation says what changed", "wire", ("CTL-4",), _answered, (WIRE,)),
     Check("a refused activation is a result that says what to do", "wire", ("CTL-5",), _refused, (WIRE,)),

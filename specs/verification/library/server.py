@@ -189,6 +189,8 @@ class Fixture:
                 return await self._observe(arguments, context)
             case "set_fact":
                 context.set_fact(arguments["fact"], arguments["value"])
+                if arguments.get("wait"):
+                    await anyio.sleep_forever()
             case "script":
                 self._hooks.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]
             case "expire":

@@ -136,6 +136,8 @@ class Fixture:
         if params.name == TOOL:
             own = getattr(self, arguments["verb"])
             response: types.CallToolResult = own(ctx, self.session(ctx), **arguments.get("arguments", {}))
+            if arguments.get("arguments", {}).get("wait"):
+                await self.wait(self.session(ctx))
             await self.notify(ctx, self.session(ctx))
             return response
         return await self.call(ctx, params.name, arguments)
@@ -299,7 +301,10 @@ class Fixture:
         self.announce()
         return result("ok", {})
 
-    def set_fact(self, ctx: Any, session: Session, fact: str, value: bool) -> types.CallToolResult:
+    async def wait(self, session: Session) -> None:  # NTF-3
+        await anyio.sleep_forever()
+
+    def set_fact(self, ctx: Any, session: Session, fact: str, value: bool, wait: bool = False) -> types.CallToolResult:
         """Set a fact."""
         self.engine.set_fact(session, fact, value)
         handle = self.handle_of(session) if is_modern(ctx) else None

@@ -71,6 +71,11 @@ async def notifies_of_prompts(right: Right[Awaitable[None]], self: Fixture, ctx:
     await right()
 
 
+async def loses_what_is_cancelled(right: Right[Awaitable[None]], self: Fixture, session: Session) -> None:
+    session.notifications = 0
+    await right()
+
+
 async def bad_cursor_is_internal(
     right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
 ) -> Page:
@@ -215,6 +220,7 @@ ROWS = (
     legacy("notifies twice of a changed list", "DEL-1")(Fixture.notify, notifies_twice),
     legacy("notifies of a changed list with every call", "DEL-1")(Fixture.call, notifies_of_calls),
     legacy("never notifies of a changed list", "DEL-1")(Fixture.notify, never_notifies),
+    legacy("does not notify of a fact whose request is cancelled", "NTF-3")(Fixture.wait, loses_what_is_cancelled),
     legacy("notifies of changed prompts with a changed list", "DEL-1")(Fixture.notify, notifies_of_prompts),
     legacy("answers calls of unknown tools with an internal error", "DEL-9")(
         Fixture.unknown_tool, lambda right, self, refused: protocol_error(types.INTERNAL_ERROR, refused)
