@@ -17,13 +17,13 @@ its place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
 from toolfold.spi import table
 
 from .formats import Definition
-from .late_providers import AnthropicChanges, AnthropicTools, KimiTools, OpenAITools, search_tool
+from .late_providers import AnthropicTools, KimiTools, OpenAITools, search_tool
 from .messages import Answered, ToolCall, calls_of, referred_to
 from .wire_names import WireNameCodec
 
@@ -39,8 +39,10 @@ class Provider(Protocol):
         withdraws: Whether such a message can withdraw tools, too.
     """
 
-    in_messages: ClassVar[bool]
-    withdraws: ClassVar[bool]
+    @property
+    def in_messages(self) -> bool: ...  # noqa: D102
+    @property
+    def withdraws(self) -> bool: ...  # noqa: D102
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
@@ -76,7 +78,7 @@ def _provider(native: str, names: WireNameCodec, catalog: Catalog, *, empty: boo
                 "Anthropic's API refuses requests in which every tool is deferred; list one from the start, as "
                 'ToolSet(control="open_group") does.'
             )
-        return AnthropicTools(names.to_wire) if native == "anthropic" else AnthropicChanges(names.to_wire)
+        return AnthropicTools(names.to_wire, in_messages=native != "anthropic")
     if native == "kimi":
         return KimiTools(names.to_wire)
     if native == "openai":

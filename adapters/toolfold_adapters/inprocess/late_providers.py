@@ -15,7 +15,7 @@ A function in a namespace has its full name nevertheless, so the name in a call 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import frozen
 
@@ -28,11 +28,20 @@ from .messages import Answered, ToolCall, read_arguments
 
 @frozen
 class AnthropicTools:
-    """Declares and announces tools; `to_wire` maps their names to those that the model knows."""
+    """Declares and announces tools.
 
-    in_messages: ClassVar[bool] = False
-    withdraws: ClassVar[bool] = False
+    Attributes:
+        to_wire: Maps the names of tools to those that the model knows.
+        in_messages: Whether messages of the system announce and withdraw them; else answers refer to them.
+    """
+
     to_wire: Callable[[str], str]
+    in_messages: bool = False
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether tools can be withdrawn."""
+        return self.in_messages
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
@@ -50,16 +59,26 @@ class AnthropicTools:
     def answers(
         self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
     ) -> list[Definition]:
-        """Return the content of the user message that answers calls: a `tool_result` block for each."""
-        return [self.tool_result(*call, refers=True) for call in calls]
+        """Return the content of the user message that answers calls: a `tool_result` block for each.
 
-    def tool_result(self, call: ToolCall, result: ToolResult, news: Sequence[Component], *, refers: bool) -> Definition:
-        """Return the block that answers a call; it refers to the tools that are new, or something else does."""
+        With messages of the system, return that of the user and that of the system, in this order: the API takes the
+        latter after one of the user, and before one of the model or at the end.
+        """
+        results = [self._tool_result(*call) for call in calls]
+        if not self.in_messages:
+            return results
+        names = [("tool_removal", name) for name in removed]
+        names += [("tool_addition", self.to_wire(component.name)) for component in added]
+        changes = [{"type": kind, "tool": {"type": "tool_reference", "name": name}} for kind, name in names]
+        messages = [("user", results), ("system", changes)]
+        return [{"role": role, "content": content} for role, content in messages if content]
+
+    def _tool_result(self, call: ToolCall, result: ToolResult, news: Sequence[Component]) -> Definition:
         block = {"type": "tool_result", "tool_use_id": call[0]}
         if result.is_error:  # with which the API takes only texts
             return {**block, "is_error": True, "content": [{"type": "text", "text": text_of(result) or "It failed."}]}
         given = [_block(one) for one in without_schemas(result, self.to_wire, news)]
-        names = [self.to_wire(component.name) for component in news if refers]
+        names = [self.to_wire(component.name) for component in news if not self.in_messages]
         return {**block, "content": [*given, *({"type": "tool_reference", "tool_name": name} for name in names)]}
 
     def _definition(self, component: Component) -> Definition:
@@ -67,49 +86,12 @@ class AnthropicTools:
 
 
 @frozen
-class AnthropicChanges:
-    """Declares tools as `AnthropicTools` does, and announces and withdraws them by system messages."""
-
-    in_messages: ClassVar[bool] = True
-    withdraws: ClassVar[bool] = True
-    to_wire: Callable[[str], str]
-
-    @property
-    def _tools(self) -> AnthropicTools:
-        return AnthropicTools(self.to_wire)
-
-    def declarations(
-        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
-    ) -> list[Definition]:
-        """Return the declarations of tools: a change may refer to what is declared only."""
-        return self._tools.declarations(first, later, gone, groups)
-
-    def call(self, call: ToolCall) -> tuple[str, Any]:
-        """Return the wire name and the arguments of a call."""
-        return self._tools.call(call)
-
-    def answers(
-        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
-    ) -> list[Definition]:
-        """Return messages: of the user, with the results, and of the system, with the changes, in this order.
-
-        The API takes such a message after one of the user, and before one of the model or at the end.
-        """
-        results = [self._tools.tool_result(*call, refers=False) for call in calls]
-        names = [("tool_removal", name) for name in removed]
-        names += [("tool_addition", self.to_wire(component.name)) for component in added]
-        changes = [{"type": kind, "tool": {"type": "tool_reference", "name": name}} for kind, name in names]
-        messages = [("user", results), ("system", changes)]
-        return [{"role": role, "content": content} for role, content in messages if content]
-
-
-@frozen
 class KimiTools:
     """Declares tools in the shape of Chat Completions, those that are announced in system messages alone."""
 
-    in_messages: ClassVar[bool] = True
-    withdraws: ClassVar[bool] = False
     to_wire: Callable[[str], str]
+    in_messages: bool = True
+    withdraws: bool = False
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
@@ -162,10 +144,10 @@ class OpenAITools:
         search: The tool that is the tool search.
     """
 
-    in_messages: ClassVar[bool] = False
-    withdraws: ClassVar[bool] = False
     to_wire: Callable[[str], str]
     search: Component
+    in_messages: bool = False
+    withdraws: bool = False
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]

@@ -9,11 +9,13 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp.server import MCPServer
 from mcp_types import CallToolResult
 
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN
 from toolfold import ConfigError, Context, ToolError, ToolSet
+from toolfold_adapters.mcp import group_server
 from toolfold_adapters.names import HANDLE_META, RESULTS_META
 from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN, LEAST_ANSWER_TOKENS
 
@@ -244,3 +246,23 @@ async def test_it_is_there_by_choice_only(era: str) -> None:
         assert "call_tools" in await names_of(client)
     with pytest.raises(ConfigError, match="another one"):
         build_server(Desk().tools, call_tools=True, call_tool="call_tools")
+
+
+@pytest.mark.spec("INT-1")
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_existing_server_makes_several_calls_as_it_makes_each(era: str) -> None:
+    server = MCPServer("shop")
+
+    @server.tool()
+    def look(item: str) -> str:
+        """Look for an item."""
+        if item == "milk":
+            raise ValueError("there is no milk")
+        return f"one {item}"
+
+    grouped = group_server(server, {"stock": "look"}, call_tools=True)
+    async with client_of(grouped, era) as (client, _):
+        calls = [call("open_group", group="stock"), *(call("look", item=item) for item in ("bread", "milk", "tea"))]
+        result = await several(client, *calls)
+    assert [text for _, text in parts(result)[1::2]] == ["one bread", "one tea"]
+    assert failed(result) == [3]

@@ -19,6 +19,7 @@ from toolfold import Catalog, Component, InvalidArguments, ToolNotFound, ToolRes
 from toolfold.spi import HANDLE, Arguments, Passed, quoted
 
 from ...names import ALWAYS_LOAD_META, RESULTS_META
+from .passing import dumped
 from .proxy import HANDLE_SCHEMA, READ_TOOL, CallToolProxy, ToolCall, never_run
 from .render import wire_errors
 
@@ -223,9 +224,14 @@ def _plain(result: ToolResult) -> ToolResult:
     """Return a result as it can be one of several."""
     if result.needs is not None:
         return _error("It asks for something before it answers: call it alone.")
-    if isinstance(result, Passed) and isinstance(result.answer, BaseException):
+    if not isinstance(result, Passed):
+        return result
+    if isinstance(result.answer, BaseException):
         raise result.answer
-    return result
+    given = dumped(result.answer)
+    return ToolResult(
+        given.get("content", ()), given.get("structuredContent"), given.get("isError") is True, given.get("_meta")
+    )
 
 
 # -- the answer -------------------------------------------------------------------------------------------------------
