@@ -106,8 +106,8 @@ class Components:
     """
 
     by_name: Mapping[str, Component]
-    loose: Bucket
-    anchored: Mapping[int, Bucket]
+    ungrouped: Bucket
+    grouped: Mapping[int, Bucket]
     changing: bool
 
     @classmethod
@@ -118,10 +118,10 @@ class Components:
             if not component.never_listed:
                 needed = [index[path] for path in required_groups(component.listing_rule) if path in index]
                 buckets.setdefault(max(needed, default=None), []).append(component)
-        loose = Bucket.of(buckets[None], index)
-        anchored = {number: Bucket.of(held, index) for number, held in buckets.items() if number is not None}
-        changing = any(bucket.changing for bucket in (loose, *anchored.values()))
-        return cls(MappingProxyType(dict(registered)), loose, anchored, changing)
+        ungrouped = Bucket.of(buckets[None], index)
+        grouped = {number: Bucket.of(held, index) for number, held in buckets.items() if number is not None}
+        changing = any(bucket.changing for bucket in (ungrouped, *grouped.values()))
+        return cls(MappingProxyType(dict(registered)), ungrouped, grouped, changing)
 
 
 @frozen(kw_only=True, eq=False)
@@ -168,8 +168,8 @@ class Catalog(Displayed):
         components = {kind: Components.of(registered.get(kind, {}), forest.index) for kind in KINDS}
         if (budget := self.list_budget) is not None:
             tools = components["tool"]
-            weights = [budget.of(tools.anchored.get(number, Bucket()).everything) for number in range(len(self.groups))]
-            forest = forest.weighed(budget.tokens, budget.of(tools.loose.everything), weights)
+            weights = [budget.of(tools.grouped.get(number, Bucket()).everything) for number in range(len(self.groups))]
+            forest = forest.weighed(budget.tokens, budget.of(tools.ungrouped.everything), weights)
         compiled: dict[str, Any] = {
             "forest": forest,
             "components": components,
@@ -181,7 +181,7 @@ class Catalog(Displayed):
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds that have anything that might be listed."""
-        return tuple(kind for kind, held in self.components.items() if held.loose.everything or held.anchored)
+        return tuple(kind for kind, held in self.components.items() if held.ungrouped.everything or held.grouped)
 
     @property
     def tools(self) -> Mapping[str, Component]:

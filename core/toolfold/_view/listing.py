@@ -108,10 +108,10 @@ Candidates = tuple[list[Component], list[Component], list[Component]]
 
 def _candidates(components: Components, configuration: Configuration) -> Candidates:
     """Return everything that might be listed in a configuration: what is plain, has a rule, or changes."""
-    loose = components.loose
-    plain, ruled, changing = [*loose.plain], [*loose.ruled], [*loose.changing]
+    ungrouped = components.ungrouped
+    plain, ruled, changing = [*ungrouped.plain], [*ungrouped.ruled], [*ungrouped.changing]
     for number in bits(configuration.active):
-        if (bucket := components.anchored.get(number)) is not None:
+        if (bucket := components.grouped.get(number)) is not None:
             plain += bucket.plain
             ruled += bucket.ruled
             changing += bucket.changing
