@@ -16,7 +16,7 @@ from toolfold.spi import KINDS, Kind, array, table
 from ...mcp.delivery.render import LISTS
 from ...mcp.offered_groups import IDENTIFIED_BY, OfferedGroup, OfferedGroups
 from ...names import GROUPS_CHANGED
-from .life import NotMcp, stray_warning
+from .life import NotMcp, unparsed_warning
 from .wire import Wire
 
 Table = Mapping[str, Any]
@@ -117,8 +117,8 @@ async def known_of(wire: Wire) -> Known:
         found[kind] += [one for name, one in offered.contents[kind].items() if name not in named]
     found["tool"], problems = _callable(wire, found["tool"])
     warnings += problems
-    if wire.stray:
-        warnings.append(f"The server {facts.info.get('name', '')!r} is untidy. {stray_warning(wire.stray)}")
+    if wire.unparsed:
+        warnings.append(f"The server {facts.info.get('name', '')!r} is untidy. {unparsed_warning(wire.unparsed)}")
     definitions = Definitions(
         name=_text(facts.info.get("name")) or "",
         title=_text(facts.info.get("title")) or None,

@@ -208,13 +208,13 @@ class LoginFailed(ToolfoldError):
     """A server wants a login, and none can take place."""
 
 
-def reason_of(error: BaseException, config: UpstreamConfig, stray: int, stderr: str = "") -> str:
+def reason_of(error: BaseException, config: UpstreamConfig, unparsed: int, stderr: str = "") -> str:
     """Return why a start failed, and what to do.
 
     Args:
         error: What ended the start.
         config: How the server is reached.
-        stray: How many lines came that are no messages.
+        unparsed: How many lines came that are no messages.
         stderr: The line of its stderr that says most likely why.
     """
     cause = first_cause(error)
@@ -236,7 +236,7 @@ def reason_of(error: BaseException, config: UpstreamConfig, stray: int, stderr: 
         case MessageTooLarge():
             return f"{cause}; if it has to, raise its max_message_bytes."
         case ConnectionLost() if config.url is None:
-            said = f" {stray_warning(stray)}" if stray else ""
+            said = f" {unparsed_warning(unparsed)}" if unparsed else ""
             why = f" Its stderr says: {stderr}" if stderr else " It wrote nothing to stderr; try it on its own."
             return f"it ended before it answered.{said}{why}"
         case _:
@@ -251,18 +251,18 @@ def not_installed(config: UpstreamConfig) -> str:
     return f"the program {(config.command or ('',))[0]} is not installed; install it, or give its full path."
 
 
-def too_slow(config: UpstreamConfig, stray: int) -> str:
+def too_slow(config: UpstreamConfig, unparsed: int) -> str:
     """Return what to do about a server that does not answer in time."""
-    said = f" {stray_warning(stray)}" if stray else ""
+    said = f" {unparsed_warning(unparsed)}" if unparsed else ""
     return (
         f"it did not answer within {config.start_timeout:g} seconds, so it was stopped.{said} Check that it is an MCP "
         "server, or give it more time by start_timeout."
     )
 
 
-def stray_warning(stray: int) -> str:
+def unparsed_warning(unparsed: int) -> str:
     """Return a sentence on what a server has written that is no message."""
-    return f"It wrote {stray} line(s) to its stdout that are no messages of the protocol."
+    return f"It wrote {unparsed} line(s) to its stdout that are no messages of the protocol."
 
 
 def without_secrets(text: str, config: UpstreamConfig) -> str:

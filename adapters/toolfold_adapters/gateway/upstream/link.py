@@ -290,7 +290,7 @@ class Link:
     async def _run(self) -> None:
         upstream, stop = self.upstream, self._stop
         self._answered, self._relist, self._current = None, anyio.Event(), anyio.Event()
-        event, reason, stray, stderr = Event.FAILED, "", 0, ServerStderr(upstream.name)
+        event, reason, unparsed, stderr = Event.FAILED, "", 0, ServerStderr(upstream.name)
         failure: Exception | None = None
         try:
             with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
@@ -311,16 +311,16 @@ class Link:
                         event = Event.LOST
                         await self._hold(wire, stop, listed)
                     finally:
-                        stray, failure = wire.stray, wire.failure
+                        unparsed, failure = wire.unparsed, wire.failure
             if event is Event.FAILED:
-                reason = too_slow(upstream.config, stray)
+                reason = too_slow(upstream.config, unparsed)
             elif stop.is_set():
                 event = Event.STOPPED
             else:
-                reason = "it ended." if failure is None else reason_of(failure, upstream.config, stray)
+                reason = "it ended." if failure is None else reason_of(failure, upstream.config, unparsed)
         except Exception as error:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
-            reason = reason_of(error, upstream.config, stray, stderr.reason)
+            reason = reason_of(error, upstream.config, unparsed, stderr.reason)
         finally:
             self.wire = self._opening = self.offered = self._holding = None
             self._current.set()  # who waits finds that it has ended

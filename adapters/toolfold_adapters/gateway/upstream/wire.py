@@ -124,7 +124,7 @@ class Wire:
         facts: What the server said of itself.
         capabilities: The client's capabilities, where a request declares no others.
         takes_groups: Whether requests to a server that has an extension for groups declare it.
-        stray: How many things came that are no messages of the protocol.
+        unparsed: How many things came that are no messages of the protocol.
         failure: Why no message can come any more, if that is known.
         ended: Is set once no message can come any more.
     """
@@ -133,7 +133,7 @@ class Wire:
     capabilities: Mapping[str, Any]
     takes_groups: bool = False
     facts: ServerFacts = field(init=False)
-    stray: int = 0
+    unparsed: int = 0
     failure: MessageTooLarge | None = None
     ended: anyio.Event = field(factory=anyio.Event)
     _headers: ModernHeaders = field(factory=ModernHeaders)
@@ -288,7 +288,7 @@ async def connect(
         if isinstance(error, MessageTooLarge):
             wire.failure = error
         else:
-            wire.stray += 1
+            wire.unparsed += 1
 
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()
