@@ -47,7 +47,7 @@ class Notifier:
         self._server = server
         self._connection = connection
         self.tasks = tasks
-        self._owed: deque[str] = deque()
+        self._pending: deque[str] = deque()
         self._sending = False
 
     def changed(self, kinds: frozenset[str]) -> None:
@@ -70,8 +70,8 @@ class Notifier:
         token = _request_scope.set(scope)
         try:
             yield
-            while scope.pending or (scope.notifier is not None and self._owed and not self._sending):
-                method = (scope.pending or self._owed).popleft()
+            while scope.pending or (scope.notifier is not None and self._pending and not self._sending):
+                method = (scope.pending or self._pending).popleft()
                 await ctx.session.send_notification(notification(method), related_request_id=ctx.request_id)
             self._owe(())
         finally:
@@ -83,15 +83,15 @@ class Notifier:
     def _owe(self, methods: Iterable[str]) -> None:
         """Send notifications on the standing stream; while there is none, one of each kind is queued."""
         can_receive = self.can_receive
-        _queue(self._owed, methods, MAX_WAITING if can_receive else 1)
+        _queue(self._pending, methods, MAX_WAITING if can_receive else 1)
         if can_receive and not self._sending:
             self._sending = True
-            self.tasks.start_soon(self._send_owed)
+            self.tasks.start_soon(self._send_pending)
 
-    async def _send_owed(self) -> None:
+    async def _send_pending(self) -> None:
         try:
-            while self._owed and self.can_receive:
-                await self._connection.notify(self._owed.popleft(), None)
+            while self._pending and self.can_receive:
+                await self._connection.notify(self._pending.popleft(), None)
         finally:
             self._sending = False
 

@@ -72,13 +72,13 @@ class LegacyConnection:
         self.session, session.executor.stored.client = session, self.changed
 
     def changed(self, announced: frozenset[str]) -> None:
-        """Notify the client of an announcement, or of what it is owed: unless a request is under way, which will."""
+        """Notify the client of an announcement, or of what is pending, unless a request is under way, which will."""
         if announced:
             self.notifier.changed(announced)
         else:
-            self.notifier.tasks.start_soon(self._send_owed)
+            self.notifier.tasks.start_soon(self._send_pending)
 
-    async def _send_owed(self) -> None:
+    async def _send_pending(self) -> None:
         if not self.requests and self.notifier.can_receive:
             await self.claim()
 
