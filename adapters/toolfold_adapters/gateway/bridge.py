@@ -96,7 +96,7 @@ async def bridge(url: str, headers: Mapping[str, str], close_stdin: Callable[[],
     Raises:
         ServerAway: Nothing answers there.
     """
-    await _knock(url)
+    await _check_reachable(url)
     known = Headers()
     async with stdio_server() as (incoming, outgoing):
 
@@ -133,7 +133,7 @@ async def _carry(incoming: Any, outgoing: Any, transport: Any, known: Headers) -
         tasks.cancel_scope.cancel()
 
 
-async def _knock(url: str) -> None:
+async def _check_reachable(url: str) -> None:
     """Find out whether anything listens at a URL, before a client waits for it."""
     parsed = httpx2.URL(url)
     port = parsed.port or (443 if parsed.scheme == "https" else 80)

@@ -305,7 +305,7 @@ class Link:
                     takes_groups=True,
                 ) as wire:
                     try:
-                        listed = await upstream.greet(self, wire)
+                        listed = await upstream.begin(self, wire)
                         listed = await self._settled(wire) or listed
                         self._opening.deadline, self._opening = math.inf, None
                         event = Event.LOST

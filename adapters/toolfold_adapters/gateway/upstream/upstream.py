@@ -260,7 +260,7 @@ class Upstream:
         if self.known is None and reason != before:
             self.tasks.start_soon(self._on_change, self)
 
-    async def greet(self, link: Link, wire: Wire) -> bool:
+    async def begin(self, link: Link, wire: Wire) -> bool:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
         if self.known is None or self._links.get(ASKING) is link:
             now = await known_of(wire)
