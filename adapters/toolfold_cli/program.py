@@ -66,9 +66,9 @@ class Program(click.Group):
         if name in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
         near = get_close_matches(name, COMMANDS, 1)
-        meant = near[0] if near else f"serve {name}" if is_target(name) else None
+        intended = near[0] if near else f"serve {name}" if is_target(name) else None
         raise click.UsageError(
-            f"No such command {name!r}." + (f" Did you mean: toolfold {meant}?" if meant else ""), ctx
+            f"No such command {name!r}." + (f" Did you mean: toolfold {intended}?" if intended else ""), ctx
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

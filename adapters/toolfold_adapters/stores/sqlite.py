@@ -27,7 +27,7 @@ FORM = 2
 POLL = 0.25
 """Seconds between two looks for changes of other processes: one indexed query."""
 
-_LASTING = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_PERSISTENT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 """Errors of a file that is no database of this user: a folder, or one that can't be written."""
 _NOW = "(julianday('now') - 2440587.5) * 86400.0"
 _TABLES = f"""
@@ -272,7 +272,7 @@ class SQLiteStore:
                 raise ConfigError(f"{self._path} can't be created: {error.strerror}. Choose another file.") from error
             except sqlite3.DatabaseError as error:
                 code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the module's own errors have none
-                lasts = not isinstance(error, sqlite3.OperationalError) or code in _LASTING
+                lasts = not isinstance(error, sqlite3.OperationalError) or code in _PERSISTENT
                 if self._connection is None and lasts:  # it never was one
                     problem = f"{self._path} can't be used as a store: {error}. Choose another file."
                     raise ConfigError(problem) from error

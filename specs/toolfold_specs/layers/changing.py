@@ -83,7 +83,7 @@ def _changed(run: Overlap, change: Change, first: int) -> tuple[Answer, Answer]:
 FACT = Setup(groups=[Group("a", hooks=HOOKS)], tools=[Tool("x", when="fact ready"), Tool("tool", "a")])
 
 
-def told(test_run: TestRun) -> None:
+def fact_set(test_run: TestRun) -> None:
     """Judge that a fact that is set during a step is there after it, and that both changes of the list are notified."""
     run = begun(test_run, FACT, (), [("on_activate", "a")])
     if run is None or (first := blocked(run, steps_of("+a")[0])) is None:

@@ -416,5 +416,7 @@ CHECKS = (
     _check("the system changes during a step", REGISTRATION, changing.registered, *BLOCKING, "setups", *AT_RUN_TIME),
     _check("a process stops during a step", ("STO-2", "STO-3"), stopped, *BLOCKING, "setups", *IN_A_STORE),
     _check("a group is used during a step", ("FND-3",), changing.used, *BLOCKING, "setups", "recency", "calls"),
-    _check("a fact is set during a step", ("SES-5", "NTF-3"), changing.told, *BLOCKING, "setups", "facts", "listing"),
+    _check(
+        "a fact is set during a step", ("SES-5", "NTF-3"), changing.fact_set, *BLOCKING, "setups", "facts", "listing"
+    ),
 )
