@@ -12,7 +12,7 @@ client_files, editing             the configuration files of clients, edited in 
 printing, counts, failures, logs  tables and texts, numbers in them, failures, and what is logged
 costs, pictures                   initial token counts, and what `diagram` draws
 drivers                           how `conform` reaches a target, and what it begins a driver with
-progress, watchdog                the progress of a long run, and ending it early
+progress, watchdog, completion    the progress of a long run, ending it early, and what a shell completes
 scenario, library                 the steps of the demonstration, and its tools
 mkdocs, sphinx, zensical          pictures in pages of documentation
 

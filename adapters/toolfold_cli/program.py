@@ -21,6 +21,7 @@ COMMANDS = MappingProxyType(
     {
         "approve": "Approve the definitions of servers as they are now.",
         "check": "Check that the tools an agent needs can be had.",
+        "completion": "Have the shell complete commands and options.",
         "connect": "Connect a client that starts commands to a server at a URL.",
         "call": "Call a tool.",
         "conform": "Check an implementation against the specification.",
