@@ -87,6 +87,7 @@ class Conversation:
         wanted = (*(session.profile.active if session.profile else ()), *given)
         start = session.snapshot.after(TransitionRequest(activate=wanted))
         self._begin(session, start, wanted, native, WireNameCodec(separator, max_length))
+        self._begun: tuple[str, ...] = tuple(path for path in start.active if not start.catalog.group(path).pinned)
 
     def _begin(
         self,
@@ -99,6 +100,7 @@ class Conversation:
         """Begin over a session, in the state `start` if the session is still to be opened."""
         names.update(session.catalog, strict=True)
         self._names = names
+        self._begun = ()
         self._order = ToolOrder(names, session.snapshot if start is None else start, loaded)
         self._tools: ToolSet = session.tools
         self._set_session(session, start)
@@ -162,6 +164,7 @@ class Conversation:
         made = cls.__new__(cls)
         made._begin(session, start, loaded, native, WireNameCodec(**name_options))
         made._answered = answered
+        made._begun = tuple(strings(data.get("begun", ()), "groups that it began with are not a list of paths"))
         if made._late is not None and "native" in data:
             made._late.restore(data["native"])
         return made
@@ -237,8 +240,9 @@ class Conversation:
         session, start = self._session, self._start
         state = session.dump() if start is None else dumped_state(self._tools.name, session.profile, start)
         native = {} if self._late is None else {"native": self._late.dump()}
+        begun = {"begun": list(self._begun)} if self._begun else {}
         answered = {"answered": self._answered} if self._answered else {}
-        return {**state, "loaded": list(self.loaded), **answered, **native}
+        return {**state, "loaded": list(self.loaded), **begun, **answered, **native}
 
     # -- opening and closing ----------------------------------------------------------------------------------------
 
@@ -315,12 +319,12 @@ class Conversation:
 
     def system_prompt(self, base: str = "") -> str:
         """Return a system prompt that ends with the section on groups (SPEC GRP-5, AGT-1)."""
-        return system_prompt(base, self._session, to_wire=self._names.to_wire)
+        return system_prompt(base, self._session, to_wire=self._names.to_wire, active=self._begun)
 
     def tokens(self) -> Tokens:
         """Return the approximate cost of the next turn's tools and prompt section, and of all tools (SPEC AGT-4)."""
         costs = measure(self._tools.runtime.view_of(self._snapshot, self._names.to_wire))
-        section = prompt_section(self._session, to_wire=self._names.to_wire)
+        section = prompt_section(self._session, to_wire=self._names.to_wire, active=self._begun)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 
     # -- the calls of the model ---------------------------------------------------------------------------------------

@@ -239,6 +239,11 @@ class Catalog(Displayed):
         texts = (self.group(path).instructions.strip() for path in paths)
         return "\n\n".join(text for text in texts if text)
 
+    def initial_instructions(self, active: Iterable[str] = ()) -> str:
+        """Return what a model reads of groups that are open from the start: pinned ones, and `active` ones."""
+        begun = {*active}
+        return self.instructions(group.path for group in self.groups if group.pinned or group.path in begun)
+
     @cached_property
     def initial(self) -> Configuration:
         """The configuration in which sessions begin: pinned groups are active (SPEC FND-4)."""

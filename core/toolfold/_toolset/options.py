@@ -155,8 +155,8 @@ class GroupOptions(GroupTraits, total=False):
         on_rollback: Undoes one of the two in place of the other; `False` for nothing to undo (SPEC HOOK-5).
         resume: Makes what tools need in this process, such as a connection, where the group is open in a stored session
             that another process has served before (SPEC STO-4).
-        instructions: What a model reads when the group opens, before its tools; of a pinned group, where a session
-            begins. They count against the budget of the answer (SPEC SKL-1).
+        instructions: What a model reads when the group opens, before its tools; of one that is open from the start,
+            where a session begins. They count against the budget of the answer (SPEC SKL-1).
         title: The name that people see; the segment otherwise.
         show_deactivator: Whether there is a tool that closes the group: there is unless this is `False` (SPEC CTL-1).
         controls: Whether clients can open and close it; by default, unless it `opens_on` an event.

@@ -5,6 +5,8 @@ The section says nothing about which groups are open, so it stays the same for t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .._catalog.catalog import Catalog
 from .._names import ToWire
 from .._session.session import Session
@@ -15,18 +17,21 @@ HEADING = "## Available Tool Groups"
 _RULE = "\n\n---\n\n"
 
 
-def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
+def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str, active: Iterable[str] = ()) -> str:
     """Return the section of a system prompt that lists the groups, or `""` if the model can open none (SPEC GRP-5).
 
-    The instructions of pinned groups come after the list: the model opens none of these (SPEC SKL-1).
+    The instructions of groups that are open from the start come after the list, for the model opens none of these:
+    pinned ones, those of a session's profile, and `active` (SPEC SKL-1).
 
     Args:
         of: A tool set, or a session, which under a profile has fewer groups.
         to_wire: Maps tools' names to those that the model knows.
+        active: Groups that are open from the start.
     """
     catalog = of.catalog
-    pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
-    return "\n\n".join(text for text in (_listed(catalog, to_wire), pinned) if text)
+    profile = of.profile if isinstance(of, Session) else None
+    told = catalog.initial_instructions((*(profile.active if profile else ()), *active))
+    return "\n\n".join(text for text in (_listed(catalog, to_wire), told) if text)
 
 
 def _listed(catalog: Catalog, to_wire: ToWire) -> str:
@@ -41,12 +46,12 @@ def _listed(catalog: Catalog, to_wire: ToWire) -> str:
     return "\n".join([HEADING, "", guide, "", *(line_of(path, catalog.group(path).description) for path in groups)])
 
 
-def system_prompt(base: str, of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
+def system_prompt(base: str, of: ToolSet | Session, *, to_wire: ToWire = str, active: Iterable[str] = ()) -> str:
     """Return a system prompt with the section of `prompt_section` at its end (SPEC GRP-5).
 
     Without a section the base prompt is returned unchanged; a blank one is replaced by the section.
     """
-    section = prompt_section(of, to_wire=to_wire)
+    section = prompt_section(of, to_wire=to_wire, active=active)
     if not section:
         return base
     return f"{base}{_RULE}{section}" if base.strip() else section

@@ -12,7 +12,7 @@ from mcp_types import TextContent
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED, asked
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
-from toolfold import InvalidDefinition, ToolSet, group, prompt_section, tool
+from toolfold import InvalidDefinition, Profile, ToolSet, group, prompt_section, tool
 from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.manifests import load_manifests
@@ -121,6 +121,26 @@ async def test_those_of_pinned_groups_are_read_at_the_start() -> None:
     alone = ToolSet("alone")
     alone.register_group("house", instructions="Be quiet.", pinned=True, controls=False)
     assert prompt_section(alone) == "Be quiet."
+
+
+@pytest.mark.parametrize("how", [{"active": ["loans"]}, {"profile": "desk"}])
+async def test_those_of_groups_that_are_open_from_the_start_are_read_at_the_start(how: Any) -> None:
+    tools = library()
+    tools.register_profile(Profile(name="desk", active=["loans"]))
+    for era in ("legacy", "auto"):
+        async with client_of(build_server(tools, **how), era) as (client, _):
+            assert LOAN in str(client.instructions)
+        async with client_of(build_server(tools), era) as (client, _):
+            assert LOAN not in str(client.instructions)
+    conversation = Conversation(tools, **how)
+    prompt = conversation.system_prompt("You lend.")
+    assert prompt.startswith("You lend.")
+    assert LOAN in prompt
+    (closed,) = await conversation.execute([("loans__deactivate", {})])
+    assert not closed.is_error
+    assert conversation.system_prompt("You lend.") == prompt
+    assert Conversation.restore(tools, conversation.dump()).system_prompt("You lend.") == prompt
+    assert LOAN not in Conversation(tools).system_prompt()
 
 
 def test_classes_manifests_and_catalogs_have_them(tmp_path: Path) -> None:

@@ -203,17 +203,16 @@ def cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
 
 
-def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy: str | None, *, modern: bool) -> str:
-    """Return a server's instructions: the groups and how to open them, then its author's, then pinned groups'.
+def instructions_for(given: str, catalog: Catalog, wire: WireNames, proxy: str | None, *, modern: bool) -> str:
+    """Return a server's instructions: the groups and how to open them, then those that are no more than texts.
 
     Args:
-        given: The author's instructions, if any; cut at the end to what room is left.
+        given: Texts of authors; cut at the end to what room is left.
         catalog: The catalog of the groups.
         wire: The names that clients see.
         proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
         modern: Whether the client is of the modern era.
     """
-    given = own_instructions(given, catalog)
     by_group = catalog.openers
     if not by_group:
         return given
@@ -234,12 +233,6 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
         finder = catalog.finder.name if catalog.finder else None
         first = "\n".join([first, "Groups:", *known.lines(room, finder)])
     return f"{first}\n\n{author}" if author else first
-
-
-def own_instructions(given: str | None, catalog: Catalog) -> str:
-    """Return the instructions that are no more than texts of authors: the server's, then those of pinned groups."""
-    pinned = catalog.instructions(group.path for group in catalog.groups if group.pinned)
-    return "\n\n".join(text for text in (given, pinned) if text)
 
 
 def _fitting(text: str, room: int) -> str:

@@ -26,7 +26,7 @@ from ..handlers import RequestHandlers, label_of
 from ..handles import SharedSessions, SignedHandles, StoredHandles, signing_keys
 from ..options import ServerSettings
 from ..subscriptions import Subscriptions
-from .answers import Answers, instructions_for, own_instructions
+from .answers import Answers, instructions_for
 from .disclosure import Disclosure
 from .handle import HandleDelivery
 from .legacy import LegacySessions
@@ -177,14 +177,18 @@ class Service:
             server.middleware.append(self.legacy.remember)
 
     def instructions(self, given: str | None, *, modern: bool, declared: bool = False) -> str:
-        """Return the instructions for clients of an era: those given, and how groups are opened.
+        """Return the instructions for clients of an era: how groups are opened, those given, and those of open groups.
 
         Clients that declared the extension for groups open none here.
         """
-        catalog = self._tools.runtime.catalogs.under(self._default.now().profile)
+        start = self._default.now()
+        catalog = self._tools.runtime.catalogs.under(start.profile)
+        begun = catalog.initial_instructions(start.paths(catalog))
+        said = "\n\n".join(text for text in (given, begun) if text)
         if declared:
-            return own_instructions(given, catalog)
-        return instructions_for(given, catalog, self._wire, self._settings.call_tool_for(modern=modern), modern=modern)
+            return said
+        proxy = self._settings.call_tool_for(modern=modern)
+        return instructions_for(said, catalog, self._wire, proxy, modern=modern)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[TaskGroup]:
