@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -29,7 +30,7 @@ COMMENTED = """{
 \t},
 \t"number": 12345678901234567890.5, // as it is
 }
-""".replace("PYTHON", sys.executable)
+""".replace('"PYTHON"', json.dumps(sys.executable))
 
 
 def moved_and_back(home: Path, text: str) -> str:
