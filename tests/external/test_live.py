@@ -332,6 +332,21 @@ def test_equal_refusals_are_joined_and_idle_sessions_hidden_by_choice(browser: B
     assert len(joined[1]) == 1
 
 
+@pytest.mark.spec("EXP-3")
+def test_what_was_used_is_shown_where_the_operator_opens_it(browser: Browser) -> None:
+    with served(browser, make_desk()) as page:
+        session = page.session("mode_a")
+        with suppress(ToolfoldError):
+            page.portal.call(session.call, "no_such_tool")
+        said = page.opened(
+            shows("#title", "call"),
+            ["click", "#use summary"],
+            shows("#use-lines", "unknown 1"),
+            ["texts", "#use-tables td:first-child"],
+        )["results"]
+    assert "mode_a" in said[3]
+
+
 def test_hundreds_of_busy_sessions_are_shown_and_filtered(browser: Browser) -> None:
     with served(browser, make_desk()) as page:
         sessions = [page.session("mode_a", caller=f"address 10.0.0.{number}") for number in range(400)]
