@@ -23,7 +23,7 @@ from attrs import frozen
 
 DATA = Path(__file__).with_suffix(".toml")
 ROOT = DATA.parents[2]
-SOURCES = ("core", "adapters", "specs", "tests/simulation")
+SOURCES = ("core", "adapters", "specs", "tests")
 SEEDS = 150
 """How many worlds may be needed to find one."""
 PATIENCE = 240

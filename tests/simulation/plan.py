@@ -71,6 +71,7 @@ class Plan:
         pause: Seconds that a hook takes at most.
         sessions: How many sessions there are.
         expires: Whether they are left to expire at the end.
+        era: In which era of MCP the session is served over HTTP; `None` for the sessions of programs.
         items: The requests and the faults, by number.
     """
 
@@ -81,6 +82,7 @@ class Plan:
     pause: float
     sessions: int
     expires: bool
+    era: str | None
     items: tuple[tuple[int, Ask | Fault], ...]
 
     @property
@@ -111,8 +113,9 @@ class Plan:
 def drawn(seed: int) -> Plan:
     """Return the plan of a seed."""
     random = Random(f"{seed} plan")
-    sessions = random.choice((1, 1, 2, 3))
-    loses = random.random() < 0.1
+    era = Random(f"{seed} era").choice((None, None, None, None, None, None, "legacy", "modern"))
+    sessions = random.choice((1, 1, 2, 3)) if era is None else 1
+    loses = random.random() < 0.1 and era is None  # over MCP, a session may be lost whole
     weather = Weather(
         slow=random.choice((0.001, 0.01, 0.1)),
         lost=random.choice((0.0, 0.0, 0.0, 0.02, 0.1)),
@@ -136,6 +139,7 @@ def drawn(seed: int) -> Plan:
         random.choice((0.0, 0.02, 0.02, 0.5, 3.0)),
         sessions,
         random.random() < 0.2,
+        era,
         tuple(enumerate(items)),
     )
 

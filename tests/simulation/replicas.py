@@ -10,34 +10,24 @@ from random import Random
 from typing import Any
 
 import anyio
-from attrs import define, field
+import httpx2
+from attrs import define, evolve, field
 
+from tests.adapters.mcp.asgi import endpoint_of
+from tests.process.stores import clients
+from tests.process.stores.clients import UNCERTAIN, Client, Refused, Unknown, refusal
 from tests.simulation.desk import PATHS, Note, make_tools
 from tests.simulation.disk import Connection, Disk
 from tests.simulation.judging import Request, numbered
 from tests.simulation.loop import Extent, Loop
 from toolfold import Limit, QuotaExceeded, Session, StoredSessions, ToolSet
 from toolfold.errors import KeyInUse, StoreUnavailable
+from toolfold_adapters.mcp import build_server
 
 LIFETIME = 20.0
 """Seconds without use after which a session ends."""
 FINAL = 1000
 """From which number on requests are those that settle a session, and can be notified of what is owed."""
-UNCERTAIN = "may or may not"
-"""In the answer to a change of which nobody knows whether it was stored."""
-
-
-class Unknown(Exception):
-    """A request was not answered, so that nobody knows whether it took effect."""
-
-
-class Refused(Exception):
-    """A request was refused, and changed nothing."""
-
-
-class Wrong(Exception):
-    """An answer, a history or the hooks of a session are wrong."""
-
 
 Answer = tuple[Any, frozenset[int] | None]
 """What a request is answered, and the active groups that the answer shows beside that."""
@@ -56,6 +46,9 @@ class Replica:
         pause: Seconds that a hook takes.
         sessions: How many sessions there are.
         notify: Takes note that the client of a session is notified of a step that changed its list.
+        wired: Whether it serves MCP over HTTP, or the sessions of a program.
+        clients: The clients of the sessions over HTTP.
+        http: What its requests are sent with.
     """
 
     number: int
@@ -66,6 +59,9 @@ class Replica:
     pause: float
     sessions: int
     notify: Callable[[int], None]
+    wired: bool
+    clients: dict[int, Client]
+    http: httpx2.AsyncClient | None = None
     starts: int = 0
     process: Extent | None = None
     tools: ToolSet | None = None
@@ -79,9 +75,11 @@ class Replica:
     @property
     def serves(self) -> bool:
         """Whether it takes requests."""
-        return (
-            self.process is not None and self.process.alive and self.served is not None and not self.stopping.is_set()
-        )
+        return self.process is not None and self.process.alive and self._is_up and not self.stopping.is_set()
+
+    @property
+    def _is_up(self) -> bool:
+        return self.served is not None or self.http is not None
 
     @property
     def awaits(self) -> int:
@@ -101,7 +99,7 @@ class Replica:
         """Kill it, as `kill -9` does."""
         assert self.process is not None
         self.process.kill()
-        self.served = None
+        self.served = self.http = None
         self.stopped.set()
 
     async def stop(self) -> bool:
@@ -114,20 +112,39 @@ class Replica:
     async def _serve(self, process: Extent) -> None:
         self.tools = make_tools(self.note, process.name, self.random, self.pause)
         connection: Any = Connection(self.disk, self.random, process.name)
-        limit = Limit(self.sessions, 1)
-        async with self.tools.stored_sessions(connection, lifetime=LIFETIME, limit=limit) as self.served:
-            await self.stopping.wait()
-            while self.under_way:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
-        self.served = None
+        if self.wired:
+            server = build_server(self.tools, separator=".", store=connection, handle_lifetime=LIFETIME)
+            async with endpoint_of(server) as endpoint, endpoint.connect() as self.http:
+                await self._until_stopped()
+        else:
+            limit = Limit(self.sessions, 1)
+            async with self.tools.stored_sessions(connection, lifetime=LIFETIME, limit=limit) as self.served:
+                await self._until_stopped()
+        self.served = self.http = None
         process.alive, self.ended = False, True
         self.stopped.set()
 
+    async def _until_stopped(self) -> None:
+        await self.stopping.wait()
+        while self.under_way:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+    async def open(self, legacy: bool) -> Client:
+        """Return a client of a new session over MCP; one of the modern era has the group `plain` open."""
+        assert self.http is not None
+        client = Client(self.http, "anybody")
+        if legacy:
+            return await client.initialize()
+        result = await client.call("plain.activate", {})
+        return evolve(client, handle=result["_meta"]["dev.toolfold/handle"])
+
     async def answer(self, session: int, request: Request) -> Answer:
         """Return the answer to a request; raises `Unknown`, `Refused` and `Wrong`."""
-        assert self.served is not None
         self.under_way += 1
         try:
+            if self.http is not None:
+                return await clients.answered(evolve(self.clients[session], http=self.http), request)
+            assert self.served is not None
             return await answered(self.served, session, request, partial(self.notify, session))
         except StoreUnavailable as error:
             raise (Unknown if UNCERTAIN in str(error) else Refused)(str(error)) from error
@@ -210,10 +227,3 @@ async def _read(session: Session, name: str, arguments: dict[str, Any]) -> dict[
         raise refusal(text)
     found: dict[str, Any] = json.loads(text)
     return found
-
-
-def refusal(text: str) -> Exception:
-    """Return what the text of a refusal says."""
-    if UNCERTAIN in text:
-        return Unknown(text)
-    return Refused(text) if "try again" in text else Wrong(text)

@@ -12,12 +12,13 @@ from typing import Any
 import anyio
 from attrs import define, evolve, field
 
+from tests.process.stores.clients import Client, Refused, Unknown, Wrong
 from tests.simulation.desk import PATHS
 from tests.simulation.disk import Disk
-from tests.simulation.judging import Request, explained, opened
+from tests.simulation.judging import PLAIN, Request, explained, opened
 from tests.simulation.loop import Died, Extent, Loop, Stuck
 from tests.simulation.plan import Ask, Fault, Plan
-from tests.simulation.replicas import LIFETIME, Answer, Refused, Replica, Unknown, Wrong, name_of
+from tests.simulation.replicas import LIFETIME, Answer, Replica, name_of
 from toolfold_specs.linearize import Operation
 
 PATIENCE = 300.0
@@ -64,7 +65,7 @@ def run(plan: Plan) -> Outcome:
     outcome.seconds = loop.time()
     outcome.awaits = sum(replica.awaits for replica in world.replicas)
     outcome.log = world.disk.log
-    outcome.digest = (loop.time(), loop.rounds, world.disk.writes, *world.lines.items(), *outcome.counted.items())
+    outcome.digest = (loop.time(), loop.rounds, world.disk.writes, *world.lines.values(), *outcome.counted.items())
     return outcome
 
 
@@ -78,6 +79,7 @@ class World:
     replicas: list[Replica] = field(init=False)
     lines: dict[str, list[str]] = field(factory=dict[str, list[str]])
     fences: dict[str, int] = field(factory=dict[str, int])
+    clients: dict[int, Client] = field(factory=dict[int, Client])
     notified: Counter[int] = field(factory=Counter[int])
     outcome: Outcome = field(factory=Outcome)
     histories: dict[int, list[Operation]] = field(factory=dict[int, list[Operation]])
@@ -97,6 +99,8 @@ class World:
                 plan.pause,
                 plan.sessions,
                 self.notify,
+                plan.era is not None,
+                self.clients,
             )
             for number in range(plan.replicas)
         ]
@@ -185,11 +189,29 @@ class World:
 
     async def _use(self, session: int) -> None:
         """Have the clients of a session use it."""
+        if self.plan.era is not None:
+            await self._open(session, self.plan.era)
         asks = [ask for ask in self.plan.asks if ask.session == session]
         async with anyio.create_task_group() as tasks:
             for client in sorted({ask.client for ask in asks}):
                 tasks.start_soon(self._use_as, [ask for ask in asks if ask.client == client])
         await self._judge(session)
+
+    async def _open(self, session: int, era: str) -> None:
+        """Open a session over MCP, however often that takes."""
+        history = self.histories.setdefault(session, [])
+        while True:
+            replica = await self._serving(len(history))
+            assert replica.process is not None
+            try:
+                self.clients[session] = await replica.process.run(partial(replica.open, era == "legacy"))
+                break
+            except (Died, Refused, Unknown):
+                await anyio.sleep(AGAIN)
+        if era == "modern":
+            first = Request(900, "control", (PLAIN,))
+            history.append(Operation("first", next(self._clock), next(self._clock), first, True))
+        self.outcome.counted[f"{era} sessions"] += 1
 
     async def _use_as(self, asks: Sequence[Ask]) -> None:
         for ask in asks:
@@ -230,15 +252,19 @@ class World:
 
     async def _answer(self, ask: Ask) -> Answer:
         """Ask a replica that serves."""
-        while not any(replica.serves for replica in self.replicas):  # noqa: ASYNC110 - virtual time
-            await anyio.sleep(AGAIN)
-        serving = [replica for replica in self.replicas if replica.serves]
-        replica = serving[ask.replica % len(serving)]
+        replica = await self._serving(ask.replica)
         assert replica.process is not None
         try:
             return await replica.process.run(partial(self._operation, replica, ask))
         except Died as error:
             raise Unknown(str(error)) from error
+
+    async def _serving(self, number: int) -> Replica:
+        """Return a replica that serves, once there is one."""
+        while not any(replica.serves for replica in self.replicas):  # noqa: ASYNC110 - virtual time
+            await anyio.sleep(AGAIN)
+        serving = [replica for replica in self.replicas if replica.serves]
+        return serving[number % len(serving)]
 
     async def _operation(self, replica: Replica, ask: Ask) -> Answer:
         """Answer a request in a replica, and cancel it if that is to be."""
@@ -285,7 +311,7 @@ class World:
             self.outcome.wrong.append(f"no order of the requests of session {session} explains the answers\n{shown}")
             return
         self.outcome.counted["histories"] += 1
-        if not self.outcome.wrong and not self.disk.lost:
+        if not self.outcome.wrong and not self.disk.lost and self.plan.era is None:
             another = await self._again(session, Request(1500, "another"))
             if another not in ("Full", None):
                 self.outcome.wrong.append(f"a caller with as many sessions as it may have is answered {another}")
@@ -311,7 +337,9 @@ class World:
                 self.outcome.wrong.append(f"{active} are active, {left} are open; {wrong}\n  {shown}")
 
     def _key(self, session: int) -> str:
-        """Return the key of a session."""
+        """Return the key of a session; over MCP, there is only one that runs hooks."""
+        if self.plan.era is not None:
+            return next(iter(self.lines), "")
         stored = next(replica.served for replica in self.replicas if replica.served is not None)
         return stored.key(name_of(session))
 
@@ -321,6 +349,8 @@ class World:
         changed = sum(one.ret is not None and _changed(one.answer) for one in steps)
         unknown = sum(one.ret is None for one in steps)
         calm = not self.plan.faults and not self.plan.weather.lost and not any(ask.cancelled for ask in self.plan.asks)
+        if self.plan.era is not None:
+            return
         if not (changed if calm else 0) <= self.notified[session] <= changed + unknown and not self.disk.lost:
             self.outcome.wrong.append(
                 f"{self.notified[session]} notices for {changed} steps that changed lists and {unknown} unanswered"
@@ -328,7 +358,7 @@ class World:
 
     async def _expire(self) -> None:
         """Let the sessions expire, and judge whether they are closed."""
-        if self.outcome.wrong or not self.plan.expires:
+        if self.outcome.wrong or not self.plan.expires or self.plan.era is not None:
             return
         for session in range(self.plan.sessions):
             await self._again(session, Request(2000, "step", (0, 1), ()))

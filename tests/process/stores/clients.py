@@ -12,6 +12,8 @@ from attrs import evolve, field, frozen
 
 from tests.adapters.mcp.callers import INITIALIZE
 from tests.adapters.mcp.support import modern_body, modern_headers
+from tests.simulation.desk import PATHS
+from tests.simulation.judging import Request, numbered
 
 URL = "http://127.0.0.1:8000/mcp"
 PATIENCE = 60.0
@@ -96,7 +98,7 @@ class Client:
         """Return the result of a tool that succeeds; raises as `request` does."""
         result = await self.request("tools/call", {"name": name, "arguments": arguments})
         if result.get("isError"):
-            raise _refusal(result["content"][0]["text"])
+            raise refusal(result["content"][0]["text"])
         return result
 
     async def end(self) -> bool:
@@ -119,6 +121,38 @@ class Client:
             raise Unknown(repr(error)) from error
 
 
+async def answered(client: Client, request: Request) -> tuple[Any, frozenset[int] | None]:
+    """Return the answer to a request, and the active groups that it shows beside that; raises as `Client.request`."""
+    if request.kind == "list":
+        tools = (await client.request("tools/list", {}))["tools"]
+        names = [tool["name"] for tool in tools if tool["name"].endswith(".probe")]
+        return numbered(name.removesuffix(".probe") for name in names), None
+    if request.kind == "control":
+        verb, (group,) = ("activate", request.activate) if request.activate else ("deactivate", request.deactivate)
+        result = await client.call(f"{PATHS[group]}.{verb}", {})
+        change = result["_meta"]["dev.toolfold/change"]
+        return change["changed"], numbered(change["active"])
+    if request.fact is not None:
+        await client.call("note", dict(zip(("name", "value"), request.fact, strict=True)))
+        return (), None
+    if request.kind == "look":
+        found = await read(client, "look", {})
+        return (numbered(found["active"]), frozenset(found["facts"].items())), None
+    groups = {"activate": request.activate, "deactivate": request.deactivate}
+    paths = {verb: [PATHS[one] for one in chosen] for verb, chosen in groups.items()}
+    result = await read(client, "step", paths)
+    if "error" in result:
+        return result["error"], None
+    return (numbered(result["activated"]), numbered(result["deactivated"])), None
+
+
+async def read(client: Client, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what a tool answers as JSON; raises as `Client.request`."""
+    result = await client.call(name, arguments)
+    found: dict[str, Any] = json.loads(result["content"][0]["text"])
+    return found
+
+
 def _result(response: httpx2.Response) -> dict[str, Any]:
     """Return the result in a response; raises as `Client.request` does."""
     if response.status_code == 503:
@@ -130,14 +164,14 @@ def _result(response: httpx2.Response) -> dict[str, Any]:
         raise Wrong(f"status {response.status_code}: {response.text}")
     last = json.loads(events[-1]) if events else {}
     if "error" in last:
-        raise _refusal(last["error"]["message"])
+        raise refusal(last["error"]["message"])
     if "result" not in last:
         raise Unknown("the stream ended before the answer")
     result: dict[str, Any] = last["result"]
     return result
 
 
-def _refusal(text: str) -> Exception:
+def refusal(text: str) -> Exception:
     """Return what the text of a refusal says."""
     if UNCERTAIN in text:
         return Unknown(text)

@@ -10,7 +10,6 @@ the same requests and pauses; what overlaps is up to the processes. The status i
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -28,12 +27,12 @@ import httpx2
 from anyio import to_thread
 from attrs import define, evolve, field
 
-from tests.process.stores.clients import Client, InTurn, Refused, Unknown, Wrong
+from tests.process.stores.clients import Client, InTurn, Refused, Unknown, Wrong, answered, read
 from tests.process.stores.fleet import SIZE, Fleet, Options
 from tests.process.stores.replicas import CALLERS, LIFETIME, World
 from tests.process.stores.servers import RedisServer
 from tests.simulation.desk import PATHS
-from tests.simulation.judging import BAD, PLAIN, A, Request, X, explained, numbered, opened
+from tests.simulation.judging import BAD, PLAIN, A, Request, X, explained, opened
 from toolfold_specs.linearize import Operation
 
 SESSIONS = 6
@@ -164,7 +163,7 @@ class Session:
         self.run.counted[f"requests: {request.kind}"] += 1
         called, began = next(self._clock), time.monotonic()
         try:
-            answer, shown = await self._answer(request)
+            answer, shown = await answered(self.client, request)
         except Refused:
             self.run.counted["requests refused"] += 1
             return None
@@ -181,40 +180,11 @@ class Session:
             self.history.append(Operation(name, called, returned, Request(request.number, "shown"), shown))
         return answer
 
-    async def _answer(self, request: Request) -> tuple[Any, frozenset[int] | None]:
-        """Return the answer to a request, and the active groups that it shows beside that."""
-        if request.kind == "list":
-            tools = (await self.client.request("tools/list", {}))["tools"]
-            names = [tool["name"] for tool in tools if tool["name"].endswith(".probe")]
-            return numbered(name.removesuffix(".probe") for name in names), None
-        if request.kind == "control":
-            verb, (group,) = ("activate", request.activate) if request.activate else ("deactivate", request.deactivate)
-            result = await self.client.call(f"{PATHS[group]}.{verb}", {})
-            change = result["_meta"]["dev.toolfold/change"]
-            return change["changed"], numbered(change["active"])
-        if request.fact is not None:
-            await self.client.call("note", dict(zip(("name", "value"), request.fact, strict=True)))
-            return (), None
-        if request.kind == "look":
-            found = await self._read("look", {})
-            return (numbered(found["active"]), frozenset(found["facts"].items())), None
-        groups = {"activate": request.activate, "deactivate": request.deactivate}
-        result = await self._read("step", {verb: [PATHS[one] for one in chosen] for verb, chosen in groups.items()})
-        if "error" in result:
-            return result["error"], None
-        return (numbered(result["activated"]), numbered(result["deactivated"])), None
-
-    async def _read(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return what a tool answers as JSON."""
-        result = await self.client.call(name, arguments)
-        found: dict[str, Any] = json.loads(result["content"][0]["text"])
-        return found
-
     async def _read_at_last(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return what a tool answers, called until it does."""
         while True:
             try:
-                return await self._read(name, arguments)
+                return await read(self.client, name, arguments)
             except (Unknown, Refused):
                 await anyio.sleep(AGAIN)
 
