@@ -30,8 +30,8 @@ def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str, active: Iter
     """
     catalog = of.catalog
     profile = of.profile if isinstance(of, Session) else None
-    told = catalog.initial_instructions((*(profile.active if profile else ()), *active))
-    return "\n\n".join(text for text in (_listed(catalog, to_wire), told) if text)
+    instructions = catalog.initial_instructions((*(profile.active if profile else ()), *active))
+    return "\n\n".join(text for text in (_listed(catalog, to_wire), instructions) if text)
 
 
 def _listed(catalog: Catalog, to_wire: ToWire) -> str:
