@@ -186,6 +186,27 @@ async def test_the_progress_of_each_is_that_of_the_request_and_grows(era: str) -
     ]
 
 
+@pytest.mark.parametrize("total", [None, 2])
+async def test_progress_below_nothing_is_nothing(total: float | None) -> None:
+    told: list[float] = []
+    tools = ToolSet("below", control="open_group")
+    tools.register_group("low", "Low")
+
+    @tools.tool(group="low")
+    async def dig(context: Context) -> str:
+        for progress in (-1, -3, 1):
+            await context.report_progress(progress, total)
+        return "deep"
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append(progress)
+
+    async with client_of(build_server(tools, call_tools=True), ERAS[0]) as (client, _):
+        done = await several(client, call("open_group", group="low"), call("low.dig"), progress=note)
+    assert texts(done)[1] == "deep"
+    assert told == [1, 1.5, 2]
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_request_that_is_cancelled_cancels_each_of_its_calls(era: str) -> None:
     desk = Desk(idle_timeout=None)

@@ -201,7 +201,8 @@ class _Progress:
 
     def of(self, number: int, name: str) -> Report:
         async def report(progress: float, total: float | None = None, message: str | None = None) -> None:
-            share = progress / total if total else progress / (progress + 1)
+            come = max(0.0, progress)  # others may report what is less than nothing
+            share = come / total if total else come / (come + 1)
             await self._to(number, min(share, 0.99), f"{name}: {message}" if message else name)
 
         return report
