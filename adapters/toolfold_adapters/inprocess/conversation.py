@@ -384,16 +384,21 @@ class Conversation:
         component = self.component(name)
         return None if component is None else formats.definition(component, None, self._names.to_wire)
 
-    def answer(self, call_id: str, name: str, result: ToolResult) -> Definition:
-        """Return the answer to a call that `call` has made, in the provider's shape; see `answers` (SPEC INT-3).
+    def calls(self, output: Iterable[Any]) -> list[tuple[str, Any]]:
+        """Return the calls in what the model wrote, for `call`: names and arguments. Raises as `answers` does."""
+        if self._late is None:
+            raise ConfigError('Answers are for a provider: make the conversation with native=, such as "anthropic".')
+        return self._late.calls(output)
+
+    def answer(self, written: Any, result: ToolResult) -> list[Definition]:
+        """Return what answers a call as the model wrote it, with the result of `call`; see `answers` (SPEC INT-3).
 
         Raises:
             ConfigError: The conversation was made without a provider whose answers announce tools.
         """
-        if self._late is None or self._native != "anthropic":
-            raise ConfigError('An answer can announce tools with native="anthropic" only.')
-        call: Definition = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-        return self._late.answers([call], [result], self._listed())[0]
+        if self._late is None or self._native not in ("anthropic", "openai"):
+            raise ConfigError('An answer can announce tools with native="anthropic" or "openai" only.')
+        return self._late.answers([written], [result], self._listed())
 
     async def answers(self, output: Iterable[Any]) -> list[Definition]:
         """Execute the calls in what the model wrote, and return their answers in the provider's shape (SPEC INT-3).
@@ -411,10 +416,9 @@ class Conversation:
             ConfigError: The conversation was made without `native`.
             SessionClosed, HookFailed, QuotaExceeded: As `execute`.
         """
-        if self._late is None:
-            raise ConfigError('Answers are for a provider: make the conversation with native=, such as "anthropic".')
         written = list(output)
-        results = await self.execute(self._late.calls(written))
+        results = await self.execute(self.calls(written))
+        assert self._late is not None
         return self._late.answers(written, results, self._listed())
 
     # -- internals ----------------------------------------------------------------------------------------------------

@@ -269,7 +269,8 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         runtime = cast("Any", request).runtime
         result = await conversation.call(name, arguments, request=runtime, place=place)
         identity = str(request.tool_call["id"])
-        answer = None if self._source.native is None else conversation.answer(identity, name, result)
+        written: dict[str, Any] = {"type": "tool_use", "id": identity, "name": name, "input": {}}
+        answer = None if self._source.native is None else conversation.answer(written, result)[0]
         artifact = {**metadata(conversation, result), "structured_content": result.structured}
         run.latest = Stored(run=run.step["run"], state=artifact[STATE])
         message = _message(name, identity, result, artifact)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextvars import ContextVar
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
 from toolfold.spi import enumerated, extras_named
@@ -24,9 +24,12 @@ with extras_named():
     from agents import AgentBase, RunContextWrapper, ToolInputGuardrail, ToolOutputGuardrail, UserError
     from agents.mcp import MCPServer, MCPToolCustomDataContext, MCPToolMetaContext
     from agents.mcp.server import RequireApprovalSetting
+    from agents.models.interface import Model
     from agents.tool import ToolErrorFunction
     from mcp.types import CallToolResult, GetPromptResult, ListPromptsResult
     from mcp.types import Tool as MCPTool
+
+    from .late_agents import Exchange, LateModel
 
 __all__ = ["ServerOptions", "ToolfoldToolset"]
 
@@ -62,6 +65,9 @@ class ToolfoldToolset(MCPServer):
         history: Items of earlier runs of the conversation.
         profile: The profile of the session.
         active: The groups that the conversation starts with, or one.
+        native: `"openai"` for models of OpenAI's Responses API: all tools are declared once, those of groups deferred
+            in namespaces, and answers announce what opens, so a provider's cache outlives every step (SPEC INT-3).
+            Give the agent its model as `toolset.model(OpenAIResponsesModel(...))`.
         options: Those of every server of the SDK, such as `require_approval`.
 
     Raises:
@@ -76,12 +82,13 @@ class ToolfoldToolset(MCPServer):
         history: Iterable[Any] = (),
         profile: str | Profile | None = None,
         active: str | Iterable[str] = (),
+        native: Literal["openai"] | None = None,
         **options: Unpack[ServerOptions],
     ) -> None:
         super().__init__(custom_data_extractor=_state, tool_meta_resolver=_remember_caller, **options)
-        self._source = Source.of(tools, profile, active)
+        self._source = Source.of(tools, profile, active, native)
         self._history = list(history)
-        self._conversation: Conversation | None = None
+        self._exchange: Exchange | None = None
 
     @property
     def name(self) -> str:
@@ -91,20 +98,27 @@ class ToolfoldToolset(MCPServer):
     @property
     def conversation(self) -> Conversation:
         """The conversation; raises `UserError` while the toolset is not connected."""
-        if self._conversation is None:
+        return self._connected().conversation
+
+    def _connected(self) -> Exchange:
+        if self._exchange is None:
             raise UserError(f"The toolset {self.name!r} is not connected: use it with `async with`.")
-        return self._conversation
+        return self._exchange
 
     async def connect(self) -> None:
         """Begin the conversation, unless it has begun. Raises as `Conversation.start` does."""
-        if self._conversation is None:
-            self._conversation = await self._source.conversation(self._history).start()
+        if self._exchange is None:
+            conversation = self._source.conversation(self._history)
+            if self._source.native is not None and self._history:  # what is open by now is declared in full
+                state = {key: value for key, value in conversation.dump().items() if key != "native"}
+                conversation = self._source.restored(state)
+            self._exchange = Exchange(await conversation.start())
 
     async def cleanup(self) -> None:
         """End the conversation. Raises as `Session.close` does."""
-        conversation, self._conversation = self._conversation, None
-        if conversation is not None:
-            await conversation.close()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.conversation.close()
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -113,23 +127,31 @@ class ToolfoldToolset(MCPServer):
     async def __aexit__(self, *_: object) -> None:
         await self.cleanup()
 
+    def model(self, model: Model) -> Model:
+        """Return a model that declares all tools once, for agents with this toolset; raises `ConfigError`."""
+        if self._source.native is None:
+            raise ConfigError('A model declares all tools once with ToolfoldToolset(tools, native="openai") only.')
+        return LateModel(model, self._connected)
+
     async def list_tools(
         self, run_context: RunContextWrapper[Any] | None = None, agent: AgentBase[Any] | None = None
     ) -> list[MCPTool]:
-        """Return the tools that are open now; raises `ConfigError` if the agent has a tool of the same name."""
+        """Return the tools that can be called; raises `ConfigError` if the agent has a tool of the same name."""
         conversation = self.conversation
         if clashes := [tool.name for tool in agent.tools if conversation.component(tool.name)] if agent else ():
             raise ConfigError(
                 f"The agent has tools of its own with names that the tool set {self.name!r} has, too: "
                 f"{enumerated(clashes)}. Register one of them under another name."
             )
-        return [MCPTool.model_validate(definition) for definition in conversation.tools()]
+        given = conversation.tools() if self._source.native is None else self._connected().definitions()
+        return [MCPTool.model_validate(definition) for definition in given]
 
     async def call_tool(
         self, tool_name: str, arguments: dict[str, Any] | None, meta: dict[str, Any] | None = None
     ) -> CallToolResult:
         """Return the result of a call, with the state after it in its metadata."""
         result = await self.conversation.call(tool_name, arguments or {}, request=_caller.get())
+        self._connected().answered(getattr(_caller.get(), "tool_call_id", ""), result)
         made = _answer(tool_name, result)
         return CallToolResult.model_validate({**made, "_meta": metadata(self.conversation, result)})
 
