@@ -129,7 +129,7 @@ class HttpSessions:
                     caller = _caller(scope)
                     await self._take(caller)
                     self._opened[session_id] = caller
-                # The SDK ends what half a handshake has left after a while, by the id, which would be that of the next one.
+                # The SDK ends what half a handshake has left after a while, by the id, which would be that of the next.
                 with anyio.CancelScope(shield=True):
                     await open_http_session(self._server, session_id, scope, _handshake(scope, params))
         if scope["method"] == "DELETE":
