@@ -53,6 +53,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "NTF-3": _LISTS | {"SES-5"},
         "CTL-5": frozenset({"DEL-7", "ACT-2", "ACT-10", "HOOK-4"}),
         "CALL-1": frozenset({"DEL-7"}),
+        "EXP-1": _ONE | _LISTS,
         "SES-2": _ONE | {"ACT-9", "INV-4", "INV-5", "HOOK-1", "HOOK-3", "HOOK-4"},
         "SES-1": _ONE | {"ACT-9"},
         "PER-1": _ONE,
@@ -85,6 +86,7 @@ def mismatches(oracle: Oracle, world: World, operation: Operation, expected: Ans
         "list": _list_mismatches,
         "list_groups": _group_mismatches,
         "call": _call_mismatches,
+        "why": _reason_mismatches,
         "end": _end_mismatches,
         "restore": _restore_mismatches,
         "register": _register_mismatches,
@@ -255,6 +257,16 @@ def _says(text: str, expected: str) -> bool:
         return expected in text or bool(json.loads(text) == json.loads(expected))
     except ValueError:
         return False
+
+
+def _reason_mismatches(
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Mismatch]:
+    del oracle, before
+    if got.error is not None:
+        yield Mismatch("EXP-1", f"{_outcome(got)} instead of a reason")
+    elif got.why not in (None, expected.why):
+        yield Mismatch("EXP-1", f"the reason of {operation.arguments['tool']} is {got.why!r}, not {expected.why!r}")
 
 
 def _end_mismatches(

@@ -30,6 +30,7 @@ NEEDED_FOR: Mapping[str, str] = {
     "hooks": "hooks",
     "groups": "groups",
     "text": "calls",
+    "why": "reasons",
     **dict.fromkeys(("tools", "controls", "names"), "listing"),
 }
 """The capability that each member of an answer belongs to."""

@@ -31,6 +31,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "paging": "lists come in pages of a given size",
         "groups": "groups can be listed with their states",
         "calls": "tools can be called",
+        "reasons": "the one reason why a tool can or can't be seen and called can be asked for",
         "hidden tools": "tools can be left out of lists, and still be called",
         "relevant controls": "control tools can be listed only while they are relevant",
         "facts": "facts can be set on a session, and rules can depend on them",
@@ -255,6 +256,8 @@ class Answer:
     text: str | None = None
     """The text of a call's result or refusal."""
     is_error: bool | None = None
+    why: str | None = None
+    """What the reason of a tool is (SPEC EXP-1): "listed", "hidden", "group", "ancestor", "excluded", "unknown", …"""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data, without members that were not observed."""
@@ -332,6 +335,10 @@ class Driver:
     def call(self, tool: str, arguments: Mapping[str, Any], session: str = MAIN) -> Answer:
         """Call a tool by its full name: the answer has `text` and `is_error`, or `error`: "calls"."""
         raise NotSupported("call")
+
+    def why(self, tool: str, session: str = MAIN) -> Answer:
+        """Return an answer with `why` a tool of this full name can or can't be seen and called: "reasons"."""
+        raise NotSupported("why")
 
     def set_fact(self, fact: str, value: bool, session: str = MAIN) -> Answer:
         """Set a fact: "facts"."""

@@ -78,6 +78,8 @@ def _evidence(oracle: Oracle, world: World, operation: Operation, expected: Answ
         yield from ((home, member) for member in (("is_error", "text") if expected.error is None else (REFUSAL,)))
         if expected.error is not None:
             yield "CALL-1", NAMED
+    elif operation.verb == "why":
+        yield "EXP-1", "why"
     elif operation.verb == "set_fact" and expected.notified:
         yield "NTF-3", "notified"
     elif operation.verb == "end" and before.order:

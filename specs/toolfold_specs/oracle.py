@@ -173,6 +173,8 @@ class Oracle:
                 return world, Answer(groups=tuple(self._row(session_state, path) for path in self.paths))
             case "call":
                 return self._call(world, operation.session, arguments["tool"], arguments["arguments"])
+            case "why":
+                return world, Answer(why=self._why(session_state, arguments["tool"]))
             case "set_fact":
                 return self._set_fact(world, operation.session, arguments["fact"], arguments["value"])
             case "end":
@@ -376,6 +378,21 @@ class Oracle:
             order = (*(one for one in session_state.order if one not in used), *used)
             world = world.having(session, evolve(session_state, order=order))
         return world, self._called(tool, arguments)
+
+    def _why(self, session_state: SessionState, name: str) -> str:
+        """Return the reason of a tool, where nothing limits how many groups are active (SPEC EXP-1)."""
+        tool = next((tool for tool in self.setup.tools if tool.full_name == name), None)
+        if tool is None:
+            return "unknown"
+        if self.available(session_state, tool):
+            return "hidden" if tool.hidden else "listed"
+        if tool.group is None or tool.when != "group":
+            return "predicate"
+        number = self.number[tool.group]
+        closed = frozenset({*self.system.ancestors(number), number}) - session_state.active
+        if any(session_state.active.intersection(self.system.excluded(one)) for one in closed):
+            return "excluded"
+        return "group" if len(closed) == 1 else "ancestor"
 
     def _called(self, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
         if not _fits(tool.input_schema, arguments):

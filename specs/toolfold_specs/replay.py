@@ -20,7 +20,7 @@ from .runs import TestRun
 
 SEQUENTIAL = frozenset(
     {"activate", "call", "deactivate", "end", "list", "list_groups", "register", "restore", "script", "set_fact"}
-    | {"snapshot", "transition"}
+    | {"snapshot", "transition", "why"}
 )
 """The verbs of histories that can be performed directly; any other needs its check."""
 ALL_IN_HISTORY = frozenset({"exhaustive", "stateful"})

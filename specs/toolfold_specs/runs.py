@@ -24,7 +24,7 @@ from .shrinking import minimal
 
 Progress = Callable[[str], None]
 
-READS = frozenset({"list", "list_groups", "call", "snapshot"})
+READS = frozenset({"list", "list_groups", "call", "snapshot", "why"})
 """The verbs that change nothing: a wrong answer to one leaves the state right."""
 
 
@@ -433,7 +433,8 @@ class Case:
 
         They exist where nothing but activations and deactivations of one session came before.
         """
-        if any(operation.verb not in ("activate", "deactivate", "list", "snapshot") for operation in self.history[:-1]):
+        simple = {"activate", "deactivate", "list", "snapshot", "why"}
+        if any(operation.verb not in simple for operation in self.history[:-1]):
             return None
         if len({operation.session for operation in self.history}) > 1:
             return None

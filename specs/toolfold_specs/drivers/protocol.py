@@ -28,6 +28,7 @@ BEYOND: Mapping[str, str] = MappingProxyType(
     {
         "groups": "MCP has no request that lists groups",
         "transition": "a control tool opens or closes one group",
+        "reasons": "MCP has no request for the reason of a tool",
         "force": "no control tool forces",
         "crossing hooks": "a server does not know another session by its name",
         "persistence": "MCP has no request for it",

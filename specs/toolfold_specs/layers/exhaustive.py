@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from attrs import evolve
+
 from ..checks import Check
-from ..driver import Operation, Setup
+from ..driver import Operation, Setup, Tool
 from ..oracle import Oracle, World, as_setup
 from ..runs import Case, TestRun
 from ..systems import distinct_systems
@@ -130,6 +132,17 @@ def _tour_of_given(test_run: TestRun, setup: Setup) -> None:
             return
 
 
+def _reasons(test_run: TestRun) -> None:
+    if "NAM-2" in test_run.known:  # tools of other names have no reasons
+        return
+    for number, setup in enumerate(_setups(test_run), 1):
+        test_run.progress(f"system {number}, {len(setup.groups)} groups")
+        hidden = [Tool("secret", path, hidden=True) for path in setup.paths] if test_run.can("hidden tools") else []
+        tools = (*setup.tools, *hidden)
+        reads = [Operation("why", {"tool": name}) for name in (*(tool.full_name for tool in tools), UNKNOWN)]
+        tour(test_run, evolve(setup, tools=tools), reads)
+
+
 CHECKS = (
     Check(
         "every step of every small system",
@@ -137,4 +150,5 @@ CHECKS = (
         (*STEP_CLAUSES, "INV-4", "NTF-1", "VIS-2", "LST-1", "CTL-1", "CTL-2", "NAM-2"),
         _tours,
     ),
+    Check("every reason in every small system", "exhaustive", ("EXP-1",), _reasons, ("setups", "reasons")),
 )

@@ -21,6 +21,7 @@ from toolfold import (
     ToolNotFound,
     ToolSet,
     Visibility,
+    explain,
 )
 from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed, Tool
 
@@ -207,6 +208,9 @@ class CoreDriver(Driver):
             return Answer(error=_named(error), text=str(error))
         text = "".join(str(part.get("text", "")) for part in result.content)
         return Answer(is_error=result.is_error, text=text)
+
+    async def _why(self, name: str, tool: str) -> Answer:
+        return Answer(why=explain((await self._session(name)).snapshot, tool).why)
 
     async def _set_fact(self, name: str, fact: str, value: bool) -> Answer:
         session = await self._session(name)

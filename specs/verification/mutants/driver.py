@@ -177,6 +177,8 @@ class EngineDriver(Driver):
             case "call":
                 text, is_error = engine.call(session, arguments["tool"], arguments["arguments"])
                 return {"text": text, "is_error": is_error}
+            case "why":
+                return {"why": engine.why(session, arguments["tool"])}
             case _:
                 pass
         return {}

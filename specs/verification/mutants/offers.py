@@ -215,4 +215,19 @@ CALLS = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = VISIBILITY + LISTS + CONTROLS + CALLS
+REASONS = (
+    exhaustive("takes a group that is closed for an ancestor for one that can open", "EXP-1")(
+        Engine.why, lambda right, self, session, name: "group" if right() == "ancestor" else right()
+    ),
+    exhaustive("does not say which groups are excluded", "EXP-1")(
+        Engine.why, lambda right, self, session, name: "group" if right() == "excluded" else right()
+    ),
+    exhaustive("takes hidden tools for listed ones", "EXP-1")(
+        Engine.why, lambda right, self, session, name: "listed" if right() == "hidden" else right()
+    ),
+    exhaustive("says of tools that can't be called that there are none", "EXP-1")(
+        Engine.why, lambda right, self, session, name: right() if right() in ("listed", "hidden") else "unknown"
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = VISIBILITY + LISTS + CONTROLS + CALLS + REASONS

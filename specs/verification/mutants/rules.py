@@ -315,6 +315,18 @@ class Rules:
             return json.dumps({"tool": self.full_name(tool), "arguments": dict(arguments)}), False
         return ("refused on purpose" if tool.does == "refuse" else "The tool failed."), True
 
+    def why(self, session: Session, name: str) -> str:  # EXP-1
+        tool = self.tools.get(name)
+        if tool is None:
+            return "unknown"
+        if self.available(tool, session):
+            return "hidden" if tool.hidden else "listed"
+        if tool.group is None or tool.when != "group":
+            return "predicate"
+        closed = {*self.ancestors(tool.group), tool.group} - set(session.active)
+        apart = (closed & set(members) and set(members) & set(session.active) for members in self.setup.exclusions)
+        return "excluded" if any(apart) else "group" if closed == {tool.group} else "ancestor"
+
     # -- persistence (SPEC 12) ----------------------------------------------------------------------------------------
 
     def dump(self, session: Session) -> dict[str, Any]:  # PER-1
