@@ -269,7 +269,7 @@ async def test_a_server_that_can_not_list_its_resources_loses_no_tools(
             await anyio.sleep_forever()
             raise AssertionError
 
-    monkeypatch.setattr(definitions, "LIST_SECONDS", 0.01 if fails == "no answer" else 60)
+    monkeypatch.setattr(definitions, "LIST_SECONDS", 1 if fails == "no answer" else 60)
     async with opened(House(lambda name: Away()), config_of("a")) as (gateway, session):
         assert (await session.call("cart")).text == "[]"
         assert gateway.registration.find("prompt", "greet") is not None
