@@ -263,3 +263,14 @@ async def test_no_argument_no_result_and_no_text_of_an_error_is_recorded() -> No
             await session.call("hunter2")
     assert usage.by()[()].calls == 2
     assert "hunter2" not in repr(usage.dump())
+
+
+@pytest.mark.spec("EXP-3")
+async def test_a_client_and_an_era_are_counted_although_something_else_began_to_count() -> None:
+    tools = ToolSet("desk")
+    tools.register("ping", lambda: "pong", description="Answer.", input_schema={"type": "object"})
+    usage = tools.count_usage(Clock())  # as the live page does
+    assert tools.count_usage(Clock(), lambda request: request) is usage
+    async with tools.open_session() as session:
+        await session.call("ping", request=("desk", "modern"))
+    assert [*usage.calls] == [("ping", "", "desk", "modern")]

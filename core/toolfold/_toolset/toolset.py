@@ -510,13 +510,16 @@ class ToolSet(Displayed):
 
         Args:
             clock: Returns the time in seconds, such as `time.perf_counter`.
-            label: Returns the client and the era of a request, given what the call was received as.
+            label: Returns the client and the era of a request, given what the call was received as. The last one that
+                was given is used.
         """
         if self.runtime.usage is None:
             usage = self.runtime.usage = Usage(self.name, clock, label)
             for session in self.sessions:
                 usage.follow(session.id)
             self.observe(usage.observe)
+        elif label is not None:
+            self.runtime.usage.label = label
         return self.runtime.usage
 
     @property
