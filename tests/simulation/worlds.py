@@ -364,7 +364,7 @@ class World:
             await self._again(session, Request(2000, "step", (0, 1), ()))
         if self.disk.lost:
             return
-        left: dict[str, set[str]] = {}
+        left, kept = dict[str, set[str]](), None
         for _ in range(30):
             await anyio.sleep(LIFETIME / 10)
             left = {session: groups for session, lines in self.lines.items() if (groups := opened(lines)[0])}
