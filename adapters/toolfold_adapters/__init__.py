@@ -9,7 +9,7 @@ evaluation/              whether offering tools in groups helps to get tasks don
 manifests, catalogs      groups of tools in JSON files, and a whole catalog in one file
 skills                   groups made of folders with a SKILL.md
 search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
-kept_usage, status       what is used, kept in a store, and how servers and stores are doing
+stored_usage, status     what is used, written to a store, and how servers and stores are doing
 names, tokens            the names that clients and models accept, keys of `_meta`, the cost of definitions
 processes                starting processes, and ending them with their children
 signals                  signals and standard streams of a program that serves

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from toolfold import Usage
-from toolfold_adapters.kept_usage import DAYS, kept_usage
+from toolfold_adapters.stored_usage import DAYS, stored_usage
 from toolfold_adapters.stores.url import open_store
 from toolfold_diagrams.report import TABLES, cell, report, summary
 
@@ -39,7 +39,7 @@ def report_command(source: str, form: str, days: int, rows: int) -> None:
     is a store that `toolfold serve --usage` keeps use in, or an SQLite file of such. No arguments or results are in it.
     """
     with failing():
-        found = report(_of_server(source) if is_url(source) else run(partial(_kept, source, days)))
+        found = report(_of_server(source) if is_url(source) else run(partial(_of_store, source, days)))
     if form != "text":
         click.echo(found.json if form == "json" else found.html)
         return
@@ -60,9 +60,9 @@ def _of_server(url: str) -> Usage:
     return usage
 
 
-async def _kept(source: str, days: int) -> Usage:
+async def _of_store(source: str, days: int) -> Usage:
     store = open_store(source if ":" in source else f"sqlite:///{source}")
     try:
-        return await kept_usage(store, days)
+        return await stored_usage(store, days)
     finally:
         await store.aclose()

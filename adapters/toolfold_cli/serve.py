@@ -15,9 +15,9 @@ from attrs import asdict, frozen
 from click.core import ParameterSource
 
 from toolfold import Store, include_stubs
-from toolfold_adapters.kept_usage import keeping
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
+from toolfold_adapters.stored_usage import writing
 from toolfold_adapters.tokens import ANSWER_TOKENS
 
 from .costs import initial_view, wire_costs
@@ -325,7 +325,7 @@ async def _open(
         from toolfold_adapters.mcp.handlers import label_of
 
         opened.tools.count_usage(perf_counter, label_of)
-        async with checked(beside.usage), keeping(opened.tools, beside.usage):
+        async with checked(beside.usage), writing(opened.tools, beside.usage):
             yield opened
 
 

@@ -16,7 +16,7 @@ from tests.cli.support import invoke
 from tests.core.support import with_groups
 from tests.diagrams.live.watching import get
 from toolfold import ToolSet
-from toolfold_adapters.kept_usage import Writer
+from toolfold_adapters.stored_usage import Writer
 from toolfold_adapters.stores import SQLiteStore
 from toolfold_cli import operated
 from toolfold_diagrams import live, report

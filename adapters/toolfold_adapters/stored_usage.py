@@ -1,4 +1,4 @@
-"""Counters of use that are kept in a store, one record for each day, added to by every process (SPEC EXP-3)."""
+"""Counters of use in a store, one record for each day, added to by every process (SPEC EXP-3)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import anyio
 
-from toolfold import Place, Store, StoreError, ToolSet, Usage
+from toolfold import Place, Record, Store, StoreError, ToolSet, Usage
 
 log = logging.getLogger("toolfold.usage")
 
 DAYS = 30
-"""For how many days use is kept."""
+"""For how many days records are retained."""
 INTERVAL = 60.0
 """Seconds between two times of writing."""
 KIND = "usage"
@@ -25,7 +25,7 @@ _LIFETIME = DAYS * 24 * 3600.0
 
 
 @asynccontextmanager
-async def keeping(tools: ToolSet, store: Store, interval: float = INTERVAL) -> AsyncGenerator[None]:
+async def writing(tools: ToolSet, store: Store, interval: float = INTERVAL) -> AsyncGenerator[None]:
     """Write what is used to a store from time to time while the block runs, and at its end.
 
     What can't be written is written the next time. Each process adds what it has counted, so several can share a store.
@@ -71,7 +71,7 @@ class Writer:
             await self._add(json.loads(json.dumps(now)))
             await self._forget()
         except StoreError as error:
-            log.warning("what was used could not be kept, and will be the next time: %s", error)
+            log.warning("what was used could not be written, and will be the next time: %s", error)
 
     async def _add(self, now: dict[str, Any]) -> None:
         key = key_of(self._today())
@@ -79,7 +79,7 @@ class Writer:
             record = await self._store.read(key)
             total = Usage(self._tools.name, lambda: 0.0)
             if record is not None:
-                total.add(json.loads(str(record.data)))
+                _add_record(total, key, record)
             total.add(now)
             if self._written is not None:
                 total.add(self._written, times=-1)
@@ -99,15 +99,25 @@ class Writer:
                 await self._store.delete(key, lease.token)
 
 
-async def kept_usage(store: Store, days: int = DAYS, today: date | None = None) -> Usage:
+async def stored_usage(store: Store, days: int = DAYS, today: date | None = None) -> Usage:
     """Return what was used in the last days, as a store has it; raises `StoreError`."""
     usage, last = Usage("", lambda: 0.0), today or today_in_utc()
     for before in range(days):
-        if (record := await store.read(key_of(last - timedelta(before)))) is not None:
-            data = json.loads(str(record.data))
+        key = key_of(last - timedelta(before))
+        if (record := await store.read(key)) is not None:
+            data = _add_record(usage, key, record)
             usage.name = usage.name or data["name"]
-            usage.add(data)
     return usage
+
+
+def _add_record(usage: Usage, key: str, record: Record) -> dict[str, Any]:
+    """Add what a record has to counters and return it; raises `StoreError` where it can't be read (SPEC STO-8)."""
+    try:
+        data: dict[str, Any] = json.loads(str(record.data))
+        usage.add(data)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise StoreError(f"The record {key} of what was used can't be read; delete it: {error!r}") from error
+    return data
 
 
 def today_in_utc() -> date:

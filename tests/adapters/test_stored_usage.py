@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.core.support import with_groups
-from toolfold import Store, StoreUnavailable, ToolSet
-from toolfold_adapters.kept_usage import DAYS, Writer, kept_usage
+from toolfold import Place, Store, StoreError, StoreUnavailable, ToolSet
+from toolfold_adapters.stored_usage import DAYS, KIND, Writer, key_of, stored_usage
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
 DAY = date(2026, 3, 1)
@@ -43,7 +43,7 @@ async def test_what_several_processes_counted_is_added_up(made_store: Callable[[
             await call(tools, times)
             await writer.write()
         await writer.write()  # nothing is new
-    usage = await kept_usage(store, today=DAY)
+    usage = await stored_usage(store, today=DAY)
     row = usage.calls["a.t", "a", "", "in process"]
     assert (row.calls, row.seconds, row.tokens, row.spread.total()) == (10, 10.0, 20, 10)
     assert (usage.groups["a"].opened, usage.groups["a"].called, usage.sessions, usage.name) == (4, 4, 4, here.name)
@@ -58,7 +58,7 @@ async def test_days_that_have_passed_are_reported_no_more_and_forgotten() -> Non
     tools = made()
     await call(tools, 1)
     await Writer(tools, store, lambda: DAY).write()
-    reported = [(await kept_usage(store, today=DAY + timedelta(after))).by() for after in (0, DAYS - 1, DAYS)]
+    reported = [(await stored_usage(store, today=DAY + timedelta(after))).by() for after in (0, DAYS - 1, DAYS)]
     assert [[row.calls for row in rows.values()] for rows in reported] == [[1], [1], []]
     now[0] = (DAYS + 1) * 24 * 3600.0
     assert await store.due("usage", 10) == [f"usage/{DAY}"]
@@ -81,7 +81,19 @@ async def test_what_a_store_did_not_take_is_written_the_next_time(caplog: pytest
     writer = Writer(tools, store, lambda: DAY)
     await call(tools, 2)
     await writer.write()
-    assert "could not be kept, and will be the next time: it is away" in caplog.text
+    assert "could not be written, and will be the next time: it is away" in caplog.text
     store.away = False
     await writer.write()
-    assert (await kept_usage(store, today=DAY)).by()[()].calls == 2
+    assert (await stored_usage(store, today=DAY)).by()[()].calls == 2
+
+
+@pytest.mark.spec("STO-8", "EXP-3")
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"calls": 1}'])
+async def test_a_damaged_record_ends_no_writer_and_is_named(damaged: str, caplog: pytest.LogCaptureFixture) -> None:
+    store, tools = MemoryStore(), made()
+    await store.create(key_of(DAY), damaged, Place(KIND), 60)
+    await call(tools, 1)
+    await Writer(tools, store, lambda: DAY).write()
+    assert [key_of(DAY) in record.getMessage() for record in caplog.records] == [True]
+    with pytest.raises(StoreError, match="can't be read; delete it"):
+        await stored_usage(store, today=DAY)
