@@ -146,7 +146,7 @@ def drawn(seed: int) -> Plan:
 
 def _asks(random: Random, session: int, client: int, pace: float) -> Iterable[Ask]:
     for place in range(random.randint(1, 6)):
-        request = _request(random, 100 * session + 10 * client + place)
+        request = drawn_request(random, 100 * session + 10 * client + place)
         cancelled: tuple[int, ...] = ()
         if random.random() < 0.1:
             first = random.randint(1, 20)
@@ -156,7 +156,8 @@ def _asks(random: Random, session: int, client: int, pace: float) -> Iterable[As
         )
 
 
-def _request(random: Random, number: int) -> Request:
+def drawn_request(random: Random, number: int) -> Request:
+    """Return a request of a number, as clients make them."""
     match random.choice(("step", "step", "step", "control", "control", "note", "look", "list")):
         case "step":
             groups = [group for group in range(len(PATHS)) if group != BAD or random.random() < 0.2]

@@ -32,7 +32,8 @@ from tests.process.stores.fleet import SIZE, Fleet, Options
 from tests.process.stores.replicas import CALLERS, LIFETIME, World
 from tests.process.stores.servers import RedisServer
 from tests.simulation.desk import PATHS
-from tests.simulation.judging import BAD, PLAIN, A, Request, X, explained, opened
+from tests.simulation.judging import PLAIN, A, Request, X, explained, opened
+from tests.simulation.plan import drawn_request
 from toolfold_specs.linearize import Operation
 
 SESSIONS = 6
@@ -141,22 +142,7 @@ class Session:
         for _ in range(REQUESTS):
             if random.random() < 0.1:
                 await self._intrude()
-            await self._ask(name, self._drawn(random))
-
-    def _drawn(self, random: Random) -> Request:
-        number = next(self._requests)
-        match random.choice(("step", "step", "step", "control", "control", "note", "look", "list")):
-            case "step":
-                groups = [group for group in range(len(PATHS)) if group != BAD or random.random() < 0.2]
-                activate = tuple(random.sample(groups, random.randint(0, 2)))
-                return Request(number, "step", activate, tuple(random.sample(groups, random.randint(0, 1))))
-            case "control":
-                one = (random.choice((A, PLAIN, X)),)
-                return Request(number, "control", *((one, ()) if random.random() < 0.6 else ((), one)))
-            case "note":
-                return Request(number, "note", fact=(random.choice("pq"), number))
-            case kind:
-                return Request(number, kind)
+            await self._ask(name, drawn_request(random, next(self._requests)))
 
     async def _ask(self, name: int | str, request: Request) -> Any:
         """Make a request, and put it into the history; one that was refused is not part of it."""
