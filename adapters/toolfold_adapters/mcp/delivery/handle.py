@@ -50,7 +50,7 @@ from .selection import (
     refusal_text,
     selection_of,
 )
-from .several import CallTools, Part, is_control, joined, make_calls
+from .several import CallTools, Part, joined, make_calls
 
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 
@@ -257,14 +257,7 @@ class HandleDelivery:
                 raise self._unknown(error, one) from error
 
         room = self._answers.room(ctx)
-        results = await make_calls(
-            call.arguments,
-            make,
-            is_control=partial(is_control, session.catalog, self._wire),
-            report=ctx.session.report_progress,
-            room=room,
-            modern=True,
-        )
+        results = await make_calls(ctx, call.arguments, make, session.catalog, self._wire, room=room, modern=True)
         calls = call.arguments["calls"]
         if not _differ(start, session.snapshot):
             return joined(calls, results, room)

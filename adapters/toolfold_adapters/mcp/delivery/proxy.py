@@ -76,12 +76,9 @@ class CallToolProxy:
             "title": "Read by a tool of an open group" if instead else "Call a tool of an open group",
             "description": f"Call {which} is not in your list, once its group is open.",
             "inputSchema": schema,
-            "_meta": {ALWAYS_LOAD_META: True},
             **reads,
         }
-        self.component = Component(
-            kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=never_run
-        )
+        self.component = proxy_component(definition)
 
     def unpack(self, arguments: Mapping[str, Any] | None) -> ToolCall:
         """Return the call that the arguments describe, or raise `InvalidArguments`."""
@@ -104,7 +101,14 @@ class CallToolProxy:
         return ToolResult.of_text(text, is_error=True)
 
 
-async def never_run(arguments: dict[str, Any], context: Context) -> None:
+def proxy_component(definition: dict[str, Any]) -> Component:
+    """Return a tool that calls others: it is always there, and stays in view."""
+    whole = {**definition, "_meta": {ALWAYS_LOAD_META: True}}
+    rule = Visibility.always()
+    return Component(kind="tool", name=definition["name"], rule=rule, definition=whole, handler=_never_run)
+
+
+async def _never_run(arguments: dict[str, Any], context: Context) -> None:
     """Do nothing: a delivery unpacks the call and makes the one inside."""
 
 

@@ -36,7 +36,7 @@ from .answers import Answers
 from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, DefaultSelection, is_list, refusal_text
-from .several import CallTools, Part, is_control, joined, make_calls
+from .several import CallTools, Part, joined, make_calls
 
 
 @frozen(eq=False)
@@ -120,15 +120,8 @@ class SessionDelivery:
         async def make(one: ToolCall, part: Part) -> ToolResult:
             return await self._called(ctx, session, one, proxy, part)
 
-        room = self._answers.room(ctx)
-        results = await make_calls(
-            call.arguments,
-            make,
-            is_control=partial(is_control, session.catalog, self._wire),
-            report=ctx.session.report_progress,
-            room=room,
-            modern=self._renderer.modern,
-        )
+        room, modern = self._answers.room(ctx), self._renderer.modern
+        results = await make_calls(ctx, call.arguments, make, session.catalog, self._wire, room=room, modern=modern)
         return joined(call.arguments["calls"], results, room)
 
     async def _called(

@@ -15,12 +15,12 @@ from anyio import CapacityLimiter, Event
 from attrs import frozen
 from mcp.shared.exceptions import MCPError
 
-from toolfold import Catalog, Component, InvalidArguments, ToolNotFound, ToolResult, Visibility, WireNames
+from toolfold import Catalog, InvalidArguments, ToolNotFound, ToolResult, WireNames
 from toolfold.spi import HANDLE, Arguments, Passed, quoted
 
-from ...names import ALWAYS_LOAD_META, RESULTS_META
+from ...names import RESULTS_META
 from .passing import dumped
-from .proxy import HANDLE_SCHEMA, READ_TOOL, CallToolProxy, ToolCall, never_run
+from .proxy import HANDLE_SCHEMA, READ_TOOL, CallToolProxy, ToolCall, proxy_component
 from .render import wire_errors
 
 CALL_TOOLS = "call_tools"
@@ -76,11 +76,8 @@ class CallTools:
             "title": "Call several tools of open groups",
             "description": "Make several calls in one request, of tools in your list or not. Each has its own result.",
             "inputSchema": schema,
-            "_meta": {ALWAYS_LOAD_META: True},
         }
-        self.component = Component(
-            kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=never_run
-        )
+        self.component = proxy_component(definition)
 
     def unpack(self, arguments: Mapping[str, Any] | None) -> ToolCall:
         """Return the call of this tool with checked arguments, or raise `InvalidArguments`."""
@@ -117,13 +114,7 @@ Make = Callable[[ToolCall, Part], Awaitable[ToolResult]]
 
 
 async def make_calls(
-    arguments: Mapping[str, Any],
-    make: Make,
-    *,
-    is_control: Callable[[str], bool],
-    report: Report,
-    room: int,
-    modern: bool,
+    ctx: Any, arguments: Mapping[str, Any], make: Make, catalog: Catalog, wire: WireNames, *, room: int, modern: bool
 ) -> list[ToolResult]:
     """Return the results of several calls, in the order of the calls.
 
@@ -131,18 +122,19 @@ async def make_calls(
     If this is cancelled, so is every call that is being made.
 
     Args:
+        ctx: The context of the request, which is given the progress of all: their number is the total.
         arguments: Those of `call_tools`, checked.
         make: Makes one call.
-        is_control: Returns whether a name on the wire is that of a tool that opens or closes groups.
-        report: Receives the progress of all: their number is the total.
+        catalog: What is called.
+        wire: Its names on the wire.
         room: How many characters all answers may have.
         modern: Whether the request is of the modern era.
     """
     calls: Sequence[Mapping[str, Any]] = arguments["calls"]
-    controls = [is_control(call["name"]) for call in calls]
+    controls = [_is_control(catalog, wire, call["name"]) for call in calls]
     done = [Event() for _ in calls]
     results = [_error("It was cancelled.") for _ in calls]
-    limiter, progress = CapacityLimiter(AT_ONCE), _Progress(report, len(calls))
+    limiter, progress = CapacityLimiter(AT_ONCE), _Progress(ctx.session.report_progress, len(calls))
     own_room = room // max(1, sum(controls))
 
     def waits_for(number: int) -> set[int]:
@@ -183,7 +175,7 @@ def _first_failed(numbers: Iterable[int], results: Sequence[ToolResult]) -> int 
     return next((number for number in numbers if results[number].is_error), None)
 
 
-def is_control(catalog: Catalog, wire: WireNames, name: str) -> bool:
+def _is_control(catalog: Catalog, wire: WireNames, name: str) -> bool:
     """Return whether a name on the wire is that of a tool that opens or closes groups."""
     with suppress(ToolNotFound):
         component = catalog.tools.get(wire.from_wire(name))
