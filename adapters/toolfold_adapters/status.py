@@ -32,7 +32,7 @@ async def status_of(
     if store is not None:
         lines.append(await _of_store(store))
     limit = tools.pool.limit.total
-    text = f"{len(tools.sessions)} are open" + (f", of at most {limit:,}" if limit is not None else "")
+    text = f"{len(tools.sessions)} open" + (f", of at most {limit:,}" if limit is not None else "")
     return [*lines, _line("sessions", tools.name, "running", text)]
 
 

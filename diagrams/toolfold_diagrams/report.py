@@ -10,7 +10,7 @@ from attrs import frozen
 
 from toolfold import Calls, Usage
 
-from .text import printable, xml
+from .text import plural, printable, xml
 
 Row = dict[str, Any]
 
@@ -124,17 +124,17 @@ def summary(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence each on all calls, lists and searches of a report's data."""
     total, lists, searches = data["total"], data["lists"], data["searches"]
     yield (
-        f"{total['calls']:,} calls in {data['sessions']:,} sessions, {total['errors']:,} of them with an error; half "
-        f"took {seconds(total['p50'])}, 99 % {seconds(total['p99'])} or less; their answers had ≈ {total['tokens']:,} "
-        "tokens."
+        f"{plural(total['calls'], 'call')} in {plural(data['sessions'], 'session')}, {total['errors']:,} of them with "
+        f"an error; half took {seconds(total['p50'])}, 99 % {seconds(total['p99'])} or less; their answers had "
+        f"≈ {total['tokens']:,} tokens."
     )
     yield (
-        f"{lists['lists']:,} lists of ≈ {lists['tokens']:,} tokens; without groups they would have had "
+        f"{plural(lists['lists'], 'list')} of ≈ {lists['tokens']:,} tokens; without groups they would have had "
         f"≈ {lists['ungrouped']:,}."
     )
     yield (
-        f"{searches['asked']:,} searches: {searches['empty']:,} found nothing, and {searches['unused']:,} found tools "
-        "of which none was called."
+        f"{plural(searches['asked'], 'search', 'searches')}: {searches['empty']:,} found nothing, and "
+        f"{searches['unused']:,} found tools of which none was called."
     )
 
 

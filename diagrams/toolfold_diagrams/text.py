@@ -92,9 +92,9 @@ def mermaid_lines(lines: Iterable[str]) -> str:
     return "<br/>".join(map(mermaid, lines))
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 tool`, `2 tools`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def plural(count: int, noun: str, several: str = "") -> str:
+    """Return a count with its noun: `1 tool`, `2 tools`; `several` is its plural where that is not made by an `s`."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {several or f'{noun}s'}"
 
 
 def _is_shown(char: str) -> bool:

@@ -48,7 +48,7 @@ async def test_every_server_and_store_has_a_line_that_says_how_it_is_doing() -> 
         "server rare: idle; 3 tools",
         "server odd: quarantined; 3 tools, what changed is withheld until `toolfold approve`",
         "store Away: failed; The store does not answer.",
-        "sessions desk: running; 1 are open, of at most 5",
+        "sessions desk: running; 1 open, of at most 5",
     ]
 
 
