@@ -60,5 +60,5 @@ async def test_by_choice_a_tool_says_it_too() -> None:
     result = await tools.call_tool("gateway_status")
     assert result.text == (
         "server mail: running; for 90 s, 3 tools, 1 connection\nstore MemoryStore: running\n"
-        "sessions desk: running; 1 are open"
+        "sessions desk: running; 1 open"
     )

@@ -63,7 +63,7 @@ def test_what_a_server_counted_is_reported_as_text_json_and_html(monkeypatch: py
     monkeypatch.setenv("TOOLFOLD_OPERATOR_TOKEN", "hunter2")
     assert tools.usage is not None
     text = invoke("report", "http://example.test:1/mcp")
-    assert text.stdout.startswith("3 calls in 1 sessions, 0 of them with an error; half took ")
+    assert text.stdout.startswith("3 calls in 1 session, 0 of them with an error; half took ")
     assert ["a.t", "a", "3", "0"] in [line.split()[:4] for line in text.stdout.splitlines()]
     assert json.loads(invoke("report", "--format", "json").stdout) == report(tools.usage).data
     assert invoke("report", "--format", "html").stdout.strip() == report(tools.usage).html.strip()
