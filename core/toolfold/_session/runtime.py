@@ -16,11 +16,13 @@ from attrs import define, field
 from .._catalog.catalog import Catalogs
 from .._catalog.components import Component, Kind
 from .._catalog.rules import StateReader
+from .._limits import quoted
 from .._names import ToWire
 from .._quota import Caller, Full, Limit, Tally
 from .._snapshot import Snapshot
 from .._usercode import is_away, on_loop
 from .._view.listing import Page, page_of
+from .._view.reasons import reason_for
 from .._view.visibility import RequestView
 from ..errors import ConfigError, QuotaExceeded, ReentrantTransition
 from .events import Listed, PredicateFailed, SessionEnded, SessionOpened
@@ -92,6 +94,17 @@ class Runtime:
         if self.observers.tracers:
             self.observers.trace(Listed(session, kind, page.items))
         return page
+
+    def refused(self, session: str, name: str, view: RequestView | None) -> None:
+        """Count and log that a session was refused a tool, by the one reason for it (SPEC EXP-1, EXP-3).
+
+        Without a view, there is nothing of that name: an adapter knows no tool that it calls so.
+        """
+        if self.usage is not None:
+            reason = None if view is None else reason_for(name, "tool", view)
+            self.usage.refused["unknown" if reason is None else reason.why] += 1
+            text = "There is no tool of this name." if reason is None else reason.text
+            log.info("session %s: %s can't be called: %s", session, quoted(name), text)
 
     @on_loop
     def _report(self, component: Component, error: BaseException, mode: str | None) -> None:

@@ -17,14 +17,13 @@ from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.rules import View, required_groups
 from .._extras import Displayed
-from .._limits import escaped, quoted
+from .._limits import escaped
 from .._names import ToWire
 from .._snapshot import Change, GroupInfo, Snapshot
 from .._usercode import on_loop
 from .._view import calling, results
 from .._view.calling import Progress, no_progress
 from .._view.listing import Page
-from .._view.reasons import reason_for
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, restrict
 from ..errors import SessionClosed, ToolfoldError, ToolNotFound
@@ -331,10 +330,7 @@ class Session(Displayed):
         try:
             return calling.find("tool", name, view, hints=self._runtime.hints)
         except ToolNotFound:
-            if (usage := self._runtime.usage) is not None:
-                reason = reason_for(name, "tool", view)
-                usage.refused[reason.why] += 1
-                log.info("session %s: %s can't be called: %s", self.id, quoted(name), reason.text)
+            self._runtime.refused(self.id, name, view)
             raise
 
     async def _open_on(self, tool: str, context: Context) -> tuple[str, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 
 from tests.adapters.mcp.support import build_server, change_of
+from tests.core.support import with_groups
 from toolfold import ToolSet
 
 
@@ -30,3 +32,18 @@ async def test_calls_and_openings_are_counted_by_client_and_era(mode: str, era: 
         assert (row.calls, row.errors, row.tokens) == (2, 0, 4)
         assert (tools.usage.groups["mail"].opened, tools.usage.groups["mail"].called) == (1, 1)
         assert tools.usage.lists.lists == 1
+
+
+@pytest.mark.spec("EXP-1", "EXP-3")
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_name_that_no_tool_has_on_the_wire_is_a_refusal_like_others(mode: str) -> None:
+    tools = with_groups("a")
+    tools.register("t", lambda: "done", group="a")
+    async with Client(build_server(tools, call_tools=True, separator="__"), mode=mode) as client:
+        for name in ("a.t", "a__t"):
+            with pytest.raises(MCPError):
+                await client.call_tool(name, {})
+            await client.call_tool("call_tool", {"name": name})
+            await client.call_tool("call_tools", {"calls": [{"name": name}]})
+    assert tools.usage is not None
+    assert tools.usage.refused == {"unknown": 3, "group": 3}

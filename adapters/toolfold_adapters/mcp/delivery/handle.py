@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
 
@@ -40,7 +40,7 @@ from ..handles import AGAIN, MAX_LENGTH, Reading, SharedSessions, SignedHandles,
 from ..limits import caller_of, one_client, principal_of
 from .answers import Answers, with_discarded
 from .passing import with_text
-from .proxy import CallToolProxy, ToolCall, open_for, with_opened
+from .proxy import CallToolProxy, ToolCall, name_called, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import (
     SELECTION_FAILURES,
@@ -141,7 +141,7 @@ class HandleDelivery:
             own = _handle_of(ctx)
             call = call if proxy is None else proxy.unpack(arguments)
             if not isinstance(proxy, CallTools):
-                call = _take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
+                call = self._take_handle(catalog, call)
             call = evolve(call, handle=self._own_or(own) if one_client.get() else call.handle or own)
             async with self._state(ctx, selection, call.handle) as state:
                 if isinstance(proxy, CallTools):
@@ -250,8 +250,7 @@ class HandleDelivery:
 
         async def make(one: ToolCall, part: Part) -> ToolResult:
             try:
-                one = _take_handle(session.catalog.tools.get(self._wire.from_wire(one.name)), one)
-                one = evolve(one, handle=call.handle)  # one inside is passed over
+                one = evolve(self._take_handle(session.catalog, one), handle=call.handle)  # one inside is passed over
                 return await self._answer(ctx, one, state, proxy, part)
             except ToolNotFound as error:
                 raise self._unknown(error, one) from error
@@ -269,8 +268,8 @@ class HandleDelivery:
         self, ctx: Any, call: ToolCall, state: RequestState, proxy: CallToolProxy | None, part: Part | None = None
     ) -> ToolResult:
         """Return the answer to a call; that of one of several has no handle, which all of them have together."""
-        name = self._wire.from_wire(call.name)
         session = state.session
+        name = name_called(session, self._wire, call.name)
         opens = proxy is not None and call.handle == self._own and proxy.calls(session.catalog.tools.get(name))
         opened = await open_for(session, name) if opens else ()
         state.before = session.snapshot if opened else state.before
@@ -300,6 +299,12 @@ class HandleDelivery:
         known = {component.name for component in listed(view.of(before), "tool")}
         new = [component for component in listed(session.view(view), "tool") if component.name not in known]
         return self._answers.with_new_tools(result, new, room, handle, way)
+
+    def _take_handle(self, catalog: Catalog, call: ToolCall) -> ToolCall:
+        """Return a call of a control tool with the handle removed from its arguments; any other call unchanged."""
+        with suppress(ToolNotFound):  # which is refused where it is called
+            return _take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
+        return call
 
     def _unknown(self, error: ToolNotFound, call: ToolCall) -> ToolNotFound:
         """Return the refusal of a name that is unknown in the state of a call: its handle may be the reason (CTL-8)."""

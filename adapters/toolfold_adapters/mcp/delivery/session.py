@@ -33,7 +33,7 @@ from ...names import STORE_AWAY_META
 from ..limits import caller_of, one_client, principal_of
 from ..subscriptions import Subscriptions, unauthenticated
 from .answers import Answers
-from .proxy import CallToolProxy, ToolCall, open_for, with_opened
+from .proxy import CallToolProxy, ToolCall, name_called, open_for, with_opened
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, DefaultSelection, is_list, refusal_text
 from .several import CallTools, Part, joined, make_calls
@@ -130,7 +130,7 @@ class SessionDelivery:
         """Return the answer to a call of a tool; if a proxy makes it, the caller may not know the schema."""
         report = part.progress if part else ctx.session.report_progress
         room = part.room if part else self._answers.room(ctx)
-        name, history = self._wire.from_wire(call.name), self._history(session)
+        name, history = name_called(session, self._wire, call.name), self._history(session)
         component, relists = session.catalog.tools.get(name), history.relists
         opens = proxy is not None and one_client.get() and proxy.calls(component)
         opened = await open_for(session, name) if opens else ()
