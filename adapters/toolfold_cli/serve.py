@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -322,9 +321,6 @@ async def _open(
         if beside.usage is None:
             yield opened
             return
-        from toolfold_adapters.mcp.handlers import label_of
-
-        opened.tools.count_usage(perf_counter, label_of)
         async with checked(beside.usage), writing(opened.tools, beside.usage):
             yield opened
 

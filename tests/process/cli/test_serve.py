@@ -17,7 +17,7 @@ import pytest
 from mcp import Client
 
 from tests.adapters.gateway.support import is_running
-from tests.cli.support import RAW, SECONDS, server, started
+from tests.cli.support import PROGRAM, RAW, SECONDS, server, started
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -203,3 +203,15 @@ async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number:
                 assert "hours" in {tool.name for tool in (await client.list_tools()).tools}
         status, out, err = end(process, number)
         assert (status, out, err) == (STATUS[number], "", "")
+
+
+@pytest.mark.spec("EXP-3")
+def test_what_was_used_is_in_the_store_when_the_server_has_ended(shop: Path) -> None:
+    with started("serve", "shop:tools", "--usage", "sqlite:///usage.db", cwd=shop) as process:
+        greet(process)
+        assert "result" in ask(process, {"method": "tools/call", "params": {"name": "hours", "arguments": {}}})
+        assert hang_up(process)[0] == 0
+    report = [*PROGRAM, "report", "usage.db", "--format", "json"]
+    found = json.loads(subprocess.run(report, cwd=shop, capture_output=True, check=True, timeout=SECONDS).stdout)
+    assert [(row["name"], row["calls"]) for row in found["tools"] if row["calls"]] == [("hours", 1)]
+    assert [(row["name"], row["calls"]) for row in found["eras"]] == [("legacy", 1)]
