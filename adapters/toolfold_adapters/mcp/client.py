@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
@@ -29,7 +30,9 @@ from toolfold import GroupNotFound
 
 from ..names import HANDLE_META, NO_HANDLE
 from ..sdk import known_to_client
-from .offered_groups import EXTENSIONS, extension_of, get_group, is_entry, list_groups
+from .offered_groups import EXTENSIONS, different, extension_of, get_group, is_entry, list_groups
+
+log = logging.getLogger("toolfold.mcp")
 
 
 class _Params(RequestParams):
@@ -115,7 +118,12 @@ class FollowingClient(Client):
         return listed.model_copy(update={"tools": [*listed.tools, *more]})
 
     def _fetched(self) -> dict[str, Tool]:
-        return {tool.name: tool for group in self.opened.values() for tool in group.tools}
+        """Return the tools of the open groups by name; one that several of them have is that of the first."""
+        found: dict[str, Tool] = {}
+        for group in self.opened.values():
+            for tool in group.tools:
+                found.setdefault(tool.name, tool)
+        return found
 
     async def _list(self, cursor: str | None, meta: RequestParamsMeta | None, cache_mode: CacheMode) -> ListToolsResult:
         carrying = self._carrying(meta)
@@ -165,6 +173,8 @@ class FollowingClient(Client):
     async def open_group(self, name: str) -> FetchedGroup:
         """Fetch a group, and have lists contain its tools from now on; fetching it again brings it up to date.
 
+        A tool that another open group defines differently is logged; the group that was opened first has it.
+
         Raises:
             GroupNotFound: The server has no extension for groups, or this client did not declare it.
             MCPError: It has no such group.
@@ -179,7 +189,17 @@ class FollowingClient(Client):
             known_to_client(self.session, tools),
             [entry for entry in fetched.inner if is_entry(entry)],
         )
+        self._compare(self.opened[name])
         return self.opened[name]
+
+    def _compare(self, fetched: FetchedGroup) -> None:
+        """Log which tools of a group other open groups define differently."""
+        order = list(self.opened)
+        for other in self.opened.values():
+            first, second = sorted((other.name, fetched.name), key=order.index)
+            for tool in other.tools:
+                if any(one.name == tool.name and one != tool for one in fetched.tools):
+                    log.warning(different("tool", tool.name, first, second))
 
     def close_group(self, name: str) -> None:
         """Leave the tools of a group that was fetched out of lists again."""

@@ -165,12 +165,16 @@ class OfferedGroups:
     def _add(self, kind: Kind, definition: Table, group: str) -> None:
         identity = _identity(kind, definition)
         if self.contents[kind].setdefault(identity, definition) != definition:
-            first = self._origins[kind, identity]
-            self.warnings.append(
-                f"The {kind.replace('_', ' ')} {quoted(identity)!r} is defined differently by the groups {first!r} and "
-                f"{group!r}; the definition in {first!r} is used."
-            )
+            self.warnings.append(different(kind, identity, self._origins[kind, identity], group))
         self._origins.setdefault((kind, identity), group)
+
+
+def different(kind: Kind, identity: str, first: str, second: str) -> str:
+    """Return a sentence on something that two groups define differently."""
+    return (
+        f"The {kind.replace('_', ' ')} {quoted(identity)!r} is defined differently by the groups {quoted(first)!r} and "
+        f"{quoted(second)!r}; the definition in {quoted(first)!r} is used."
+    )
 
 
 def _identity(kind: Kind, definition: Table) -> str:

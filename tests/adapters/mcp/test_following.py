@@ -232,3 +232,24 @@ async def test_a_server_of_toolfold_discloses_its_groups_to_this_client() -> Non
         stock = await client.open_group("stock")
         assert await names_of(client) == [*before, *(one.name for one in stock.tools)]
         assert (await client.call_tool("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}
+
+
+@pytest.mark.spec("DEL-5")
+async def test_a_tool_that_two_fetched_groups_define_differently_is_the_first_ones_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers = {
+        "desk": {"contents": {"tools": [tool("find"), tool("lend")]}},
+        "read": {"contents": {"tools": [{**tool("find"), "description": "Another"}, tool("lend")]}},
+    }
+    upstream = Grouped(pages=[[{"name": "desk"}, {"name": "read"}]], answers=answers)
+    async with FollowingClient(upstream.server, groups=True) as client:
+        await client.open_group("desk")
+        listed = (await client.list_tools()).tools
+        for _ in range(2):
+            await client.open_group("read")
+            assert (await client.list_tools()).tools == listed
+        await client.open_group("desk")
+        assert [record.getMessage() for record in caplog.records if record.name == "toolfold.mcp"] == [
+            "The tool 'find' is defined differently by the groups 'desk' and 'read'; the definition in 'desk' is used."
+        ] * 3
