@@ -63,7 +63,7 @@ class ToolSetServer(Server[TaskGroup]):
             self.extensions |= {GROUPS_EXTENSION: dict(GROUPS_SETTINGS), TOOLBOX_EXTENSION: {}}
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
-            self.middleware.append(self._introduce_groups)
+        self.middleware.append(self._introduce_to)
         if settings.extend is not None:
             settings.extend(self, handlers)
 
@@ -76,18 +76,23 @@ class ToolSetServer(Server[TaskGroup]):
         if skills_of(self._tools.catalog):
             self.extensions[SKILLS] = {}
 
-    async def _introduce_groups(self, ctx: ServerRequestContext[TaskGroup, Any], call_next: CallNext) -> HandlerResult:
-        """Tell clients that declare the extension for groups nothing of control tools, which they are not listed."""
-        result, modern = await call_next(ctx), ctx.method == "server/discover"
-        if ctx.method == "initialize":  # the session has the handshake only once it is answered
-            declared = declares_groups(InitializeRequestParams.model_validate(ctx.params))
-        else:
-            declared = modern and declares(ctx, GROUPS_EXTENSION, modern=True)
-        if not declared:
+    async def _introduce_to(self, ctx: ServerRequestContext[TaskGroup, Any], call_next: CallNext) -> HandlerResult:
+        """Answer the first request of a client with instructions for it, where they are not those of all clients.
+
+        They have those of the groups that the request selects; and clients that declare the extension for groups are
+        told nothing of control tools, which they are not listed.
+        """
+        result = await call_next(ctx)
+        if ctx.method not in ("initialize", "server/discover"):
+            return result
+        modern = ctx.method == "server/discover"
+        declared = self._settings.disclosure and _declares_groups(ctx, modern=modern)
+        if not declared and not self._service.selects(ctx.request):
             return result
         answer = dumped(result)
         answer.pop("instructions", None)
-        said = self._service.instructions(self._settings.instructions, modern=modern, declared=True)
+        given = self._settings.instructions
+        said = self._service.instructions(given, modern=modern, declared=declared, request=ctx.request)
         return {**answer, "instructions": said} if said else answer
 
     def streamable_http_app(self, **options: Any) -> Starlette:
@@ -111,6 +116,13 @@ class ToolSetServer(Server[TaskGroup]):
             notification_options or changing, experimental or None, extensions or {}
         )
         return options.model_copy(update={"instructions": self._legacy_instructions})
+
+
+def _declares_groups(ctx: ServerRequestContext[TaskGroup, Any], *, modern: bool) -> bool:
+    if modern:
+        return declares(ctx, GROUPS_EXTENSION, modern=True)
+    # the session has the handshake only once it is answered
+    return declares_groups(InitializeRequestParams.model_validate(ctx.params))
 
 
 def _input_schema(tools: ToolSet, wire: WireNames, name: str) -> Any:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 from mcp_types import TextContent
 
+from tests.adapters.mcp.asgi import endpoint_of
+from tests.adapters.mcp.existing import listing, plain_tool
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED, asked
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
@@ -16,6 +19,7 @@ from toolfold import InvalidDefinition, Profile, ToolSet, group, prompt_section,
 from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.manifests import load_manifests
+from toolfold_adapters.mcp import group_server
 from toolfold_adapters.mcp.limits import one_client
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN
@@ -141,6 +145,27 @@ async def test_those_of_groups_that_are_open_from_the_start_are_read_at_the_star
     assert conversation.system_prompt("You lend.") == prompt
     assert Conversation.restore(tools, conversation.dump()).system_prompt("You lend.") == prompt
     assert LOAN not in Conversation(tools).system_prompt()
+
+
+@pytest.mark.spec("DEL-4")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_those_of_groups_that_a_request_selects_are_read_at_the_start(era: str) -> None:
+    tools = library()
+    tools.register_profile(Profile(name="desk", active=["loans"]))
+    over = group_server(listing(plain_tool("lend")), {"loans": "lend"}, tools=library())
+    async with endpoint_of(build_server(tools, instructions="For members.")) as own, endpoint_of(over) as others:
+        for endpoint, query, headers, texts in [
+            (own, "?groups=loans.back", {}, ["For members.", LOAN, RETURN]),
+            (own, "?profile=desk", {}, ["For members.", LOAN]),
+            (own, "", {"toolfold-groups": "loans"}, ["For members.", LOAN]),
+            (own, "", {}, ["For members."]),
+            (others, "?groups=loans", {}, [LOAN]),
+            (others, "", {}, []),
+        ]:
+            async with Client(endpoint.target(query, **headers), mode=era) as client:
+                said = str(client.instructions)
+                assert [text for text in ("For members.", LOAN, RETURN) if text in said] == texts, query
+                assert "loans" in said
 
 
 def test_classes_manifests_and_catalogs_have_them(tmp_path: Path) -> None:

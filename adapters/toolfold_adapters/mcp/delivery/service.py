@@ -32,7 +32,7 @@ from .handle import HandleDelivery
 from .legacy import LegacySessions
 from .proxy import CallToolProxy, reserve_names, with_handle
 from .render import Renderer
-from .selection import DefaultSelection
+from .selection import DefaultSelection, selection_of
 from .session import PrincipalSessions, SessionDelivery
 from .several import CallTools, proxies_of
 from .toolbox import ToolboxDelivery
@@ -176,12 +176,16 @@ class Service:
         if self.legacy.stored is not None:
             server.middleware.append(self.legacy.remember)
 
-    def instructions(self, given: str | None, *, modern: bool, declared: bool = False) -> str:
+    def selects(self, request: Any) -> bool:
+        """Return whether an HTTP request selects groups or a profile itself."""
+        return selection_of(self._tools, self._default, request) is not self._default.now()
+
+    def instructions(self, given: str | None, *, modern: bool, declared: bool = False, request: Any = None) -> str:
         """Return the instructions for clients of an era: how groups are opened, those given, and those of open groups.
 
-        Clients that declared the extension for groups open none here.
+        Clients that declared the extension for groups open none here. Groups that an HTTP request selects are open.
         """
-        start = self._default.now()
+        start = selection_of(self._tools, self._default, request)
         catalog = self._tools.runtime.catalogs.under(start.profile)
         begun = catalog.initial_instructions(start.paths(catalog))
         said = "\n\n".join(text for text in (given, begun) if text)

@@ -214,7 +214,7 @@ class GroupedServer:
         if ctx.request_id is None or ctx.method not in ("initialize", "server/discover"):
             return result
         answer, modern = dumped(result), ctx.method == "server/discover"
-        if text := self._service.instructions(answer.get("instructions"), modern=modern):
+        if text := self._service.instructions(answer.get("instructions"), modern=modern, request=ctx.request):
             answer["instructions"] = text
         if not modern:
             capabilities = answer.get("capabilities", {})
