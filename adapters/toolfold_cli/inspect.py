@@ -43,6 +43,7 @@ _ONE_FOR_ALL = {True: "--control open_group", False: 'ToolSet(..., control="open
 @click.option("--profile", metavar="NAME", help="Inspect it with this profile.")
 @active_option(help="Groups to open first, or servers of a gateway, separated by commas; hooks do not run.")
 @click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
+@click.option("--call-tools", is_flag=True, help="Count call_tools too, as for `toolfold serve --call-tools`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--check", is_flag=True, help="Fail, with status 1, if a tool or a group has no description.")
 @click.option(
@@ -58,6 +59,7 @@ def inspect_command(
     profile: str | None,
     active: tuple[str, ...],
     with_tools: bool,
+    call_tools: bool,
     as_json: bool,
     check: bool,
     max_group_tokens: int | None,
@@ -72,20 +74,21 @@ def inspect_command(
         raise click.UsageError("--max-group-tokens is what --check compares with: add --check.", ctx)
     target, options = chosen_target(ctx, targets, **given)
     view, servers, status = run(partial(_inspected, target, options, profile, active))
+    costs = wire_costs(view, read_tool=target.is_gateway, call_tools=call_tools)
     if as_json:
-        show_json(_report(view, target, servers, status))
+        show_json(_report(view, *costs, servers, status))
     else:
         _show_number_of_control_tools(view, target)
-        _show_table(view, with_tools, target)
+        _show_table(view, *costs, with_tools, target)
         _show_servers(view, servers)
         for one in status:
             if one.reason:
                 show(f"The server {one.name} is {one.state}: {one.reason}")
-    if check and (problems := list(_problems(view, max_group_tokens))):
+    if check and (problems := list(_problems(view, costs[0], max_group_tokens))):
         raise Failed("\n".join(problems))
 
 
-def _problems(view: RequestView, max_group_tokens: int | None) -> Iterator[str]:
+def _problems(view: RequestView, costs: Costs, max_group_tokens: int | None) -> Iterator[str]:
     """Yield what a model would miss, or have to read too much of."""
     infos = view.snapshot.groups
     for name in view.snapshot.catalog.undescribed:
@@ -93,7 +96,7 @@ def _problems(view: RequestView, max_group_tokens: int | None) -> Iterator[str]:
     for info in infos:
         if not info.description.strip():
             yield f"The group {info.name} has no description."
-    for cost in wire_costs(view, read_tool=False)[0].groups:
+    for cost in costs.groups:
         if max_group_tokens is not None and cost.path is not None and cost.before > max_group_tokens:
             yield f"The tools of {cost.path} cost {approximate(cost.before)} tokens, more than {max_group_tokens:,}."
 
@@ -142,8 +145,7 @@ def _control_tools_of_groups(view: RequestView) -> list[Component]:
     return [component for component in tools if component.control and component.group is not None]
 
 
-def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
-    costs, without_session = wire_costs(view, read_tool=target.is_gateway)
+def _show_table(view: RequestView, costs: Costs, without_session: int | None, with_tools: bool, target: Target) -> None:
     infos = {info.name: info for info in view.snapshot.groups}
     listed_names = {component.name for component in listed(view, "tool")}
     numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
@@ -229,10 +231,13 @@ def _tools_of(view: RequestView, path: str | None) -> list[Component]:
 
 
 def _report(
-    view: RequestView, target: Target, servers: Mapping[str, str], status: Iterable[UpstreamStatus]
+    view: RequestView,
+    costs: Costs,
+    without_session: int | None,
+    servers: Mapping[str, str],
+    status: Iterable[UpstreamStatus],
 ) -> dict[str, Any]:
     """Return the output of `inspect --json`; keys may be added to it, and none removed."""
-    costs, without_session = wire_costs(view, read_tool=target.is_gateway)
     infos = {info.name: info for info in view.snapshot.groups}
     listed_names = {component.name for component in listed(view, "tool")}
     by_server = {cost.server: cost for cost in costs_by_server(view, servers)}

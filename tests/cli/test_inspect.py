@@ -167,17 +167,18 @@ def test_what_a_module_prints_stays_out_of_the_output(shop: Path) -> None:
 @pytest.mark.spec("GWY-5")
 @pytest.mark.parametrize(("mode", "key"), [("legacy", "after"), ("auto", "after_without_session")])
 @pytest.mark.parametrize("target", ["toolfold_cli.library:desk", "shop:tools", "plain:tools"])
+@pytest.mark.parametrize("more", [[], ["--call-tools"]])
 async def test_the_counts_are_those_of_the_list_that_clients_are_given(
-    shop: Path, target: str, mode: Literal["legacy", "auto"], key: str
+    shop: Path, target: str, mode: Literal["legacy", "auto"], key: str, more: list[str]
 ) -> None:
     (shop / "plain.py").write_text(
         "from toolfold import ToolSet\ntools = ToolSet('plain')\n"
         "tools.register('one', print, input_schema={'type': 'object'})\n"
     )
-    report = json.loads(await to_thread.run_sync(lambda: invoke("inspect", target, "--json").stdout))
+    report = json.loads(await to_thread.run_sync(lambda: invoke("inspect", target, "--json", *more).stdout))
     async with (
         open_target(parse_target(target)) as opened,
-        Client(build_server(opened.tools), mode=mode) as client,
+        Client(build_server(opened.tools, call_tools=bool(more)), mode=mode) as client,
     ):
         tools = (await client.list_tools()).tools
     definitions = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
