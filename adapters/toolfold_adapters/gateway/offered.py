@@ -12,7 +12,7 @@ from itertools import chain, count
 
 from attrs import field, frozen
 
-from ..mcp.delivery.group_names import path_of
+from ..mcp.delivery.disclosure import path_of
 from ..mcp.offered_groups import OfferedGroup
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]+")

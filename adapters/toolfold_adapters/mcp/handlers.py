@@ -18,11 +18,10 @@ from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
 
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
-from .delivery.disclosure import Disclosure, GroupParams
+from .delivery.disclosure import Disclosure, GroupParams, ToolboxDelivery
 from .delivery.handle import HandleDelivery
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
-from .delivery.toolbox import ToolboxDelivery
 from .limits import caller_of, client_of, principal_of, record_refusal
 from .notify import declares_groups
 from .subscriptions import Subscriptions, unauthenticated

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolfold_adapters.mcp.delivery.group_names import MAX_LENGTH, draft_name, path_of
+from toolfold_adapters.mcp.delivery.disclosure import MAX_LENGTH, draft_name, path_of
 
 pytestmark = pytest.mark.spec("DEL-5")
 

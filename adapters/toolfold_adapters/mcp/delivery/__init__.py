@@ -4,7 +4,6 @@ service.py   the parts of a server                    selection.py    the groups
 session.py   delivery from sessions                   handle.py       delivery under handles
 legacy.py    the sessions of legacy connections
 disclosure.py  delivery to clients that fetch groups  proxy.py        `call_tool`, which calls other tools
-group_names.py  names of groups for these clients     toolbox.py      and to those of `toolbox.v1`
 answers.py   what the library itself says            render.py       definitions, results and errors on the wire
 passing.py   answers of other servers, as they came
 several.py   `call_tools`, which makes several calls

@@ -3,14 +3,17 @@
 A client that declares the extension in a request fetches groups by `groups/list` and `groups/get`. Its lists have only
 what is in no group, and it calls the tools of a group directly, without opening it.
 
-The draft prescribes an error that the revision of 2026-07-28 no longer has; an unknown group is -32602 here.
+The draft prescribes an error that the revision of 2026-07-28 no longer has; an unknown group is -32602 here. Groups are
+served to clients of `com.google.cloud/toolbox.v1`, too, which servers have today.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import sha256
 from operator import itemgetter
 from typing import Any
 
@@ -32,9 +35,10 @@ from toolfold import (
 )
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
-from .group_names import draft_name
+from .handle import HandleDelivery
 from .render import LISTS, Renderer
 from .selection import SELECTION_FAILURES, DefaultSelection, depends_on_headers, refusal_text, selection_of
+from .session import SessionDelivery
 
 _SHOWN = Memo[None, Mapping[str, GroupSpec]](most=1)
 """The groups that requests with one initial state are shown, where nothing but that state decides."""
@@ -253,3 +257,106 @@ class Disclosure:
 
 def _entry(name: str, group: GroupSpec) -> dict[str, Any]:
     return {"name": name, "title": group.display_name, "description": group.description}
+
+
+# -- toolbox.v1 --------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class ToolboxDelivery:
+    """Answers modern requests that declare `com.google.cloud/toolbox.v1`.
+
+    It has the methods of the draft, but `groups/list` has every group on one page, since none is in another, and what
+    is in a group is not below `contents`. Lists are those of any other client; what is in a group is called directly.
+
+    Args:
+        groups: Answers what is about groups.
+        otherwise: Answers everything else.
+    """
+
+    _groups: Disclosure
+    _otherwise: HandleDelivery | SessionDelivery
+
+    async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+        """Return a page of a list, which is as any other client is answered."""
+        return await self._otherwise.list(ctx, kind, cursor)
+
+    def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
+        """Return all groups with their descriptions, on one page."""
+        return self._groups.every(ctx)
+
+    def group(self, ctx: Any, name: str) -> dict[str, Any]:
+        """Return what is in a group; raises `MCPError` if there is none of that name."""
+        answer = self._groups.group(ctx, name)
+        contents = answer.pop("contents")
+        hints = {key: value for key, value in answer.items() if key != "instructions"}
+        return {"name": name, **{key: contents.get(key, []) for _, key in LISTS.values()}, **hints}
+
+    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the result of a tool in any group, or of another tool."""
+        chosen = self._groups if self._groups.has(ctx, "tool", name) else self._otherwise
+        return await chosen.call(ctx, name, arguments)
+
+    async def prompt(self, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
+        """Return the messages of a prompt, in a group or not."""
+        chosen = self._groups if self._groups.has(ctx, "prompt", name) else self._otherwise
+        return await chosen.prompt(ctx, name, arguments)
+
+    async def read(self, ctx: Any, uri: str) -> Any:
+        """Return the contents of a resource, in a group or not."""
+        chosen = self._groups if self._groups.has(ctx, "resource", uri) else self._otherwise
+        return await chosen.read(ctx, uri)
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+# Names have the form that the draft allows: `[a-z0-9-]{1,64}`. No hyphen comes first, last, or beside another, so `-0`
+# can begin an escape:
+#
+# - a name that already has that form stays as it is, but that a word which begins with `0` is preceded by `0w`
+# - whatever else is between two words, or before or after them, is one word: `0`, and a letter for each character,
+#   which is `d` for the dot, `u` for the underscore, `h` for the hyphen, and `c` with the lower-case letter for a capital
+#
+# So `stock.orders` is `stock-0d-orders`, and no two paths have one name. A name that would be longer than 64 characters
+# is cut and ends in `0z` and a digest of its path, and can't be mapped back.
+
+MAX_LENGTH = 64
+_DIGITS = 20
+_PLAIN = re.compile(r"[a-z0-9]+")
+_PARTS = re.compile(r"[a-z0-9]+|[^a-z0-9]+")
+_CODES = {".": "d", "_": "u", "-": "h"}
+_CHARACTERS = {code: character for character, code in _CODES.items()}
+_CODE = re.compile(r"c[a-z]|.")
+
+
+@lru_cache(maxsize=4096)
+def draft_name(path: str) -> str:
+    """Return the name of the group at `path`: no other path has the same one."""
+    parts = _PARTS.findall(path)
+    last = len(parts) - 1
+    name = "-".join(_word(part) for number, part in enumerate(parts) if part != "-" or number in (0, last))
+    if len(name) <= MAX_LENGTH:
+        return name
+    end = f"-0z{sha256(path.encode()).hexdigest()[:_DIGITS]}"
+    return name[: MAX_LENGTH - len(end)].rstrip("-") + end
+
+
+def path_of(name: str) -> str:
+    """Return the path of which `name` is the name; one that is no path's is returned as it is."""
+    path, after_word = "", False
+    for word in name.split("-"):
+        escaped = word.startswith("0") and not word.startswith("0w")
+        path += "-" if after_word and not escaped else ""
+        path += _CODE.sub(_character, word[1:]) if escaped else word.removeprefix("0w")
+        after_word = not escaped
+    return path if draft_name(path) == name else name
+
+
+def _character(code: re.Match[str]) -> str:
+    return _CHARACTERS.get(code[0]) or code[0][-1].upper()
+
+
+def _word(part: str) -> str:
+    if _PLAIN.fullmatch(part):
+        return f"0w{part}" if part.startswith("0") else part
+    return "0" + "".join(_CODES.get(one) or f"c{one.lower()}" for one in part)

@@ -27,7 +27,7 @@ from ..handles import SharedSessions, SignedHandles, StoredHandles, signing_keys
 from ..options import ServerSettings
 from ..subscriptions import Subscriptions
 from .answers import Answers, instructions_for
-from .disclosure import Disclosure
+from .disclosure import Disclosure, ToolboxDelivery
 from .handle import HandleDelivery
 from .legacy import LegacySessions
 from .proxy import CallToolProxy, reserve_names, with_handle
@@ -35,7 +35,6 @@ from .render import Renderer
 from .selection import DefaultSelection, selection_of
 from .session import PrincipalSessions, SessionDelivery
 from .several import CallTools, proxies_of
-from .toolbox import ToolboxDelivery
 
 log = logging.getLogger("toolfold.mcp")
 
