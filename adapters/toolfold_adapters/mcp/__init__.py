@@ -6,7 +6,7 @@ handlers.py  the delivery of each request                limits.py    callers, a
 handles.py   handles, signed and stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already
-notify.py    notifications of legacy connections         subscriptions.py  those of the modern era
+subscriptions.py  notifications of modern clients
 client.py    a client that sends the newest handle       offered_groups.py  the groups of another server
 """
 

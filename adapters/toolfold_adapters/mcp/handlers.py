@@ -20,10 +20,10 @@ from toolfold.spi import Full, Kind, Tally
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from .delivery.disclosure import Disclosure, GroupParams, ToolboxDelivery
 from .delivery.handle import HandleDelivery
+from .delivery.legacy import declares_groups
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
 from .limits import caller_of, client_of, principal_of, record_refusal
-from .notify import declares_groups
 from .subscriptions import Subscriptions, unauthenticated
 
 Context = ServerRequestContext[TaskGroup, Any]

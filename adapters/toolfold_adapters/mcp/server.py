@@ -17,13 +17,13 @@ from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
 
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
 from .delivery.disclosure import GroupParams
+from .delivery.legacy import declares_groups
 from .delivery.passing import dumped
 from .delivery.service import Service
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
 from .handlers import declares
 from .http.sessions import guard_sessions
-from .notify import declares_groups
 from .options import ServerOptions, ServerSettings
 
 log = logging.getLogger("toolfold.mcp")

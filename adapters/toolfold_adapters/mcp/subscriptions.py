@@ -14,7 +14,15 @@ from weakref import WeakValueDictionary
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, InMemorySubscriptionBus, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import (
+    SUBSCRIPTION_ID_META_KEY,
+    InMemorySubscriptionBus,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_matches, event_to_notification
 
@@ -22,8 +30,16 @@ from toolfold import Session
 from toolfold.spi import background
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
+from .delivery.legacy import MAX_WAITING, notification
 from .limits import principal_of
-from .notify import EVENTS, MAX_WAITING, notification
+
+EVENTS: dict[str, Any] = {
+    "tool": ToolsListChanged,
+    "prompt": PromptsListChanged,
+    "resource": ResourcesListChanged,
+    "resource_template": ResourcesListChanged,
+}
+"""The event that is published to the subscriptions of modern clients when a kind of list changes."""
 
 MOST_WAITING = 1024
 """How many events may wait for a client; beyond that its subscription ends, so that it lists again."""

@@ -16,7 +16,7 @@ from tests.adapters.mcp.support import (
     target_of,
 )
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp.notify import MAX_WAITING
+from toolfold_adapters.mcp.delivery.legacy import MAX_WAITING
 
 
 @pytest.mark.spec("DEL-1", "NTF-1", "CTL-4", "CALL-1")

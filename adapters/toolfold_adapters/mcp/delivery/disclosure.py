@@ -314,8 +314,8 @@ class ToolboxDelivery:
 # can begin an escape:
 #
 # - a name that already has that form stays as it is, but that a word which begins with `0` is preceded by `0w`
-# - whatever else is between two words, or before or after them, is one word: `0`, and a letter for each character,
-#   which is `d` for the dot, `u` for the underscore, `h` for the hyphen, and `c` with the lower-case letter for a capital
+# - whatever else is between two words, or before or after them, is one word: `0`, and a letter for each character:
+#   `d` for the dot, `u` for the underscore, `h` for the hyphen, and `c` with the lower-case letter for a capital
 #
 # So `stock.orders` is `stock-0d-orders`, and no two paths have one name. A name that would be longer than 64 characters
 # is cut and ends in `0z` and a digest of its path, and can't be mapped back.

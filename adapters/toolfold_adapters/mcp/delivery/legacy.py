@@ -1,22 +1,30 @@
-"""The sessions of legacy connections: each ends with its connection, or is in a store (SPEC DEL-1, STO-4).
+"""The sessions of legacy connections, and the notifications that their lists have changed (SPEC DEL-1, NTF-1, STO-4).
 
-With a store, a session over HTTP is found by its id, and any process goes on with it. Its record is made by the
-handshake, and has what the client said in it. A process that gets a request with an id that it does not know repeats
-the handshake with the SDK on the client's behalf. Lists that have changed are part of the record until the next
-request, or a process that has the client's standing stream, claims to notify the client of them.
+A change during a request is sent on that request's own stream, before its answer, which reaches clients with and
+without a standing stream. Any other change is sent on the standing stream. While there is none, one notification for
+each kind of list is queued, however often it changed, and sent with the next request.
+
+A session ends with its connection, unless there is a store. Then one over HTTP is found by its id, and any process goes
+on with it. Its record is made by the handshake, and has what the client said in it. A process that gets a request with
+an id that it does not know repeats the handshake with the SDK on the client's behalf. Lists that have changed are part
+of the record until the next request, or a process that has the client's standing stream, claims to notify the client.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakValueDictionary
 
 import anyio
+import mcp_types as types
 from anyio.abc import TaskGroup
 from attrs import define, field
 from mcp.server import Server, ServerRequestContext
+from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
@@ -25,12 +33,124 @@ from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, Toolfol
 from toolfold.errors import KeyInUse
 from toolfold.spi import Tally, table
 
-from ...sdk import connection_of
+from ...names import GROUPS_CHANGED, GROUPS_EXTENSION
+from ...sdk import can_notify_in_responses, connection_of, has_standing_stream
 from ..limits import caller_of, principal_of
-from ..notify import Notifier
 from .selection import DefaultSelection, Selection, is_list, selection_of
 
 _KEY = "toolfold"
+METHODS = {
+    "tool": "notifications/tools/list_changed",
+    "prompt": "notifications/prompts/list_changed",
+    "resource": "notifications/resources/list_changed",
+    "resource_template": "notifications/resources/list_changed",
+}
+
+MAX_WAITING = 16
+"""How many notifications of one kind may be queued for a client with a stream; the last one covers the rest."""
+
+
+# -- notifications -----------------------------------------------------------------------------------------------------
+
+
+class Notifier:
+    """The notifications of one connection."""
+
+    def __init__(self, server: Server[Any], connection: Connection, tasks: TaskGroup) -> None:
+        self._server = server
+        self._connection = connection
+        self.tasks = tasks
+        self._pending: deque[str] = deque()
+        self._sending = False
+
+    def changed(self, kinds: frozenset[str]) -> None:
+        """Queue notifications that lists have changed."""
+        groups = {GROUPS_CHANGED} if declares_groups(self._connection.client_params) else set[str]()
+        methods = sorted({METHODS[kind] for kind in kinds} | groups)
+        scope = _request_scope.get()
+        if scope is not None and scope.notifier is self:
+            _queue(scope.pending, methods, MAX_WAITING)
+        else:
+            self._owe(methods)
+
+    @asynccontextmanager
+    async def during(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[None]:
+        """Send notifications of changes during a request, and queued ones, on the request's own stream.
+
+        If the request is cancelled, its changes are notified of later like any others.
+        """
+        scope = RequestScope(self if can_notify_in_responses(self._server, self._connection) else None)
+        token = _request_scope.set(scope)
+        try:
+            yield
+            while scope.pending or (scope.notifier is not None and self._pending and not self._sending):
+                method = (scope.pending or self._pending).popleft()
+                await ctx.session.send_notification(notification(method), related_request_id=ctx.request_id)
+            self._owe(())
+        finally:
+            _request_scope.reset(token)
+            scope.notifier = None
+            if scope.pending:
+                self._owe(scope.pending)
+
+    def _owe(self, methods: Iterable[str]) -> None:
+        """Send notifications on the standing stream; while there is none, one of each kind is queued."""
+        can_receive = self.can_receive
+        _queue(self._pending, methods, MAX_WAITING if can_receive else 1)
+        if can_receive and not self._sending:
+            self._sending = True
+            self.tasks.start_soon(self._send_pending)
+
+    async def _send_pending(self) -> None:
+        try:
+            while self._pending and self.can_receive:
+                await self._connection.notify(self._pending.popleft(), None)
+        finally:
+            self._sending = False
+
+    @property
+    def can_deliver(self) -> bool:
+        """Whether what is sent during a request reaches the client: in its response, or on a standing stream."""
+        return can_notify_in_responses(self._server, self._connection) or self.can_receive
+
+    @property
+    def can_receive(self) -> bool:
+        """Whether messages outside a request can reach the client now."""
+        return has_standing_stream(self._server, self._connection)
+
+
+def declares_groups(handshake: types.InitializeRequestParams | None) -> bool:
+    """Return whether a legacy client declared the draft extension for groups in its handshake (SPEC DEL-5).
+
+    One that declares it among its extensions there can't be told that the server has it, and is served without.
+    """
+    return handshake is not None and GROUPS_EXTENSION in (handshake.capabilities.experimental or {})
+
+
+@define(eq=False)
+class RequestScope:
+    """A request in progress: whose changes are notified of in it, and the notifications to send before its answer."""
+
+    notifier: Notifier | None
+    pending: deque[str] = field(factory=deque[str])
+
+
+_request_scope: ContextVar[RequestScope | None] = ContextVar("toolfold_request_scope", default=None)
+
+
+def notification(method: str, params: types.NotificationParams | None = None) -> Any:
+    """Return a notification, of the protocol or of an extension."""
+    return types.Notification[types.NotificationParams | None, str](method=method, params=params)
+
+
+def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:
+    """Queue notifications, up to `most` of each kind."""
+    for method in methods:
+        if queue.count(method) < most:
+            queue.append(method)
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
 
 
 @define(eq=False)

@@ -19,7 +19,7 @@ from tests.adapters.mcp.support import (
     target_of,
 )
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp.notify import MAX_WAITING
+from toolfold_adapters.mcp.delivery.legacy import MAX_WAITING
 from toolfold_adapters.stores import MemoryStore
 
 
