@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolfold import ConfigError, ToolSet
 
 if TYPE_CHECKING:
-    from toolfold_adapters.mcp.delivery.passing import Definition
+    from toolfold_adapters.mcp.delivery.render import Definition
 
 _KINDS = {("fastmcp", "FastMCP"), ("mcp", "MCPServer"), ("mcp", "Server")}
 

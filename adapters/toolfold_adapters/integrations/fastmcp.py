@@ -21,7 +21,7 @@ with extras_named():
     require("FastMCP", _fastmcp.__version__, "4.1", "fastmcp")
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
-    from ..mcp.delivery.passing import Definition, dumped
+    from ..mcp.delivery.render import Definition, dumped
     from ..mcp.existing.grouping import By, in_group, is_asked_by_another
     from ..mcp.existing.server import GroupedServer, at_once, grouped_server
     from ..mcp.options import GroupedOptions

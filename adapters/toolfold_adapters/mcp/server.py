@@ -18,7 +18,7 @@ from toolfold import ConfigError, ToolNotFound, ToolSet, WireNames
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
 from .delivery.disclosure import GroupParams
 from .delivery.legacy import declares_groups
-from .delivery.passing import dumped
+from .delivery.render import dumped
 from .delivery.service import Service
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of

@@ -19,8 +19,7 @@ from pydantic_core import to_json
 from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResult
 from toolfold.spi import MAX_URI, Kind, Passed, array, quoted, table
 
-from ...mcp.delivery.passing import end_to_end, for_caller, passed
-from ...mcp.delivery.render import RESOURCE_NOT_FOUND
+from ...mcp.delivery.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.limits import principal_of
 from ..stored import Item, words_for
 from ..upstream.life import ConnectionLost

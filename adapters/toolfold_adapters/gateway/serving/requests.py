@@ -25,8 +25,7 @@ from mcp.shared.exceptions import MCPError
 from toolfold import Component, Session, ToolfoldError
 from toolfold.spi import Kind, available, table
 
-from ...mcp.delivery.passing import own_fields
-from ...mcp.delivery.render import CACHE_HINTS
+from ...mcp.delivery.render import CACHE_HINTS, own_fields
 from ...mcp.delivery.several import CALL_TOOLS
 from ...mcp.handlers import RequestHandlers, is_modern
 from ...names import WIRE_SEPARATOR

@@ -4,8 +4,7 @@ service.py   the parts of a server                    selection.py    the groups
 session.py   delivery from sessions                   handle.py       delivery under handles
 legacy.py    the sessions of legacy connections
 disclosure.py  delivery to clients that fetch groups  proxy.py        `call_tool`, which calls other tools
-answers.py   what the library itself says            render.py       definitions, results and errors on the wire
-passing.py   answers of other servers, as they came
+answers.py   what the library itself says            render.py       what goes on the wire: own, and others' as it came
 several.py   `call_tools`, which makes several calls
 skills.py    entries for clients of the extension for skills
 """

@@ -18,8 +18,7 @@ from toolfold.spi import ERROR_META, HANDLE, Described, Directory, StatePacker, 
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
 from ..limits import client_of
-from .passing import with_text
-from .render import Renderer
+from .render import Renderer, with_text
 
 AnswerForm = Literal["auto", "definitions", "names"]
 

@@ -39,9 +39,8 @@ from ...names import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STOR
 from ..handles import AGAIN, MAX_LENGTH, Reading, SharedSessions, SignedHandles, StoredHandles, is_signed
 from ..limits import caller_of, one_client, principal_of
 from .answers import Answers, with_discarded
-from .passing import with_text
 from .proxy import CallToolProxy, ToolCall, name_called, open_for, with_opened
-from .render import Renderer, unknown_text
+from .render import Renderer, unknown_text, with_text
 from .selection import (
     SELECTION_FAILURES,
     DefaultSelection,

@@ -25,7 +25,7 @@ from toolfold.spi import HANDLE, Arguments, RequestView, available, opened_for, 
 
 from ...names import ALWAYS_LOAD_META
 from .answers import cut
-from .passing import with_text
+from .render import with_text
 
 HANDLE_SCHEMA = {
     "type": "string",

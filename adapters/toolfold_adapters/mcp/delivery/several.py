@@ -19,9 +19,8 @@ from toolfold import Catalog, InvalidArguments, ToolNotFound, ToolResult, WireNa
 from toolfold.spi import HANDLE, Arguments, Passed, quoted
 
 from ...names import RESULTS_META
-from .passing import dumped
 from .proxy import HANDLE_SCHEMA, READ_TOOL, CallToolProxy, ToolCall, proxy_component
-from .render import wire_errors
+from .render import dumped, wire_errors
 
 CALL_TOOLS = "call_tools"
 """The name of the tool."""

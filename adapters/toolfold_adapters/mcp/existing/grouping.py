@@ -24,7 +24,7 @@ from toolfold import (
 from toolfold.spi import ancestors, enumerated, quoted, table
 
 from ...names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR
-from ..delivery.passing import Definition, Offer, without_mounted_groups
+from ..delivery.render import Definition, Offer, without_mounted_groups
 
 log = logging.getLogger("toolfold.mcp")
 

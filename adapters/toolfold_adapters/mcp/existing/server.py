@@ -24,7 +24,7 @@ from mcp.server.context import CallNext, HandlerResult
 from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
 from ...sdk import low_level_of, when_http_is_served
-from ..delivery.passing import Definition, Offer, dumped, offer_of, offering, passed
+from ..delivery.render import Definition, Offer, dumped, offer_of, offering, passed
 from ..delivery.service import Service
 from ..http.application import is_fastmcp
 from ..http.sessions import guard_sessions
