@@ -25,9 +25,15 @@ from ..sdk import low_level_of
 from ..signals import stdin_closed_by_signals
 from .http.application import Existing, HttpApp, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
-from .http.connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
 from .http.guards import MAX_REQUEST_BYTES
-from .http.operation import OperatedServer, Operation
+from .http.operation import (
+    BODY_TIMEOUT,
+    HEADER_TIMEOUT,
+    ConnectionBounds,
+    OperatedServer,
+    Operation,
+    within_descriptors,
+)
 from .limits import DEFAULTS, one_client
 from .options import ServerOptions
 

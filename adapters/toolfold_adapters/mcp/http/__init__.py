@@ -2,6 +2,6 @@
 
 application.py  `http_app`: to be mounted                    guards.py     hosts, origins and sizes that are refused
 auth.py         who may call a server, and see its page      oauth.py      tokens of an OAuth server
-operation.py    probes, and the end of a server              connections.py  how many, and how long requests take
+operation.py    connections, probes, and the end of a server
 sessions.py     legacy sessions: how many, and those in a store
 """

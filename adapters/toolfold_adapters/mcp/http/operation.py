@@ -1,4 +1,6 @@
-"""A server in operation: the probes of whoever runs it, and a shutdown that lets calls finish (SPEC DEL-10, SAF-5).
+"""A server in operation: its connections, the probes of whoever runs it, and its end (SPEC DEL-10, SAF-4, SAF-5).
+
+uvicorn has no time-outs for requests, and its limit of connections is not per caller. A shutdown lets calls finish.
 
 GET /health    200 while the process answers; 503 once its background work has died, when the process ends (SPEC STO-8)
 GET /ready     200 while it accepts work; 503 before that, and once it has been asked to end
@@ -6,18 +8,195 @@ GET /ready     200 while it accepts work; 503 before that, and once it has been 
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import anyio
+import h11
 import uvicorn
-from starlette.responses import JSONResponse
+from attrs import evolve, field, frozen
+from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import get_remote_addr
 
+from toolfold import ConfigError, Limit
+from toolfold.spi import Caller, Full, Tally
+
+from ..limits import address
 from .application import HttpApp
+from .guards import limit_response
+
+HEADER_TIMEOUT = 10.0
+BODY_TIMEOUT = 60.0
+EXEMPT = Limit(64, 32)
+"""Connections beyond the limit whose request is read: it may be a probe, or end a session (SPEC SAF-7)."""
+DESCRIPTORS_OF_OTHERS = 192
+"""File descriptors that are reserved for anything but connections within the limit."""
+
+_TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_CLOSE = (b"connection", b"close")
+
+
+@frozen
+class ConnectionBounds:
+    """The limits of connections (SPEC SAF-4, SAF-5).
+
+    Attributes:
+        header_timeout: Seconds from the connection, or from the previous response, to the end of a request's head.
+        body_timeout: Seconds from there to the end of its body.
+        tally: Counts the connections.
+        exempt: Counts those beyond the limit whose request is read.
+        by_address: Whether they are also counted by address; not behind proxies, which connect for others.
+    """
+
+    header_timeout: float
+    body_timeout: float
+    tally: Tally
+    by_address: bool = True
+    exempt: Tally = field(factory=lambda: Tally("connections", EXEMPT))
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("header_timeout", "body_timeout"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be more than 0 seconds, not {getattr(self, name)}.")
+
+    def protocol(self) -> type[asyncio.Protocol]:
+        """Return a factory of the protocol of each connection, for `uvicorn.Config`."""
+        return cast(type[asyncio.Protocol], partial(BoundedProtocol, self))
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's connection with limits: one too many is refused, and one whose client takes too long is closed.
+
+    The head of a request must arrive in a bounded time, and so must its body. A response may take any time, since
+    subscriptions are responses that last.
+    """
+
+    def __init__(self, bounds: ConnectionBounds, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._bounds = bounds
+        self._timeouts: dict[Any, float] = {h11.IDLE: bounds.header_timeout, h11.SEND_BODY: bounds.body_timeout}
+        self._counted: tuple[Tally, Caller] | None = None
+        self._awaited: tuple[Any, Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request of the connection; if it is one too many, only some requests are answered."""
+        peer = get_remote_addr(transport) if self._bounds.by_address else None
+        caller = None if peer is None else address(peer[0])
+        tally = self._bounds.tally
+        try:
+            tally.take(caller)
+        except Full as full:
+            tally = self._bounds.exempt
+            if not tally.has_room(caller):
+                transport.write(_raw(limit_response(full)))
+                transport.abort()
+                return
+            tally.add(caller)
+            self.app = cast(Any, _Exempt(self.app, full))
+        self._counted = (tally, caller)
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the data, and restart the timer if another part is awaited now."""
+        super().data_received(data)
+        self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; if the request has its response already, which uvicorn overlooks, only close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Release the connection's place and stop the timer."""
+        if self._counted is not None:
+            tally, caller = self._counted
+            tally.give_back(caller)
+            super().connection_lost(exc)
+            self._stop()
+
+    def _watch(self) -> None:
+        """Restart the timer if another part of a request, or another request, is awaited than before."""
+        awaited = (self.conn.their_state, self.cycle)
+        if awaited == self._awaited:
+            return
+        self._stop()
+        self._awaited = awaited
+        seconds = self._timeouts.get(self.conn.their_state)
+        if seconds is not None and not self.transport.is_closing():
+            self._timer = self.loop.call_later(seconds, self._expire)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        begun = self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]
+        if begun or self.conn.our_state is h11.SEND_RESPONSE:
+            self.transport.write(_TIMED_OUT)
+        self.transport.abort()
+
+
+class _Exempt:
+    """The application for a connection that is one too many: it answers probes and requests that end a session.
+
+    It refuses all others, and closes the connection after either (SPEC SAF-7).
+    """
+
+    def __init__(self, app: Any, full: Full) -> None:
+        self._app = app
+        self._full = full
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exempt = is_probe(scope) or scope["method"] == "DELETE"
+
+        async def send_last(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), _CLOSE]
+            await send(message)
+
+        await (self._app if exempt else limit_response(self._full))(scope, receive, send_last)
+
+
+def _raw(response: Response) -> bytes:
+    """Return a response as it is sent."""
+    status = HTTPStatus(response.status_code)
+    headers = b"".join(b"%s: %s\r\n" % header for header in (*response.raw_headers, _CLOSE))
+    return b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (status, status.phrase.encode(), headers, bytes(response.body))
+
+
+def within_descriptors(limit: Limit) -> Limit:
+    """Return a limit of connections that leaves the process file descriptors for everything else."""
+    if sys.platform == "win32":  # sockets are no file descriptors there
+        return limit
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return limit
+    room = max(1, most - DESCRIPTORS_OF_OTHERS, most // 2)
+    return evolve(limit, total=room if limit.total is None else min(limit.total, room))
+
+
+# -- probes, and the end -----------------------------------------------------------------------------------------------
 
 HEALTH, READY = "/health", "/ready"
 ENDING = "toolfold.ending"
