@@ -12,8 +12,8 @@ from itertools import chain, count
 
 from attrs import field, frozen
 
+from ..mcp.client import OfferedGroup
 from ..mcp.delivery.disclosure import path_of
-from ..mcp.offered_groups import OfferedGroup
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_CHARACTERS = 48

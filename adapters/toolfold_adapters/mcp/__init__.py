@@ -7,7 +7,7 @@ handles.py   handles, signed and stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already
 subscriptions.py  notifications of modern clients
-client.py    a client that sends the newest handle       offered_groups.py  the groups of another server
+client.py    a client that follows the groups that it opens
 """
 
 from toolfold import Limit
