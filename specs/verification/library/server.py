@@ -24,7 +24,7 @@ import anyio.lowlevel
 from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Visibility
 from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.delivery import service
+from toolfold_adapters.mcp import server as delivered
 from toolfold_specs.driver import Setup, Tool
 from toolfold_specs.drivers.messages import VERSION
 from toolfold_specs.drivers.protocol import CLAIMED, TOOL
@@ -151,7 +151,7 @@ class Fixture:
         self._under_way = 0
         self._add_own(self._tools.present)
         self._clock = Clock()
-        with patch.object(service, "time", self._clock):
+        with patch.object(delivered, "time", self._clock):
             self.server: Server[Any] = build_server(
                 cast(ToolSet, self._tools),
                 separator=".",

@@ -18,7 +18,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ConfigError
 from toolfold._quota import Tally
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp.http.connections import ConnectionBounds, within_descriptors
+from toolfold_adapters.mcp.http.operation import ConnectionBounds, within_descriptors
 from toolfold_adapters.mcp.limits import address
 
 pytestmark = pytest.mark.spec("SAF-4")

@@ -18,7 +18,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened
 from toolfold import Context, HookContext, ProtocolError, Session, StoredSessions, ToolSet
 from toolfold.spi import SessionKind
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp.delivery import service as service_module
+from toolfold_adapters.mcp import server as server_module
 from toolfold_adapters.mcp.delivery.selection import Selection
 from toolfold_adapters.mcp.handles import SharedSessions
 from toolfold_adapters.names import HANDLE_META
@@ -57,7 +57,7 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(service_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     journal = Journal()
     tools = make_desk(journal)
     async with client_of(build_server(tools, handle_lifetime=0.5), MODERN) as (client, _):

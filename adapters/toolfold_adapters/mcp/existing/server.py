@@ -25,10 +25,10 @@ from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
 from ...sdk import low_level_of, when_http_is_served
 from ..delivery.render import Definition, Offer, dumped, offer_of, offering, passed
-from ..delivery.service import Service
 from ..http.application import is_fastmcp
 from ..http.sessions import guard_sessions
 from ..options import GroupedOptions, ServerSettings
+from ..server import Service
 from .grouping import By, Grouping, OwnTools, asking
 
 RequestContext = ServerRequestContext[Any, Any]

@@ -18,7 +18,7 @@ from tests.adapters.mcp.support import PATIENCE, RawLegacy, names_of, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from tests.core.test_counted_threads import Blocking
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp.http.connections import EXEMPT
+from toolfold_adapters.mcp.http.operation import EXEMPT
 
 pytestmark = pytest.mark.spec("SAF-4")
 
