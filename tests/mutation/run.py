@@ -57,7 +57,6 @@ pytest_add_cli_args_test_selection = [
   "tests/core/test_transaction.py",
   "tests/core/test_view.py",
   "tests/core/test_visibility.py",
-  "-k", "not pairs-4 and not wide-4 and not four",
 ]
 """
 
