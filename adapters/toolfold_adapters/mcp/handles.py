@@ -12,12 +12,10 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from anyio import CancelScope
 from attrs import frozen
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
@@ -27,7 +25,6 @@ from toolfold import (
     ConfigError,
     HandleExpired,
     HandleInvalid,
-    Profile,
     Session,
     Snapshot,
     StoredSessions,
@@ -136,39 +133,33 @@ class SignedHandles:
 
 
 class StoredHandles:
-    """Makes and reads handles of stored sessions, which are short and, unlike signed ones, without a dot."""
+    """Makes and reads handles of stored sessions, which are short and, unlike signed ones, without a dot.
+
+    Args:
+        sessions: Where they are.
+    """
 
     def __init__(self, sessions: StoredSessions) -> None:
-        self._sessions = sessions
-        self._drafts: dict[Session, str] = {}
+        self.sessions = sessions
         self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
 
-    @asynccontextmanager
-    async def request_session(
-        self, snapshot: Snapshot, profile: Profile | None, owner: Session | None, caller: Caller, principal: str
-    ) -> AsyncGenerator[Session]:
-        """Yield a session whose first step creates its record; it ends with the request, unless `issue` is called."""
+    def new(self, principal: str) -> tuple[str, str]:
+        """Return a new handle, and the name of the session that it is to identify."""
         handle = secrets.token_urlsafe(16)
-        name = _name(handle, principal)
-        session = self._sessions.draft(name, profile, caller, snapshot=snapshot, owner=owner, what="request-")
-        self._drafts[session] = handle
-        try:
-            yield session
-        finally:
-            if self._drafts.pop(session, None) is not None:
-                with CancelScope(shield=True):
-                    await self._sessions.discard(session)
+        return handle, _name(handle, principal)
 
-    async def issue(self, session: Session, principal: str) -> str:
-        """Store the session of a request and return its handle; raises `QuotaExceeded` (SPEC SAF-4)."""
-        if session not in self._drafts:  # its groups have no hooks, but a signed handle would be too long
-            handle = secrets.token_urlsafe(16)
-            name = _name(handle, principal)
-            session = self._sessions.draft(name, session.profile, session.caller, snapshot=session.snapshot)
-            self._drafts[session] = handle
-        await self._sessions.ensure(session)
+    async def issue(self, session: Session, handle: str | None, principal: str) -> str:
+        """Store the session of a request and return its handle; raises `QuotaExceeded` (SPEC SAF-4).
+
+        Without a `handle`, it is not to be stored itself: its groups have no hooks, but a signed handle would be too
+        long.
+        """
+        if handle is None:
+            handle, name = self.new(principal)
+            session = self.sessions.draft(name, session.profile, session.caller, snapshot=session.snapshot)
+        await self.sessions.ensure(session)
         await self.give_back(session)
-        return self._drafts.pop(session)
+        return handle
 
     async def get(self, handle: str, principal: str, *, reading: bool = False) -> Session:
         """Return the session of a handle, for a request that it is to be given back after.
@@ -181,7 +172,7 @@ class StoredHandles:
             StoreError: It is in a store, which can't be used.
         """
         try:
-            session = await self._sessions.get(_name(handle, principal), reading=reading)
+            session = await self.sessions.get(_name(handle, principal), reading=reading)
         except StoreUnavailable:
             raise
         except StoreError as error:
@@ -202,7 +193,7 @@ class StoredHandles:
 
     async def end_if_over(self, handle: str, principal: str) -> None:
         """End the session of a handle that was refused, if it is over."""
-        await self._sessions.end_if_over(_name(handle, principal))
+        await self.sessions.end_if_over(_name(handle, principal))
 
 
 class SharedSessions:

@@ -349,7 +349,7 @@ class Service:
                     subscriptions.announce(event.kinds)
 
             stop = self._tools.observe(announce)
-            tasks.start_soon(_end_idle_sessions, self._tools, tasks)
+            self._tools.pool.upkeep.start(tasks)
             for sessions in (self._shared, self._handles, self._legacy_sessions):
                 if sessions is not None:
                     sessions.start(tasks)
@@ -361,14 +361,6 @@ class Service:
                 subscriptions.running.remove(tasks)
                 if not subscriptions.running and self._settings.store is None:
                     await end_all((self._handles, self._shared), ENDING_SECONDS)
-
-
-async def _end_idle_sessions(tools: ToolSet, tasks: TaskGroup) -> None:
-    """End idle sessions of a tool set periodically, each time in a task of its own, since hooks may hang."""
-    if (timeout := tools.pool.idle_timeout) is not None:
-        while True:
-            await anyio.sleep(timeout / 10)
-            tasks.start_soon(tools.end_idle_sessions)
 
 
 async def end_all(kinds: Iterable[StoredSessions], seconds: float) -> None:

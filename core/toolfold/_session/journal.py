@@ -337,3 +337,21 @@ class Journal:
         result, interruption = await uninterrupted(operation)
         self._interruption = self._interruption or interruption
         return result
+
+
+async def renew_repeatedly(leased: dict[Journal, None], seconds: float) -> None:
+    """Renew leases of some seconds, at the end as long as there are some: hooks that can't be stopped still run."""
+    try:
+        while True:
+            await _renew_all(leased, seconds / 4)
+    finally:
+        with anyio.CancelScope(shield=True):
+            while leased:
+                await _renew_all(leased, seconds / 4)
+
+
+async def _renew_all(leased: dict[Journal, None], pause: float) -> None:
+    await anyio.sleep(pause)
+    async with anyio.create_task_group() as tasks:  # one that is not answered must not delay the others
+        for journal in tuple(leased):
+            tasks.start_soon(journal.renew)

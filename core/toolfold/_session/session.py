@@ -146,7 +146,7 @@ class Session(Displayed):
         """End the session for this process alone, without hooks; one in a store goes on for others."""
         self._status = "closed"
         self.executor.silence()
-        self._runtime.pool.discard(self)
+        self._runtime.pool.remove(self)
         if (journal := self.executor.journal) is not None:
             journal.left(journal.key)
 

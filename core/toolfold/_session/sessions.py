@@ -17,12 +17,12 @@ from attrs import frozen
 
 from .._background import background
 from .._catalog.components import Profile
-from .._quota import Caller, Full, Limit
+from .._quota import Caller, Limit
 from .._snapshot import Snapshot
 from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
 from .events import SessionOpened
-from .journal import Journal
+from .journal import Journal, renew_repeatedly
 from .observers import log
 from .runtime import Runtime
 from .session import HookContext, Session
@@ -34,8 +34,8 @@ CACHED = 10_000
 """How many sessions a process caches."""
 PAUSE = 0.1
 """Seconds until a session that another process creates is looked for."""
-LATER = 30.0
-"""Seconds after which to try again if all sessions are in use."""
+FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
+"""Seconds until a store that does not answer is asked for changes again: they grow from the first to the last."""
 
 
 @frozen
@@ -86,7 +86,15 @@ class StoredSessions:
         self._cached: OrderedDict[str, Session] = OrderedDict()
         self._known: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-        self._upkeep = Upkeep(store, self._prefix, kind.lifetime, self._leased, self._known, self._take_over)
+        self._upkeep = Upkeep(
+            kind.what,
+            kind.limit,
+            kind.lifetime,
+            due=partial(store.due, self._prefix),
+            idlest=partial(store.idlest, self._prefix),
+            expiry=lambda caller, own: store.expiry(self._prefix, caller, own=own),
+            end=self._take_over,
+        )
         if owners is not None:
             owners._upkeep.heirs.append(self._upkeep)
 
@@ -145,7 +153,7 @@ class StoredSessions:
         """
         session = await self.get(_name(name, caller))
         if session is not None:
-            await self._end(session)
+            await self._runtime.pool.end(session)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -160,7 +168,11 @@ class StoredSessions:
 
     def start(self, tasks: TaskGroup) -> None:
         """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
-        self._upkeep.start(tasks, local=self._local, inherits=self._owners is not None)
+        if not self._local:
+            tasks.start_soon(renew_repeatedly, self._leased, self._store.lease)
+            tasks.start_soon(self._follow)
+        if self._owners is None:  # whose sweeps are these ones', too
+            self._upkeep.start(tasks)
 
     @property
     def known(self) -> tuple[Session, ...]:
@@ -277,20 +289,15 @@ class StoredSessions:
         In a store of the process's own, it counts as a session of the tool set from now on.
         """
         await session.executor.ensure()
-        if self._local:
+        if not self._local:
+            self._runtime.pool.meet(session)
+        else:
             try:
                 await self._runtime.pool.admit(session)
             except BaseException:
                 with anyio.CancelScope(shield=True):
-                    await self._end(session)
+                    await self._runtime.pool.end(session)
                 raise
-
-    async def discard(self, session: Session) -> None:
-        """End a session that nobody will ask for; without a record, it is only forgotten."""
-        if session.executor.is_stored:
-            await self._end(session)
-        else:
-            session.forget()
 
     async def get_or_create(
         self,
@@ -309,7 +316,7 @@ class StoredSessions:
             if session is not None and is_usable(session):
                 return session
             if session is not None:
-                await self._end(session)
+                await self._runtime.pool.end(session)
             try:
                 await self.ensure(self.draft(name, profile, caller, start=groups))
             except KeyInUse:
@@ -320,26 +327,13 @@ class StoredSessions:
         """Create the record of a session, after others have ended if that makes room (SPEC SES-4)."""
         limit, key, caller = self._kind.limit, session.executor.stored.key, session.caller
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
-        while (outcome := await self._store.create(key, content, place, self._kind.lifetime)) != "created":
-            if outcome == "exists":
-                self._runtime.pool.discard(session)
-                raise KeyInUse("There is a stored session of that name already.")
-            if not await self._make_room(caller):
-                own = outcome == "caller_full"
-                seconds = await self._store.expiry(self._prefix, caller, own=own)
-                bound = (limit.per_caller if own else limit.total) or 0
-                raise Full(self._kind.what, bound, own, caller, LATER if seconds is None else max(seconds, 0.0))
+        if not await self._upkeep.admit(partial(self._store.create, key, content, place, self._kind.lifetime), caller):
+            self._runtime.pool.remove(session)
+            raise KeyInUse("There is a stored session of that name already.")
         if not self._local:
             self._runtime.observers.notify(SessionOpened(session.id))
         self._known[key] = session
         self._cache(session)
-
-    async def _make_room(self, caller: Caller) -> bool:
-        """End what is due, or else the idlest session of a caller if the limit says so; return whether any ended."""
-        if await self._upkeep.sweep():
-            return True
-        idlest = await self._store.idlest(self._prefix, caller) if self._kind.limit.when_full == "end_idlest" else None
-        return idlest is not None and await self._take_over(idlest, end=True)
 
     async def _open(self, key: str, record: Record) -> Session:
         """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
@@ -407,20 +401,16 @@ class StoredSessions:
         """End all sessions that this process has, side by side; hooks that fail are logged."""
         async with anyio.create_task_group() as tasks:
             for session in self.known:
-                tasks.start_soon(self._end, session)
+                tasks.start_soon(self._runtime.pool.end, session)
 
     async def end_if_over(self, name: str) -> None:
         """End the session of a name if what it inherits has been closed; sweeps end expired ones."""
         session = self._known.get(self.key(name))
         if session is not None and _is_orphaned(session):
             with suppress(StoreError):
-                await self._end(session)
+                await self._runtime.pool.end(session)
 
-    async def _end(self, session: Session) -> None:
-        with suppress(ExceptionGroup, SessionClosed):
-            await session.close()
-
-    async def _take_over(self, key: str, *, end: bool = False) -> bool:
+    async def _take_over(self, key: str, end: bool = False) -> bool:
         """Undo what a process left of a step; end the session if it has expired or if asked, and return whether so."""
         lease = await self._store.acquire(key, self._store.lease)
         if lease is None or lease.token is None:
@@ -438,13 +428,45 @@ class StoredSessions:
                 return False
             return await self._drop(key)
         if end or await self._store.read(key) is None:
-            await self._end(session)
+            await self._runtime.pool.end(session)
             return True
         return False
 
     async def _drop(self, key: str) -> bool:
         lease = await self._store.acquire(key, self._store.lease)
         return lease is not None and lease.token is not None and await self._store.delete(key, lease.token)
+
+    # -- following others ---------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Take over changes of the sessions that have listeners, as they happen."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async for key in self._store.changes():
+                    pause = FIRST_PAUSE
+                    for session in [self._known.get(key)] if key is not None else self.known:
+                        if session is not None and session.executor.is_followed:
+                            await self._refresh(session)
+            except ToolfoldError as error:
+                log.warning("changes of stored sessions can't be followed now: %s", error)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LAST_PAUSE)
+
+    async def _refresh(self, session: Session) -> None:
+        journal = session.executor.stored
+        try:
+            record = await self._store.read(journal.key)
+            if record is None:
+                return
+            await session.executor.load(record)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)
+            log.warning("changes of the stored session %s can't be followed: %s", journal.key, error)
+            return
+        if journal.client is not None and journal.content.owed:
+            journal.client(frozenset())
 
 
 def _is_orphaned(session: Session) -> bool:

@@ -1,22 +1,30 @@
-"""What runs beside the requests of stored sessions: leases are renewed, what is due is swept, and changes are followed.
+"""How many sessions there may be, and when they end: one way for those in memory and those in a store.
 
-One of them runs for each kind of sessions in a process (SPEC STO-2 to STO-4).
+An `Upkeep` admits the sessions of a kind under their limits, and ends those that were not used for their lifetime
+(SPEC SES-3, SES-4, STO-7). It asks a store which there are, or `OpenSessions` for those of a tool set. That one is an
+index, and no store: with a key, a journal and a record, an open session would take seven times the memory.
+
+There is no clock here: one is passed in where sessions time out (SPEC SES-3, SES-4, SAF-4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
 from anyio.abc import TaskGroup
 from attrs import field, frozen
 
-from ..errors import StoreUnavailable, ToolfoldError
-from .journal import Journal
-from .observers import log
+from .._quota import Caller, Full, Limit
+from .._usercode import is_away
+from ..errors import ConfigError, QuotaExceeded, SessionClosed, ToolfoldError
+from .events import SessionEnded, SessionOpened
+from .observers import Observers, log
 from .session import Session
-from .store import Store
+from .store import Created
 
 SWEEP = 30.0
 """Seconds between two sweeps, at most, for sessions that have expired, or that a process left in the middle of a step.
@@ -24,123 +32,233 @@ SWEEP = 30.0
 A tenth of a session's lifetime if that is less."""
 AT_ONCE = 100
 """How many sessions a sweep takes at once: their hooks may need a thread each."""
-FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
-"""Seconds until a store that does not answer is asked for changes again: they grow from the first to the last."""
+LATER = 30.0
+"""Seconds after which to try again if all sessions are in use."""
+
+K = TypeVar("K")
 
 
-@frozen
-class Upkeep:
-    """The work beside requests for the stored sessions of one kind.
+@frozen(eq=False)
+class Upkeep(Generic[K]):
+    """Admits and ends the sessions of one kind.
 
     Attributes:
-        store: Where they are.
-        kind: The kind, as the store knows it.
-        lifetime: Seconds without use after which a session of that kind ends.
-        leased: The journals whose leases this process holds.
-        cached: The sessions that this process has, by key.
-        take_over: Undoes what a process left of a step, ends the session if it has expired, and returns whether so.
-        heirs: The work for those that inherit groups from these, which so end first.
+        what: What they are called in refusals.
+        limit: How many there may be.
+        lifetime: Seconds without use after which one ends; `None` for never.
+        due: Returns up to so many that have expired, or were left in the middle of a step.
+        idlest: Returns the one that a caller has used least recently and that may end; `None` for none.
+        expiry: Returns the seconds until one expires that is not used until then, of a caller's own or of all.
+        end: Undoes what was left of a step; ends one if it has expired or if asked, and returns whether so.
+        heirs: The upkeep of those that inherit groups from these, which so end first.
     """
 
-    store: Store
-    kind: str
-    lifetime: float
-    leased: dict[Journal, None]
-    cached: Mapping[str, Session]
-    take_over: Callable[[str], Coroutine[Any, Any, bool]]
-    heirs: list[Upkeep] = field(factory=list["Upkeep"])
+    what: str
+    limit: Limit
+    lifetime: float | None
+    due: Callable[[int], Coroutine[Any, Any, Sequence[K]]]
+    idlest: Callable[[Caller], Coroutine[Any, Any, K | None]]
+    expiry: Callable[[Caller, bool], Coroutine[Any, Any, float | None]]
+    end: Callable[[K, bool], Coroutine[Any, Any, bool]]
+    heirs: list[Upkeep[K]] = field(factory=list["Upkeep[K]"])
 
-    def start(self, tasks: TaskGroup, *, local: bool, inherits: bool) -> None:
-        """Start what runs beside requests: sweeping, and in a store with other processes, leases and their changes.
+    async def admit(self, create: Callable[[], Coroutine[Any, Any, Created]], caller: Caller) -> bool:
+        """Create a session, after others have ended if that makes room; return whether that was done (SPEC SES-4).
 
-        Those that inherit groups are swept with their owners.
+        It is not if there is one of its name. Raises `QuotaExceeded` if there is no room, and none is made.
         """
-        if not inherits:
-            tasks.start_soon(self._sweep_repeatedly, tasks)
-        for work in () if local else (self._renew_leases, self._follow):
-            tasks.start_soon(work)
+        while (outcome := await create()) not in ("created", "exists"):
+            if not await self._make_room(caller):
+                raise await self._refusal(caller, own=outcome == "caller_full")
+        return outcome == "created"
 
-    async def _renew_leases(self) -> None:
-        """Renew leases, at the end as long as there are some: hooks that no cancellation stops still run under them."""
-        try:
-            while True:
-                await self._renew_all()
-        finally:
-            with anyio.CancelScope(shield=True):
-                while self.leased:
-                    await self._renew_all()
+    async def _make_room(self, caller: Caller) -> bool:
+        """End what is due, or else the idlest session of a caller if the limit says so; return whether any ended."""
+        if await self.sweep():
+            return True
+        idlest = await self.idlest(caller) if self.limit.when_full == "end_idlest" else None
+        return idlest is not None and await self.end(idlest, True)
 
-    async def _renew_all(self) -> None:
-        await anyio.sleep(self.store.lease / 4)
-        async with anyio.create_task_group() as tasks:  # one that is not answered must not delay the others
-            for journal in tuple(self.leased):
-                tasks.start_soon(journal.renew)
+    async def _refusal(self, caller: Caller, *, own: bool) -> QuotaExceeded:
+        bound = (self.limit.per_caller if own else self.limit.total) or 0
+        if self.lifetime is None:
+            return QuotaExceeded(self.what, bound, "close one before you open another")
+        seconds = await self.expiry(caller, own)
+        return Full(self.what, bound, own, caller, LATER if seconds is None else seconds)
 
-    async def _sweep_repeatedly(self, tasks: TaskGroup) -> None:
-        """Sweep now and then, each time in a task of its own, since hooks may hang."""
+    def start(self, tasks: TaskGroup) -> None:
+        """Start to sweep now and then, each time in a task of its own, since hooks may hang."""
+        if self.lifetime is not None:
+            tasks.start_soon(self._sweep_repeatedly, min(SWEEP, self.lifetime / 10), tasks)
+
+    async def _sweep_repeatedly(self, seconds: float, tasks: TaskGroup) -> None:
         while True:
             tasks.start_soon(self._sweep)
-            await anyio.sleep(min(SWEEP, self.lifetime / 10))
+            await anyio.sleep(seconds)
 
     async def _sweep(self) -> None:
         try:
             await self.sweep()
         except ToolfoldError as error:
-            log.warning("stored sessions can't be swept now: %s", error)
+            log.warning("%s can't be swept now: %s", self.what, error)
 
-    async def sweep(self) -> bool:
-        """Roll back what processes have left, and end the sessions that have expired; return whether any ended.
-
-        See SPEC SES-3, STO-3.
-        """
-        any_ended = False
+    async def sweep(self) -> int:
+        """End the sessions that are due, many side by side, and return how many ended (SPEC SES-3, STO-3)."""
         for heirs in self.heirs:
             await heirs.sweep()
-        while True:
-            due = await self.store.due(self.kind, AT_ONCE)
-            ended: list[str] = []
+        ended, tried = list[K](), set[K]()
+        while due := [key for key in await self.due(AT_ONCE) if key not in tried]:
+            tried.update(due)
             async with anyio.create_task_group() as tasks:
                 for key in due:
-                    tasks.start_soon(self._sweep_up, key, ended)
-            any_ended = any_ended or bool(ended)
-            if not ended or len(due) < AT_ONCE:
-                return any_ended
+                    tasks.start_soon(self._end, key, ended)
+        return len(ended)
 
-    async def _sweep_up(self, key: str, ended: list[str]) -> None:
+    async def _end(self, key: K, ended: list[K]) -> None:
         try:
-            if await self.take_over(key):
+            if await self.end(key, False):
                 ended.append(key)
         except ToolfoldError as error:
-            log.warning("the stored session %s can't be ended now: %s", key, error)
+            log.warning("the session %s can't be ended now: %s", key, error)
         except Exception:  # whatever is in a record harms its own session alone (SPEC STO-8)
-            log.exception("the stored session %s can't be ended", key)
+            log.exception("the session %s can't be ended", key)
 
-    async def _follow(self) -> None:
-        """Take over changes of the sessions that have listeners, as they happen."""
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                async for key in self.store.changes():
-                    pause = FIRST_PAUSE
-                    for session in [self.cached.get(key)] if key is not None else list(self.cached.values()):
-                        if session is not None and session.executor.is_followed:
-                            await self._refresh(session)
-            except ToolfoldError as error:
-                log.warning("changes of stored sessions can't be followed now: %s", error)
-                await anyio.sleep(pause)
-                pause = min(2 * pause, LAST_PAUSE)
 
-    async def _refresh(self, session: Session) -> None:
-        journal = session.executor.stored
+class OpenSessions:
+    """The open sessions of a tool set, the least recently used first where that matters.
+
+    Args:
+        limit: How many there may be in all. The idlest one of a caller may make room for a new one of the same caller.
+        idle_timeout: Seconds without use after which a session is idle; `None` for never.
+        clock: Returns the time in seconds.
+        observers: Notified of each session that opens and ends.
+    """
+
+    def __init__(
+        self, limit: Limit, idle_timeout: float | None, clock: Callable[[], float] | None, observers: Observers
+    ) -> None:
+        if idle_timeout is not None and clock is None:
+            raise ConfigError("idle_timeout needs a clock in seconds, such as time.monotonic.")
+        self.upkeep = Upkeep(
+            "open sessions", limit, idle_timeout, self._due, self._idlest, self._expiry, self._end_idle
+        )
+        self._clock = clock or (lambda: 0.0)
+        self._observers = observers
+        self._used: dict[Session, float] = {}
+        self._persistent: dict[Session, None] = {}
+        self._others: WeakKeyDictionary[Session, bool] = WeakKeyDictionary()
+        self._ending: set[Session] = set()
+        self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """The open sessions that outlive a request."""
+        return (*self._persistent, *self._used)
+
+    @property
+    def live(self) -> tuple[Session, ...]:
+        """All open sessions that this process knows: what a change of the catalog must reach.
+
+        Those of requests under way are among them, and those that it has met in a store.
+        """
+        return (*self.sessions, *self._others)
+
+    async def admit(self, session: Session) -> None:
+        """Admit a session, unless it is in here; raises `QuotaExceeded`."""
+
+        async def create() -> Created:
+            total = self.upkeep.limit.total
+            if total is not None and len(self._used) >= total:
+                return "full"
+            self._others.pop(session, None)
+            self._used[session] = self._clock()
+            self._observers.notify(SessionOpened(session.id))
+            self.touch(session)
+            return "created"
+
+        if session not in self._used:
+            await self.upkeep.admit(create, session.caller)
+
+    def add_persistent(self, session: Session) -> None:
+        """Take a session in that is not counted and never idle."""
+        self._persistent[session] = None
+        self._observers.notify(SessionOpened(session.id))
+
+    def meet(self, session: Session) -> None:
+        """Note a session that is neither counted nor idle here, without an event: one of a store, which has its own."""
+        self._others[session] = False
+
+    @asynccontextmanager
+    async def passing(self, session: Session) -> AsyncGenerator[Session]:
+        """Yield the session of one request, which ends with it unless `admit` or `meet` is called before."""
+        self._others[session] = True
         try:
-            record = await self.store.read(journal.key)
-            if record is None:
-                return
-            await session.executor.load(record)
-        except StoreUnavailable:
-            raise
-        except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)
-            log.warning("changes of the stored session %s can't be followed: %s", journal.key, error)
-            return
-        if journal.client is not None and journal.content.owed:
-            journal.client(frozenset())
+            yield session
+        finally:
+            executor = session.executor
+            if not self._others.get(session, False):
+                pass
+            elif executor.is_stored or (executor.journal is None and session.catalog.has_hooks):
+                with anyio.CancelScope(shield=True):
+                    await self.end(session)
+            else:
+                session.forget()
+
+    async def end(self, session: Session) -> None:
+        """End a session; hooks that fail are logged, and observers were notified of them."""
+        self._ending.add(session)
+        try:
+            with suppress(ExceptionGroup, SessionClosed):
+                await session.close()
+        finally:
+            self._ending.discard(session)
+
+    def remove(self, session: Session) -> None:
+        """Take a session out: it has ended."""
+        self._others.pop(session, None)
+        if self._used.pop(session, None) is not None or session in self._persistent:
+            self._persistent.pop(session, None)
+            self._observers.notify(SessionEnded(session.id))
+
+    def touch(self, session: Session) -> None:
+        """Record that a session was used now, and with it the one that it inherits from, which so ends later.
+
+        Requests of handlers and hooks in their threads are part of a request that was recorded.
+        """
+        if self._ordered and not is_away():
+            for used in (session, session.owner):
+                if used is not None and self._used.pop(used, None) is not None:
+                    self._used[used] = self._clock()  # as the last one
+
+    # -- which end ----------------------------------------------------------------------------------------------------
+
+    def _owners(self) -> set[Session | None]:
+        """Return the sessions that others inherit from, which end before them."""
+        return {session.owner for session in self.live}
+
+    def _is_idle(self, session: Session) -> bool:
+        timeout, used = self.upkeep.lifetime, self._used.get(session)
+        return timeout is not None and used is not None and self._clock() - used >= timeout
+
+    async def _due(self, count: int) -> Sequence[Session]:
+        if self.upkeep.lifetime is None:
+            return ()
+        passed_over = self._owners() | self._ending
+        return [session for session in self._used if self._is_idle(session) and session not in passed_over][:count]
+
+    async def _idlest(self, caller: Caller) -> Session | None:
+        """Return the one of a caller that was used least recently; one that is ending only if there is no other."""
+        owners = self._owners()
+        own = [session for session in self._used if session.caller == caller and session not in owners]
+        return next((session for session in own if session not in self._ending), own[0] if own else None)
+
+    async def _expiry(self, caller: Caller, own: bool) -> float | None:
+        timeout = self.upkeep.lifetime
+        used = (used for session, used in self._used.items() if not own or session.caller == caller)
+        return None if timeout is None else next(used, self._clock()) + timeout - self._clock()
+
+    async def _end_idle(self, session: Session, asked: bool) -> bool:
+        if not asked and not self._is_idle(session):  # it was used while others ended
+            return False
+        await self.end(session)
+        return True

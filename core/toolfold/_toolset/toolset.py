@@ -18,11 +18,12 @@ from .._names import qualified_name
 from .._quota import Limit
 from .._session.events import ListsAnnounced
 from .._session.observers import Observer, Observers, Tracer
-from .._session.runtime import OpenSessions, Runtime
+from .._session.runtime import Runtime
 from .._session.session import Session
 from .._session.sessions import SessionKind, StoredSessions
 from .._session.state import read
 from .._session.store import Store
+from .._session.upkeep import OpenSessions
 from .._session.usage import Label, Usage
 from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
@@ -604,21 +605,25 @@ class ToolSet(Displayed):
         profile: Profile | None = None,
         owner: Session | None = None,
         caller: str | None = None,
+        *,
+        among: StoredSessions | None = None,
+        name: str = "",
     ) -> AsyncGenerator[Session]:
         """Open a session in the state `snapshot` for the duration of one request of a protocol without sessions.
 
         While it lasts, changes of the catalog reach it (SPEC REG-3, REG-5), but it is not counted, and observers are
         not notified of it. The groups that are active in `snapshot` are inherited: the `owner` has run their hooks, if
-        they have any, and closes them. What the request opened beside them is closed at its end, unless
-        `pool.admit(session)` has made it a session that outlives the request.
+        they have any, and closes them. What the request opened beside them is closed at its end, unless the session is
+        to outlive it by then: `among.ensure(session)` says so of one that is stored under `name`, `pool.admit(session)`
+        of any other.
         """
-        session = Session(self.runtime, self.runtime.new_identity("request-"), profile, (), caller)
-        session.begin(snapshot, owner)
-        self.pool.meet(session)
-        try:
+        if among is None:
+            session = Session(self.runtime, self.runtime.new_identity("request-"), profile, (), caller)
+            session.begin(snapshot, owner)
+        else:
+            session = among.draft(name, profile, caller, snapshot=snapshot, owner=owner, what="request-")
+        async with self.pool.passing(session):
             yield session
-        finally:
-            await self.pool.end_request(session)
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -646,7 +651,7 @@ class ToolSet(Displayed):
 
     async def end_idle_sessions(self) -> int:
         """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
-        return await self.pool.end_idle()
+        return await self.pool.upkeep.sweep()
 
     # -- serving ------------------------------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ async def test_a_step_leaves_the_hooks_of_inherited_groups_to_their_owner_in_whi
     found = await elsewhere.get("chat")
     assert found is not None
     assert (found.active, found.executor.inherited) == (("mail", "notes", "plain"), ("mail",))
-    await elsewhere.discard(found)
+    await found.close()
     assert events == ["open mail", "open notes", "close notes"]
 
 
@@ -143,7 +143,7 @@ async def test_a_group_that_a_step_closes_and_opens_again_is_no_longer_inherited
     found = await elsewhere.get("chat")
     assert found is not None
     assert found.executor.inherited == ()
-    await elsewhere.discard(found)
+    await found.close()
     assert events == ["open mail", "open mail", "close mail"]
 
 

@@ -319,7 +319,7 @@ async def test_a_sweep_that_the_store_or_a_record_prevents_is_logged_and_comes_a
 
 @pytest.mark.spec("STO-4", "STO-5")
 async def test_changes_are_followed_again_after_the_store_did_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_module, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(sessions_module, "FIRST_PAUSE", 0.0)
     store, changed = Deaf(), anyio.Event()
     async with (
         desk().stored_sessions(store) as here,
@@ -429,13 +429,13 @@ async def test_a_fault_in_ending_one_session_is_logged_and_the_others_end(caplog
     now[0] = 10_000
     take_over, failed = owners._take_over, list[str]()
 
-    async def fail_once(key: str) -> bool:
+    async def fail_once(key: str, asked: bool) -> bool:
         if not failed:
             failed.append(key)
             raise ZeroDivisionError(key)
-        return await take_over(key)
+        return await take_over(key, asked)
 
-    object.__setattr__(owners._upkeep, "take_over", fail_once)
+    object.__setattr__(owners._upkeep, "end", fail_once)
     with caplog.at_level(logging.ERROR, "toolfold"):
         assert await owners._upkeep.sweep()
     assert f"{failed[0]} can't be ended" in caplog.text

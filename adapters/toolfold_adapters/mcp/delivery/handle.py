@@ -56,12 +56,16 @@ HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 
 @define
 class RequestState:
-    """The state of one request: its session, the snapshot before it, and the handle of a stored session."""
+    """The state of one request: its session, the snapshot before it, and the handle of a stored session.
+
+    `draft` is the handle that the session is stored under if it is to outlive the request.
+    """
 
     session: Session
     before: Snapshot
     stored: str | None = None
     discarded: tuple[str, ...] = ()
+    draft: str | None = None
 
 
 @frozen(eq=False)
@@ -215,13 +219,13 @@ class HandleDelivery:
         else:
             reading = Reading(selection.start(self._tools))
             owner = await self._shared.session(selection, caller)
-        opened = (
-            self._stored.request_session(reading.snapshot, selection.profile, owner, caller, principal_of(ctx))
-            if self._stores_sessions(reading.snapshot.catalog)
-            else self._tools.request_session(reading.snapshot, selection.profile, owner, caller)
-        )
-        async with opened as session:
-            yield RequestState(session, reading.snapshot, discarded=reading.discarded)
+        among, draft, name = None, None, ""
+        if self._stores_sessions(reading.snapshot.catalog):
+            among, (draft, name) = self._stored.sessions, self._stored.new(principal_of(ctx))
+        async with self._tools.request_session(
+            reading.snapshot, selection.profile, owner, caller, among=among, name=name
+        ) as session:
+            yield RequestState(session, reading.snapshot, discarded=reading.discarded, draft=draft)
 
     @asynccontextmanager
     async def session(self, ctx: Any) -> AsyncGenerator[Session]:
@@ -334,7 +338,7 @@ class HandleDelivery:
                 handle = self._signed.issue(snapshot, principal_of(ctx))
                 if len(handle) <= MAX_LENGTH:
                     return handle
-            state.stored = await self._stored.issue(state.session, principal_of(ctx))
+            state.stored = await self._stored.issue(state.session, state.draft, principal_of(ctx))
         return state.stored
 
     def _stores_sessions(self, catalog: Catalog) -> bool:

@@ -355,7 +355,7 @@ class LegacySessions:
     async def end(self, session_id: str) -> None:
         """End a stored session, as its client asked."""
         if self.stored is not None and (session := await self.stored.get(_name(session_id))) is not None:
-            await self.stored.discard(session)
+            await self._tools.pool.end(session)
 
 
 def _name(session_id: str | None) -> str:
