@@ -4,11 +4,11 @@
     conformance = suite(make_driver)        # `suites`: the same as tests of pytest
 
 kit, suites, plugin, targets      the kit as a callable and as tests, and what it is given
-clauses, homes                    every clause as a value, of the data in clauses.toml, and the clause of an outcome
+clauses                           every clause as a value, of the data in clauses.toml
 properties                        properties of steps by clause: ALWAYS and SOMETIMES
 reference, systems                the rules in sets, and all small systems
 oracle, ideal                     the expected answers, and the oracle as an implementation
-attribution, evidence, roots      the clause of a mismatch, and of an answer; simpler forms of a case
+attribution, roots                the clauses that an answer shows or violates; simpler forms of a case
 driver, drivers/                  the interface to an implementation, and ways to reach one
 runs, checks, layers/             a test run, what is run, and the checks by layer
 shrinking, linearize, overlap     shorter histories, the search for an order, operations that overlap

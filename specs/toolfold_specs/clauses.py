@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
@@ -33,6 +34,14 @@ PROFILES: Mapping[str, str] = MappingProxyType(
 AIMED_AT = ("state",)
 """The levels that a verdict is about by default."""
 
+RESTED_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "steps": ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2"),
+        "lists": ("NAM-2", "VIS-2", "VIS-6", "CTL-1", "CTL-2"),
+    }
+)
+"""The clauses about a step of one group, and about what is listed, which many others rest on."""
+
 SUMMARY_LENGTH = 100  # characters
 
 
@@ -44,12 +53,18 @@ def _strings(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(values)
 
 
+def _resting(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(clause for name in names for clause in RESTED_ON.get(name, (name,)))
+
+
 @frozen
 class Clause:
     """One clause of the specification.
 
     If the kit checks it, `layers` names the layers that do, and `profile` the level of conformance that it belongs to.
-    `mcp` is what the text of MCP says of it, if a violation of it is one of MCP.
+    `mcp` is what the text of MCP says of it, if a violation of it is one of MCP. A case of it relies on the clauses in
+    `rests_on`: where it shows one of these violated, it may say nothing new. Without the member `core`, no other member
+    of an answer is evidence for it.
     """
 
     id: str = field(validator=matches_re(r"[A-Z]+-[0-9]+"))
@@ -60,6 +75,8 @@ class Clause:
     layers: tuple[str, ...] = field(default=(), converter=_strings)
     profile: str = field(default="", validator=in_(("", *PROFILES)))
     mcp: str = field(default="", converter=_normalised)
+    rests_on: frozenset[str] = field(default=frozenset[str](), converter=_resting)
+    core: str = ""
     open: bool = field(default=False, validator=instance_of(bool))
 
     def is_of(self, profile: str) -> bool:
@@ -112,6 +129,7 @@ def parse_clauses(text: str) -> tuple[Clause, ...]:
     return tuple(clauses.values())
 
 
+@cache
 def load_clauses() -> tuple[Clause, ...]:
     """Return every clause of the specification, in its order."""
     return parse_clauses(_data("clauses.toml"))

@@ -152,6 +152,11 @@ class Oracle:
         """The groups by path."""
         return {group.path: group for group in self.setup.groups}
 
+    @cached_property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools by full name."""
+        return {tool.full_name: tool for tool in self.setup.tools}
+
     def apply(self, world: World, operation: Operation) -> tuple[World, Answer]:
         """Return the world after an operation, and the expected answer."""
         session_state = world.state_of(operation.session)
@@ -216,9 +221,11 @@ class Oracle:
         return frozenset(found - {tool.full_name for tool in self.setup.tools})
 
     def available(self, session_state: SessionState, tool: Tool) -> bool:
-        """Return whether a tool is available (SPEC VIS-2, NAM-4)."""
+        """Return whether a tool is available (SPEC VIS-2, VIS-4, NAM-4)."""
         if tool.when == "group":
             return tool.group is None or tool.name in RESERVED or self.number[tool.group] in session_state.active
+        if tool.when == "raises":
+            return False
         return tool.when == "always" or tool.when.removeprefix("fact ") in session_state.facts
 
     def state(self, session_state: SessionState, path: str) -> str:
@@ -370,7 +377,7 @@ class Oracle:
 
     def _call(self, world: World, session: str, name: str, arguments: Mapping[str, Any]) -> tuple[World, Answer]:
         session_state = world.state_of(session)
-        tool = next((tool for tool in self.setup.tools if tool.full_name == name), None)
+        tool = self.tools.get(name)
         if tool is None or not self.available(session_state, tool):
             return world, Answer(error="ToolNotFound")
         if self.setup.evict_idlest and tool.group is not None and tool.when == "group":
@@ -381,7 +388,7 @@ class Oracle:
 
     def _why(self, session_state: SessionState, name: str) -> str:
         """Return the reason of a tool, where nothing limits how many groups are active (SPEC EXP-1)."""
-        tool = next((tool for tool in self.setup.tools if tool.full_name == name), None)
+        tool = self.tools.get(name)
         if tool is None:
             return "unknown"
         if self.available(session_state, tool):

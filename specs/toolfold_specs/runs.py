@@ -13,10 +13,9 @@ from typing import Any
 
 from attrs import evolve
 
-from .attribution import OUTCOMES, RESTS_ON, Mismatch, mismatches
+from .attribution import NAMED, OUTCOMES, REFUSAL, Judgement, Mismatch, Part, core_of, observed, rests_on
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
-from .evidence import CORE, NAMED, REFUSAL, Part, evidence, observed
 from .oracle import NEXT, Oracle, SessionState, World, refusal
 from .report import Violation
 from .roots import simpler
@@ -146,7 +145,7 @@ class TestRun:
     def holds(self, *clauses: str) -> None:
         """Count a case as evidence for clauses that no single operation shows."""
         for clause in clauses:
-            self.saw(True, CORE.get(clause, "what the check asks for"), clause)
+            self.saw(True, core_of(clause) or "what the check asks for", clause)
         self.cases += 1
 
     def showed(self, answer: Answer, parts: Iterable[Part]) -> None:
@@ -162,7 +161,8 @@ class TestRun:
 
     def shows(self, clause: str) -> bool:
         """Return whether anything was evidence for a clause, and its core too, if it has one."""
-        return bool(self.shown[clause]) and self.parts.get(clause, {}).get(CORE.get(clause, ""), clause not in CORE)
+        core = core_of(clause)
+        return bool(self.shown[clause]) and self.parts.get(clause, {}).get(core, not core)
 
     def noted(self, shown: bool, what: str, *clauses: str) -> None:
         """Record whether the implementation showed what a part of some clauses is judged by."""
@@ -193,7 +193,7 @@ class TestRun:
         clause = violation.clause
         if not (violation.exchange or self.knows(clause)):
             violation = evolve(violation, exchange=self.driver.exchange())
-        if roots := RESTS_ON.get(clause, frozenset()).intersection(also_wrong) & self.known:
+        if roots := rests_on(clause).intersection(also_wrong) & self.known:
             self.hide(clause, min(roots), violation)
             return
         self._violations.setdefault(clause, violation)
@@ -204,7 +204,7 @@ class TestRun:
 
         What has no history is shown by its check as a whole.
         """
-        among = RESTS_ON.get(violation.clause, frozenset()) & self.known
+        among = rests_on(violation.clause) & self.known
         if not among:
             return among
         if violation.setup is None or not violation.history:
@@ -323,25 +323,17 @@ class Case:
             self._cursors.pop(operation.session, None)
         elif operation.verb == "restore":
             self._cursors.clear()
-        found = list(mismatches(self.oracle, before, operation, expected, got))
+        judgement = Judgement(self.oracle, before, operation, expected, got)
+        found = judgement.mismatches
         known = self.test_run.known
         mismatch = next((one for one in found if one.clause not in known), found[0] if found else None)
         self.wrong.update(clause for one in found for clause in one.besides)
         self.wrong.update(one.clause for one in found if one is not mismatch or one.clause in known)
         if mismatch is None or self._is_known(mismatch, operation, expected, got):
-            self._note_evidence(before, operation, expected, got, found)
+            self.test_run.showed(got, judgement.shown)
             self.world = after
             self.oracle = self.oracle.following(operation) if expected.error is None else self.oracle
         return mismatch, expected, got
-
-    def _note_evidence(
-        self, before: World, operation: Operation, expected: Answer, got: Answer, wrong: Sequence[Mismatch]
-    ) -> None:
-        """Record what an answer is evidence for: everything right in it, unless a mismatch explains the rest."""
-        if not any(one.explains for one in wrong):
-            broken = {one.clause for one in wrong}
-            shown = evidence(self.oracle, before, operation, expected)
-            self.test_run.showed(got, ((clause, member) for clause, member in shown if clause not in broken))
 
     def _performed(self, operation: Operation, expected: Answer) -> Answer:
         if self._asks_for_an_unseen_page(operation, expected):
@@ -396,7 +388,7 @@ class Case:
     def _report(self, mismatch: Mismatch, clause: str, expected: Answer, got: Answer) -> None:
         """Report a mismatch under its clause, with a short history on a small system that shows it too."""
         known = self.test_run.known
-        if self.test_run.knows(clause) and (clause in known or self.wrong & RESTS_ON.get(clause, frozenset())):
+        if self.test_run.knows(clause) and (clause in known or self.wrong & rests_on(clause)):
             return
 
         def shows(setup: Setup, tried: Sequence[Operation]) -> bool:

@@ -7,7 +7,7 @@ import json
 import pytest
 from attrs import evolve
 
-from toolfold_specs.attribution import RESTS_ON
+from toolfold_specs.attribution import rests_on
 from toolfold_specs.checks import Check, Options, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Operation, Setup, Tool
 from toolfold_specs.drivers.description import parse
@@ -41,7 +41,7 @@ def test_concurrent_steps_rest_on_the_transitions() -> None:
     found = {violation.clause for result in results for violation in result.violations}
     assert "INV-2" in found
     assert "SES-2" not in found
-    assert {"ACT-4", "ACT-5", "INV-2"} <= RESTS_ON["SES-2"]
+    assert {"ACT-4", "ACT-5", "INV-2"} <= rests_on("SES-2")
 
 
 def _schedules() -> tuple[Check, ...]:
@@ -50,7 +50,9 @@ def _schedules() -> tuple[Check, ...]:
     return tuple(check for check in schedules.CHECKS if "SES-2" in check.clauses)
 
 
-@pytest.mark.parametrize("capability", ["facts", "hidden tools", "relevant controls", "limits", "recency", "paging"])
+@pytest.mark.parametrize(
+    "capability", ["facts", "failing rules", "hidden tools", "relevant controls", "limits", "recency", "paging"]
+)
 def test_a_vector_needs_what_its_system_uses(capability: str) -> None:
     class Without(EngineDriver):
         capabilities = frozenset(CAPABILITIES) - {capability}
@@ -58,6 +60,7 @@ def test_a_vector_needs_what_its_system_uses(capability: str) -> None:
         def configure(self, setup: Setup) -> Answer:
             used = {
                 "facts": any(tool.when.startswith("fact") for tool in setup.tools),
+                "failing rules": any(tool.when == "raises" for tool in setup.tools),
                 "hidden tools": any(tool.hidden for tool in setup.tools),
                 "relevant controls": setup.relevant_controls,
                 "limits": setup.max_active is not None and not setup.evict_idlest,

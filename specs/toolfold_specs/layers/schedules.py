@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from attrs import evolve
 
+from ..attribution import CAUSE
 from ..checks import Check
 from ..driver import AT_RUN_TIME, IN_A_STORE, Answer, Operation, Setup
-from ..evidence import CAUSE
 from ..oracle import Oracle, World, as_setup
 from ..overlap import Hook, Overlap, agrees
 from ..runs import TestRun

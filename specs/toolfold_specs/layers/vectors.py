@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
+from ..attribution import NAMED, REFUSAL, observed
 from ..checks import Check
 from ..driver import Operation, Setup
-from ..evidence import NAMED, REFUSAL, observed
 from ..runs import Case, TestRun
 
 Vector = Mapping[str, Any]
@@ -51,6 +51,8 @@ def _used(setup: Setup) -> Iterator[str]:
     """Yield the capabilities that a system requires, whatever operations are performed."""
     if any(tool.when.startswith("fact ") for tool in setup.tools):
         yield "facts"
+    if any(tool.when == "raises" for tool in setup.tools):
+        yield "failing rules"
     if any(tool.hidden for tool in setup.tools):
         yield "hidden tools"
     if setup.relevant_controls:
