@@ -35,6 +35,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "hidden tools": "tools can be left out of lists, and still be called",
         "relevant controls": "control tools can be listed only while they are relevant",
         "facts": "facts can be set on a session, and rules can depend on them",
+        "failing rules": "the rule of a tool can raise an exception",
         "notifications": "each answer has the number of list_changed notifications",
         "transition": "several activations and deactivations can be one step",
         "force": "a deactivation can be forced although a hook fails",
@@ -122,10 +123,11 @@ class Tool:
     """A tool of a setup.
 
     Its full name is the group's path and `name`, joined by a dot. `when` is "group" (available with its group, or
-    always if it has none), "always", or "fact NAME": available while that fact is true. `does` is the handler's
-    behaviour: "echo" returns ``{"tool": full name, "arguments": …}`` as JSON text, "refuse" raises an error for the
-    model with the text "refused on purpose", "crash" raises any other exception with the text "secret". A `flat` tool
-    is listed under its unqualified name (SPEC NAM-5); only servers that were not built for the kit have such tools.
+    always if it has none), "always", "fact NAME": available while that fact is true, or "raises": its rule raises an
+    exception, so it is never available (SPEC VIS-4). `does` is the handler's behaviour: "echo" returns ``{"tool": full
+    name, "arguments": …}`` as JSON text, "refuse" raises an error for the model with the text "refused on purpose",
+    "crash" raises any other exception with the text "secret". A `flat` tool is listed under its unqualified name (SPEC
+    NAM-5); only servers that were not built for the kit have such tools.
     """
 
     name: str

@@ -20,6 +20,7 @@ from toolfold import (
     ToolfoldError,
     ToolNotFound,
     ToolSet,
+    View,
     Visibility,
     explain,
 )
@@ -331,8 +332,14 @@ def _rule(tool: Tool) -> dict[str, Any]:
         return {}
     if tool.when == "always":
         return {"visibility": Visibility.always()}
+    if tool.when == "raises":
+        return {"visibility": Visibility.when(_raising)}
     fact = tool.when.removeprefix("fact ")
     return {"visibility": Visibility.when(lambda view: bool(view.facts.get(fact)))}
+
+
+def _raising(view: View) -> bool:
+    raise RuntimeError("a rule that raises")
 
 
 def _named(error: ToolfoldError) -> str:

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import anyio
 import anyio.lowlevel
 
-from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Visibility
+from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, View, Visibility
 from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp import server as delivered
@@ -296,8 +296,14 @@ def _rule(tool: Tool) -> Visibility | None:
     """Return the visibility rule of a tool, or None for that of its group."""
     if tool.when == "group":
         return None
+    if tool.when == "raises":
+        return Visibility.when(_raising)
     fact = tool.when.removeprefix("fact ")
     return Visibility.always() if tool.when == "always" else Visibility.when(lambda view: bool(view.facts.get(fact)))
+
+
+def _raising(view: View) -> bool:
+    raise RuntimeError("a rule that raises")
 
 
 async def serve_stdio(server: Server[Any]) -> None:

@@ -27,6 +27,10 @@ VISIBILITY = (
     vectors("treats every fact as true", "VIS-2", also=["NAM-4"])(
         Engine.available, lambda right, self, tool, session: tool.when.startswith("fact ") or right()
     ),
+    vectors("makes a tool available whose rule raises", "VIS-4")(Engine.if_raises, lambda right, self: True),
+    vectors("refuses to list tools while the rule of one raises", "VIS-4")(
+        Engine.available, lambda right, self, tool, session: right() if tool.when != "raises" else refuse("error")
+    ),
     vectors("applies the group's rule beside the tool's own", "VIS-2")(
         Engine.available,
         lambda right, self, tool, session: right() and (self.is_free(tool) or tool.group in session.active),

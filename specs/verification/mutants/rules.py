@@ -207,7 +207,13 @@ class Rules:
     def available(self, tool: Tool, session: Session) -> bool:  # VIS-2
         if tool.when.startswith("fact "):
             return session.facts.get(tool.when.removeprefix("fact "), False)
+        if tool.when == "raises":
+            return self.if_raises()
         return tool.when == "always" or self.is_free(tool) or tool.group in session.active
+
+    def if_raises(self) -> bool:  # VIS-4
+        """Whether a tool whose rule raises is available."""
+        return False
 
     def is_free(self, tool: Tool) -> bool:
         """VIS-1, NAM-4: whether a tool is independent of groups."""

@@ -167,6 +167,7 @@ RUNS: dict[str, tuple[Setup, list[Operation]]] = {
         ],
     ),
     "facts": (FACTS, [listing(), fact(True), listing(), fact(True), fact(False), listing()]),
+    "failing rule": (Setup(tools=[Tool("broken", when="raises"), Tool("whole")]), [listing()]),
     "eviction": (
         limited(max_active=2, evict_oldest=True, pinned=["d"]),
         [activate("d"), activate("a"), activate("c"), listing(), activate("a.b")],
