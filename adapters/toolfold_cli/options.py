@@ -257,7 +257,7 @@ def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     """Return the limits with those that an option's values change, or `None` if it has no values."""
     if not values:
         return None
-    from toolfold_adapters.mcp.limits import DEFAULTS, Limits
+    from toolfold_adapters.mcp.options import DEFAULTS, Limits
 
     names = [attribute.name for attribute in fields(Limits)]
     changed: dict[str, Any] = {}

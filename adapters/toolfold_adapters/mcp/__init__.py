@@ -2,7 +2,7 @@
 
 server.py    `build_server`: a server for both eras      serve.py     `serve`: stdio and streamable HTTP
 options.py   the options of a server                     program.py   `ToolSet.run`: a program that serves
-handlers.py  the delivery of each request                limits.py    callers, and limits in all and for each
+handlers.py  the delivery of each request                request.py   who asks, and what a request selects
 handles.py   handles, signed and stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already
@@ -19,8 +19,7 @@ with extras_named():
     from .existing.server import group_server
     from .http.application import http_app
     from .http.auth import Authentication
-    from .limits import Limits
-    from .options import Extend, ServerOptions
+    from .options import Extend, Limits, ServerOptions
     from .serve import serve
     from .server import build_server
 

@@ -12,7 +12,6 @@ from anyio.abc import TaskGroup
 from attrs import define
 from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
@@ -23,7 +22,7 @@ from .delivery.handle import HandleDelivery
 from .delivery.legacy import declares_groups
 from .delivery.render import wire_errors
 from .delivery.session import SessionDelivery
-from .limits import caller_of, client_of, principal_of, record_refusal
+from .request import caller_of, client_of, is_modern, principal_of, record_refusal
 from .subscriptions import Subscriptions, unauthenticated
 
 Context = ServerRequestContext[TaskGroup, Any]
@@ -148,11 +147,6 @@ def label_of(ctx: Any) -> tuple[str, str]:
     if not isinstance(ctx, ServerRequestContext):
         return "", "in process"
     return client_of(ctx)[:MAX_CLIENT_NAME], "modern" if is_modern(ctx) else "legacy"
-
-
-def is_modern(spoken: Any) -> bool:
-    """Return whether a request, or a session of the SDK, is of the era without sessions, 2026-07-28."""
-    return spoken.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def declares(ctx: Context, extension: str, *, modern: bool) -> bool:

@@ -30,11 +30,10 @@ from toolfold import (
     StoredSessions,
     StoreError,
     StoreUnavailable,
-    ToolSet,
 )
 from toolfold.spi import Caller, StatePacker
 
-from .delivery.selection import Selection
+from .request import Selection
 
 Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
@@ -200,12 +199,10 @@ class SharedSessions:
     """The sessions that have run the hooks of the groups that requests select.
 
     Args:
-        tools: The tool set.
         sessions: Where they are.
     """
 
-    def __init__(self, tools: ToolSet, sessions: StoredSessions) -> None:
-        self._tools = tools
+    def __init__(self, sessions: StoredSessions) -> None:
         self._sessions = sessions
 
     async def session(self, selection: Selection, caller: Caller) -> Session | None:
@@ -214,7 +211,7 @@ class SharedSessions:
         All requests with the same selection share it. While it lasts, it counts as one of `caller`, who was the first.
         Raises as `StoredSessions.get_or_create` does.
         """
-        start = selection.start(self._tools)
+        start = selection.start
         if not any(start.catalog.group(path).has_hooks for path in start.active):
             return None
         name = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
@@ -228,7 +225,7 @@ class SharedSessions:
 
     async def opened(self, name: str, selection: Selection, caller: Caller) -> Session:
         """Return the session of a name, which the first request opens with the groups that it selects."""
-        return await self._sessions.get_or_create(name, selection.profile, selection.start(self._tools).active, caller)
+        return await self._sessions.get_or_create(name, selection.profile, selection.start.active, caller)
 
 
 class _Signer(TimestampSigner):

@@ -1,14 +1,19 @@
-"""The options of a server: what may be given, what each is unless given, and which values are refused (SPEC 18)."""
+"""The options of a server: what may be given, what each is unless given, and which values are refused (SPEC 18).
+
+Limits are of what a server holds and does at a time, in all and for each caller (SPEC SAF-4, SES-4, STO-7). Whoever
+reaches one is refused; or, with `when_full="end_idlest"`, the session that the same caller has left idle for longest is
+ended, and never another's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
-from attrs import frozen
+from attrs import field, frozen
 from mcp.server import Server
 
-from toolfold import ConfigError, Profile, Store, __version__
+from toolfold import ConfigError, Limit, Profile, Store, __version__
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
@@ -17,10 +22,42 @@ from .delivery.proxy import READ_TOOL
 from .delivery.several import CALL_TOOLS
 from .handlers import RequestHandlers
 from .handles import Handles, Stale
-from .limits import DEFAULTS, Limits
 
 Delivery = Literal["auto", "principal"]
 Extend = Callable[[Server[Any], RequestHandlers], None]
+
+
+@frozen(kw_only=True)
+class Limits:
+    """The limits of what a server holds and does at a time.
+
+    Behind a reverse proxy all requests come from its address: then let callers authenticate, trust the proxy's
+    `X-Forwarded-For` (`forwarded_allow_ips` of `serve`), or set `per_caller` to `None`.
+
+    Attributes:
+        connections: Connections to `serve` over HTTP; always counted by address. Probes and requests that end a session
+            are answered beyond it.
+        sessions: Sessions of clients of the era up to 2025-11-25.
+        handles: Sessions stored between requests of the era from 2026-07-28: for handles; and as many for principals
+            and selections of groups with hooks, which others share, so that none of them ends to make room.
+        calls: Requests in progress, with the transitions and hooks that they wait for, and the threads of synchronous
+            handlers, also those of cancelled requests until they end.
+        streams: Subscriptions of `subscriptions/listen`.
+    """
+
+    connections: Limit = field(default=Limit(10_000, 500))
+    sessions: Limit = field(default=Limit(10_000, 1_000))
+    handles: Limit = field(default=Limit(10_000, 1_000, "end_idlest"))
+    calls: Limit = field(default=Limit(1_000, 100))
+    streams: Limit = field(default=Limit(1_000, 100))
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("connections", "calls", "streams"):
+            if getattr(self, name).when_full != "refuse":
+                raise ConfigError(f"{name} can't be ended to make room; their when_full must be 'refuse'.")
+
+
+DEFAULTS = Limits()
 
 
 class GroupedOptions(TypedDict, total=False):

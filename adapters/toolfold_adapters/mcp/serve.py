@@ -34,8 +34,8 @@ from .http.operation import (
     Operation,
     within_descriptors,
 )
-from .limits import DEFAULTS, one_client
-from .options import ServerOptions
+from .options import DEFAULTS, ServerOptions
+from .request import one_client
 
 SHUTDOWN_TIMEOUT = 5.0
 CLOSING_SECONDS = 3

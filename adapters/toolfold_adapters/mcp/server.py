@@ -33,7 +33,6 @@ from .delivery.handle import HandleDelivery
 from .delivery.legacy import LegacySessions, declares_groups
 from .delivery.proxy import CallToolProxy, reserve_names, with_handle
 from .delivery.render import Renderer, dumped
-from .delivery.selection import DefaultSelection, selection_of
 from .delivery.session import PrincipalSessions, SessionDelivery
 from .delivery.several import CallTools, proxies_of
 from .delivery.skills import EXTENSION as SKILLS
@@ -42,6 +41,7 @@ from .handlers import RequestHandlers, declares, label_of
 from .handles import SharedSessions, SignedHandles, StoredHandles, signing_keys
 from .http.sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
+from .request import Selections
 from .subscriptions import Subscriptions
 
 log = logging.getLogger("toolfold.mcp")
@@ -226,8 +226,8 @@ class Service:
         self._settings = settings
         self._tasks_of = tasks_of
         self._renderer = partial(Renderer, wire, own=own)
-        self._default = DefaultSelection(tools, settings.profile, settings.active, by_request=settings.selection)
-        self._default.now().start(tools)
+        self._selections = Selections(tools, settings.profile, settings.active, by_request=settings.selection)
+        _ = self._selections.default.start
         limits, by_principal = settings.limits, settings.delivery == "principal"
         self.on_announced: Callable[[], None] = lambda: None
         self._store = settings.store or MemoryStore(time.monotonic, lease=inf)
@@ -242,7 +242,7 @@ class Service:
             else None
         )
         tally = Tally("sessions", limits.sessions)
-        self.legacy = LegacySessions(tools, self._default, tally, tasks_of, self._legacy_sessions)
+        self.legacy = LegacySessions(tools, self._selections, tally, tasks_of, self._legacy_sessions)
         self._subscriptions = Subscriptions(by_caller=by_principal)
         modern = self._by_principal() if by_principal else self._by_handle()
         disclosure = self._disclosure() if settings.disclosure else {}
@@ -285,11 +285,13 @@ class Service:
         )
 
     def _disclosure(self) -> dict[bool, Disclosure]:
-        return {modern: Disclosure(self._tools, self._wire, self._default, modern=modern) for modern in (False, True)}
+        return {
+            modern: Disclosure(self._tools, self._wire, self._selections, modern=modern) for modern in (False, True)
+        }
 
     def _by_principal(self) -> SessionDelivery:
         renderer = self._renderer(modern=True, cache_scope="private")
-        principals = PrincipalSessions(self._tools, self._default, self._shared, self._subscriptions)
+        principals = PrincipalSessions(self._selections, self._shared, self._subscriptions)
         self._subscriptions.before_listening = principals.follow
         return SessionDelivery(self._tools, self._wire, principals.session, renderer, self._answers(renderer))
 
@@ -301,11 +303,11 @@ class Service:
         return HandleDelivery(
             self._tools,
             self._wire,
-            self._default,
+            self._selections,
             SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time),
             settings.handles == "stored",
             StoredHandles(self._handles),
-            SharedSessions(self._tools, self._shared),
+            SharedSessions(self._shared),
             self._proxies(settings.call_tool, with_handle=True),
             renderer,
             self._answers(renderer),
@@ -320,16 +322,16 @@ class Service:
 
     def selects(self, request: Any) -> bool:
         """Return whether an HTTP request selects groups or a profile itself."""
-        return selection_of(self._tools, self._default, request) is not self._default.now()
+        return self._selections.of(request) is not self._selections.default
 
     def instructions(self, given: str | None, *, modern: bool, declared: bool = False, request: Any = None) -> str:
         """Return the instructions for clients of an era: how groups are opened, those given, and those of open groups.
 
         Clients that declared the extension for groups open none here. Groups that an HTTP request selects are open.
         """
-        start = selection_of(self._tools, self._default, request)
-        catalog = self._tools.runtime.catalogs.under(start.profile)
-        begun = catalog.initial_instructions(start.paths(catalog))
+        selection = self._selections.of(request)
+        catalog = selection.catalog
+        begun = catalog.initial_instructions(selection.paths)
         said = "\n\n".join(text for text in (given, begun) if text)
         if declared:
             return said

@@ -31,7 +31,7 @@ from toolfold.spi import background
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
 from .delivery.legacy import MAX_WAITING, notification
-from .limits import principal_of
+from .request import principal_of
 
 EVENTS: dict[str, Any] = {
     "tool": ToolsListChanged,

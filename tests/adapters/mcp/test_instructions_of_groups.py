@@ -20,7 +20,7 @@ from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.manifests import load_manifests
 from toolfold_adapters.mcp import group_server
-from toolfold_adapters.mcp.limits import one_client
+from toolfold_adapters.mcp.request import one_client
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN
 

@@ -19,7 +19,7 @@ from toolfold import ConfigError
 from toolfold._quota import Tally
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.http.operation import ConnectionBounds, within_descriptors
-from toolfold_adapters.mcp.limits import address
+from toolfold_adapters.mcp.request import address
 
 pytestmark = pytest.mark.spec("SAF-4")
 

@@ -16,7 +16,7 @@ from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
 from toolfold.spi import Memo
-from toolfold_adapters.mcp.delivery.selection import REMEMBERED, Selection
+from toolfold_adapters.mcp.request import REMEMBERED, Selection
 
 ERAS = ("legacy", MODERN)
 STOCK = ["stock.count", "stock.fail", "stock.reject"]
@@ -230,5 +230,5 @@ def test_what_clients_select_leaves_what_others_have_computed_for_the_catalog() 
     indexes = Memo[str, int](most=1)
     indexes.of(tools.catalog.memo, "the index of a search", lambda: 1)
     for group in groups:
-        assert Selection(groups=group).start(tools).active == (group,)
+        assert Selection(tools.catalog, groups=group).start.active == (group,)
     assert indexes.of(tools.catalog.memo, "the index of a search", lambda: 2) == 1

@@ -19,8 +19,8 @@ from toolfold import Context, HookContext, ProtocolError, Session, StoredSession
 from toolfold.spi import SessionKind
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp import server as server_module
-from toolfold_adapters.mcp.delivery.selection import Selection
 from toolfold_adapters.mcp.handles import SharedSessions
+from toolfold_adapters.mcp.request import Selection
 from toolfold_adapters.names import HANDLE_META
 from toolfold_adapters.stores import MemoryStore
 
@@ -221,7 +221,8 @@ async def test_a_tool_finds_the_resources_of_its_group_s_hook_also_if_the_group_
 @pytest.mark.spec("DEL-4", "HOOK-9")
 async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up_again() -> None:
     journal, now = Journal(), [0.0]
-    tools, selection = make_desk(journal), Selection(groups=("database",))
+    tools = make_desk(journal)
+    selection = Selection(tools.catalog, groups=("database",))
     kind = SessionKind("shared", "sessions", Limit(10), 60)
     stored = StoredSessions(tools.runtime, MemoryStore(lambda: now[0]), kind, local=True)
     for moment, expected in (
@@ -231,7 +232,7 @@ async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        owner = await SharedSessions(tools, stored).session(selection, None)
+        owner = await SharedSessions(stored).session(selection, None)
         assert owner is not None
         assert owner.is_open
         assert owner.active == ("database",)

@@ -25,7 +25,7 @@ from mcp_types import INVALID_REQUEST
 from toolfold import InputRequired, ToolError
 from toolfold.spi import Full, table
 
-from ...mcp.limits import caller_of, record_refusal
+from ...mcp.request import caller_of, record_refusal
 from .downstream import Call, Clients
 
 ROUNDS = 10

@@ -32,8 +32,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolfold import Context, events
 from toolfold.spi import MAX_URI, Caller, Full, Tally, table
 
-from ...mcp.handlers import is_modern
-from ...mcp.limits import DEFAULTS, caller_of, principal_of, record_refusal
+from ...mcp.options import DEFAULTS
+from ...mcp.request import caller_of, is_modern, principal_of, record_refusal
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -20,7 +20,7 @@ from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResul
 from toolfold.spi import MAX_URI, Kind, Passed, array, quoted, table
 
 from ...mcp.delivery.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
-from ...mcp.limits import principal_of
+from ...mcp.request import principal_of
 from ..stored import Item, words_for
 from ..upstream.life import ConnectionLost
 from ..upstream.link import Link

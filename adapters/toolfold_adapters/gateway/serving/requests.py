@@ -27,7 +27,8 @@ from toolfold.spi import Kind, available, table
 
 from ...mcp.delivery.render import CACHE_HINTS, own_fields
 from ...mcp.delivery.several import CALL_TOOLS
-from ...mcp.handlers import RequestHandlers, is_modern
+from ...mcp.handlers import RequestHandlers
+from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR
 from ..layout import Placed
 from ..upstream.link import Link

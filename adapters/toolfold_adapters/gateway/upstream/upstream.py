@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 from toolfold import Limit, WithheldBy
 from toolfold.spi import Full, Tally
 
-from ...mcp.limits import record_refusal
+from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
 from ..config.settings import UpstreamConfig
 from ..serving.downstream import Client

@@ -17,7 +17,7 @@ from toolfold.spi import ERROR_META, HANDLE, Described, Directory, StatePacker, 
 
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
-from ..limits import client_of
+from ..request import client_of
 from .render import Renderer, with_text
 
 AnswerForm = Literal["auto", "definitions", "names"]

@@ -35,9 +35,9 @@ from toolfold import (
 )
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
+from ..request import SELECTION_FAILURES, Selections, refusal_text
 from .handle import HandleDelivery
 from .render import LISTS, Renderer
-from .selection import SELECTION_FAILURES, DefaultSelection, depends_on_headers, refusal_text, selection_of
 from .session import SessionDelivery
 
 _SHOWN = Memo[None, Mapping[str, GroupSpec]](most=1)
@@ -113,14 +113,14 @@ class Disclosure:
     Args:
         tools: The tool set.
         wire: The names that clients see.
-        default: The initial state that the server was built with.
+        selections: The initial states of requests.
         modern: Whether the requests are of the era of 2026-07-28.
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, default: DefaultSelection, *, modern: bool) -> None:
+    def __init__(self, tools: ToolSet, wire: WireNames, selections: Selections, *, modern: bool) -> None:
         self._tools = tools
         self._wire = wire
-        self._default = default
+        self._selections = selections
         self._renderer = Renderer(wire, modern=modern)
 
     async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class Disclosure:
     @asynccontextmanager
     async def _session(self, ctx: Any, start: Snapshot, component: Component | None) -> AsyncGenerator[Session]:
         """Yield a session for one call, with a group of `component` open; its hooks run before and after the call."""
-        profile = selection_of(self._tools, self._default, ctx.request).profile
+        profile = self._selections.of(ctx.request).profile
         state = self._opened(start, component)
         if not state.catalog.has_hooks:
             async with self._tools.request_session(state, profile) as session:
@@ -236,7 +236,7 @@ class Disclosure:
         return found
 
     def _start(self, ctx: Any) -> Snapshot:
-        return selection_of(self._tools, self._default, ctx.request).start(self._tools)
+        return self._selections.of(ctx.request).start
 
     def _root(self, start: Snapshot) -> RequestView:
         return self._tools.runtime.view_of(Snapshot.of(start.catalog.ungrouped), self._wire.to_wire)
@@ -249,9 +249,7 @@ class Disclosure:
 
     def _scope(self, ctx: Any, start: Snapshot, *kinds: Kind) -> dict[str, Any]:
         """Return for whom an answer is that depends on more than the parameters of its request."""
-        own = depends_on_headers(self._default, ctx.request) or any(
-            start.catalog.components[kind].changing for kind in kinds
-        )
+        own = self._selections.by_headers(ctx.request) or any(start.catalog.components[kind].changing for kind in kinds)
         return {"cacheScope": "private"} if own and self._renderer.modern else {}
 
 

@@ -37,18 +37,19 @@ from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
 from ...names import DISCARDED_META, HANDLE_HEADER, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..handles import AGAIN, MAX_LENGTH, Reading, SharedSessions, SignedHandles, StoredHandles, is_signed
-from ..limits import caller_of, one_client, principal_of
-from .answers import Answers, with_discarded
-from .proxy import CallToolProxy, ToolCall, name_called, open_for, with_opened
-from .render import Renderer, unknown_text, with_text
-from .selection import (
+from ..request import (
     SELECTION_FAILURES,
-    DefaultSelection,
     Selection,
-    depends_on_headers,
+    Selections,
+    caller_of,
+    name_called,
+    one_client,
+    principal_of,
     refusal_text,
-    selection_of,
 )
+from .answers import Answers, with_discarded
+from .proxy import CallToolProxy, ToolCall, open_for, with_opened
+from .render import Renderer, unknown_text, with_text
 from .several import CallTools, Part, joined, make_calls
 
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
@@ -75,7 +76,7 @@ class HandleDelivery:
     Args:
         tools: The tool set.
         wire: The names that clients see.
-        default: The selection that the server was built with.
+        selections: What requests select, or else what the server was built with.
         signed: Makes handles for catalogs without hooks.
         short: Whether to make no signed ones.
         stored: Makes the others.
@@ -88,7 +89,7 @@ class HandleDelivery:
 
     _tools: ToolSet
     _wire: WireNames
-    _default: DefaultSelection
+    _selections: Selections
     _signed: SignedHandles
     _short: bool
     _stored: StoredHandles
@@ -127,24 +128,21 @@ class HandleDelivery:
             meta[STORE_AWAY_META] = True
         shown = self._renderer.page(page, kind, meta)
         own = (
-            handle is not None
-            or depends_on_headers(self._default, ctx.request)
-            or snapshot.catalog.components[kind].changing
+            handle is not None or self._selections.by_headers(ctx.request) or snapshot.catalog.components[kind].changing
         )
         return {**shown, "cacheScope": "private"} if own else shown
 
     async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool, with the handle of the new state if it changed the state."""
-        selection, own = selection_of(self._tools, self._default, ctx.request), None
-        catalog = self._tools.runtime.catalogs.under(selection.profile)
-        proxy = self._proxies.get(name) if catalog.groups else None
+        selection, own = self._selections.of(ctx.request), None
+        proxy = self._proxies.get(name) if selection.catalog.groups else None
         call = ToolCall(name, dict(arguments or {}), None)
         state: RequestState | None = None
         try:
             own = _handle_of(ctx)
             call = call if proxy is None else proxy.unpack(arguments)
             if not isinstance(proxy, CallTools):
-                call = self._take_handle(catalog, call)
+                call = self._take_handle(selection.catalog, call)
             call = evolve(call, handle=self._own_or(own) if one_client.get() else call.handle or own)
             async with self._state(ctx, selection, call.handle) as state:
                 if isinstance(proxy, CallTools):
@@ -178,9 +176,9 @@ class HandleDelivery:
     # -- the state of a request ---------------------------------------------------------------------------------------
 
     async def _reading(self, ctx: Any, handle: str | None) -> Reading:
-        selection = selection_of(self._tools, self._default, ctx.request)
+        selection = self._selections.of(ctx.request)
         if handle is None:
-            return Reading(selection.start(self._tools))
+            return Reading(selection.start)
         if is_signed(handle):
             return self._signed_state(ctx, selection, handle)
         session = await self._session(ctx, selection, handle, reading=True)
@@ -188,10 +186,9 @@ class HandleDelivery:
 
     def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
         """Return the content of a signed handle; a catalog with hooks has no signed handles."""
-        catalog = self._tools.runtime.catalogs.under(selection.profile)
-        if catalog.has_hooks:
+        if selection.catalog.has_hooks:
             raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
-        return self._signed.read(handle, catalog, principal_of(ctx))
+        return self._signed.read(handle, selection.catalog, principal_of(ctx))
 
     async def _session(self, ctx: Any, selection: Selection, handle: str, *, reading: bool = False) -> Session:
         """Return the session of a stored handle; if the handle is no longer valid, end it."""
@@ -217,7 +214,7 @@ class HandleDelivery:
         if handle is not None:
             reading, owner = self._signed_state(ctx, selection, handle), None
         else:
-            reading = Reading(selection.start(self._tools))
+            reading = Reading(selection.start)
             owner = await self._shared.session(selection, caller)
         among, draft, name = None, None, ""
         if self._stores_sessions(reading.snapshot.catalog):
@@ -230,7 +227,7 @@ class HandleDelivery:
     @asynccontextmanager
     async def session(self, ctx: Any) -> AsyncGenerator[Session]:
         """Yield the session of a request, or one that ends with it."""
-        selection = selection_of(self._tools, self._default, ctx.request)
+        selection = self._selections.of(ctx.request)
         try:
             async with self._state(ctx, selection, self._own_or(_handle_of(ctx))) as state:
                 yield state.session

@@ -35,8 +35,7 @@ from toolfold.spi import Tally, table
 
 from ...names import GROUPS_CHANGED, GROUPS_EXTENSION
 from ...sdk import can_notify_in_responses, connection_of, has_standing_stream
-from ..limits import caller_of, principal_of
-from .selection import DefaultSelection, Selection, is_list, selection_of
+from ..request import Selections, caller_of, is_list, principal_of
 
 _KEY = "toolfold"
 METHODS = {
@@ -215,7 +214,7 @@ class LegacySessions:
 
     Args:
         tools: The tool set.
-        default: The selection that the server was built with; an HTTP request that opens a session may override it.
+        selections: What the HTTP request that opens a session selects, or else what the server was built with.
         tally: Counts the sessions of connections.
         tasks_of: Returns the task group of the running server, given the context of a request.
         stored: Has the sessions of connections over HTTP, if they are in a store.
@@ -228,14 +227,14 @@ class LegacySessions:
     def __init__(
         self,
         tools: ToolSet,
-        default: DefaultSelection,
+        selections: Selections,
         tally: Tally,
         tasks_of: Callable[[Any], TaskGroup],
         stored: StoredSessions | None = None,
     ) -> None:
         self.stored = stored
         self._tools = tools
-        self._default = default
+        self._selections = selections
         self._tally = tally
         self._tasks_of = tasks_of
         self._over: set[str | None] = set()
@@ -285,11 +284,8 @@ class LegacySessions:
         return None if connection_of(ctx).session_id is None else self.stored
 
     def _new(self, ctx: ServerRequestContext[Any, Any]) -> Session:
-        selection = selection_of(self._tools, self._default, ctx.request)
-        return self._tools.open_session(selection.profile, self._start(selection), caller=caller_of(ctx))
-
-    def _start(self, selection: Selection) -> tuple[str, ...]:
-        return selection.paths(self._tools.runtime.catalogs.under(selection.profile))
+        selection = self._selections.of(ctx.request)
+        return self._tools.open_session(selection.profile, selection.paths, caller=caller_of(ctx))
 
     # -- in a store ---------------------------------------------------------------------------------------------------
 
@@ -307,12 +303,12 @@ class LegacySessions:
         stored, session_id = self._stored_for(ctx), connection_of(ctx).session_id
         if ctx.method != "initialize" or stored is None:
             return result
-        selection = selection_of(self._tools, self._default, ctx.request)
+        selection = self._selections.of(ctx.request)
         session = stored.draft(
             _name(session_id),
             selection.profile,
             caller_of(ctx),
-            start=self._start(selection),
+            start=selection.paths,
             notifies=True,
             about=dict(ctx.params or {}),
         )

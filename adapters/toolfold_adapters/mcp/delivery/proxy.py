@@ -14,7 +14,6 @@ from toolfold import (
     InvalidName,
     Session,
     ToolfoldError,
-    ToolNotFound,
     ToolResult,
     ToolSet,
     Visibility,
@@ -118,18 +117,6 @@ def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
     schema = definition["inputSchema"]
     properties = {**schema.get("properties", {}), HANDLE: HANDLE_SCHEMA}
     return {**definition, "inputSchema": {**schema, "properties": properties}}
-
-
-def name_called(session: Session, wire: WireNames, name: str) -> str:
-    """Return what a tool that is called by a name on the wire is registered as.
-
-    Raises `ToolNotFound` if there is none, which counts as a refusal of any other tool does (SPEC EXP-3).
-    """
-    try:
-        return wire.from_wire(name)
-    except ToolNotFound:
-        session.tools.runtime.refused(session.id, name, None)
-        raise
 
 
 async def open_for(session: Session, name: str) -> tuple[str, ...]:

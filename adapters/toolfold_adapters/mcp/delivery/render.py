@@ -48,8 +48,7 @@ from toolfold import (
 from toolfold.spi import MAX_URI, Full, Kind, Passed, array, quoted, table
 
 from ...names import ALWAYS_LOAD_META, MOUNTED_META
-from ..limits import record_refusal
-from .selection import SELECTION_FAILURES, refusal_text
+from ..request import SELECTION_FAILURES, record_refusal, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
 """The legacy error for an unknown resource; the modern era uses `INVALID_PARAMS`."""

@@ -30,12 +30,20 @@ from toolfold import (
 from toolfold.spi import Kind
 
 from ...names import STORE_AWAY_META
-from ..limits import caller_of, one_client, principal_of
+from ..request import (
+    SELECTION_FAILURES,
+    Selections,
+    caller_of,
+    is_list,
+    name_called,
+    one_client,
+    principal_of,
+    refusal_text,
+)
 from ..subscriptions import Subscriptions, unauthenticated
 from .answers import Answers
-from .proxy import CallToolProxy, ToolCall, name_called, open_for, with_opened
+from .proxy import CallToolProxy, ToolCall, open_for, with_opened
 from .render import Renderer, unknown_text
-from .selection import SELECTION_FAILURES, DefaultSelection, is_list, refusal_text
 from .several import CallTools, Part, joined, make_calls
 
 
@@ -186,14 +194,12 @@ class PrincipalSessions:
     """The sessions of authenticated callers.
 
     Args:
-        tools: The tool set.
-        default: The initial state of a caller's session.
+        selections: The initial state of a caller's session is what the server was built with.
         sessions: Where these are.
         subscriptions: The subscriptions of the callers.
     """
 
-    _tools: ToolSet
-    _default: DefaultSelection
+    _selections: Selections
     _sessions: StoredSessions
     _subscriptions: Subscriptions
     _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
@@ -212,10 +218,9 @@ class PrincipalSessions:
         caller = principal_of(ctx)
         if not caller:
             raise unauthenticated()
-        default = self._default.now()
-        start = default.paths(self._tools.runtime.catalogs.under(default.profile))
+        default = self._selections.default
         session = await self._sessions.get_or_create(
-            caller, default.profile, start, caller_of(ctx), reading=is_list(ctx)
+            caller, default.profile, default.paths, caller_of(ctx), reading=is_list(ctx)
         )
         if session not in self._followed:
             self._followed.add(session)

@@ -23,7 +23,8 @@ from toolfold import Catalog, Component, Session, ToolfoldError
 from toolfold.spi import MAX_URI, quoted
 
 from ...skills import FILE, FRONT_MATTER_META, parts_of
-from ..handlers import Context, RequestHandlers, is_modern
+from ..handlers import Context, RequestHandlers
+from ..request import is_modern
 from .render import CACHE_HINTS
 
 EXTENSION = "io.modelcontextprotocol/skills"

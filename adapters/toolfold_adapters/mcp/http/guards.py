@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolfold import ConfigError
 from toolfold.spi import Full, quoted
 
-from ..limits import record_refusal
+from ..request import record_refusal
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_REQUEST_BYTES = 4 * 1024 * 1024

@@ -30,7 +30,7 @@ from uvicorn.protocols.utils import get_remote_addr
 from toolfold import ConfigError, Limit
 from toolfold.spi import Caller, Full, Tally
 
-from ..limits import address
+from ..request import address
 from .application import HttpApp
 from .guards import limit_response
 

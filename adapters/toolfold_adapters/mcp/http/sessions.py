@@ -29,7 +29,7 @@ from toolfold.spi import Caller, Full, Tally
 
 from ...sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
 from ..delivery.legacy import LegacySessions
-from ..limits import caller_at
+from ..request import caller_at
 from .guards import error_response, limit_response
 
 FORGOTTEN = 64

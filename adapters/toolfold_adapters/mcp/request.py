@@ -1,0 +1,263 @@
+"""What a request says of itself: who asks, in which era, and which profile and groups it selects (SPEC SAF-4, DEL-4).
+
+A caller is the principal of an authenticated request, else the address that it came from. Over stdio and in memory no
+caller is known, and only the total is limited. Whoever reaches a limit is refused, with the time to try again; each
+refusal is logged, and counted by OpenTelemetry's metric `toolfold.refusals` (SPEC SAF-7).
+
+Groups are selected by `?groups=a,b` and a profile by `?profile=x`, or by the headers `Toolfold-Groups` and
+`Toolfold-Profile`. Otherwise the server's default applies. A group includes its parents.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+from collections.abc import Iterable
+from contextvars import ContextVar
+from functools import cached_property, lru_cache
+from typing import Any
+
+from attrs import field, frozen
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import principal_components
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from opentelemetry import metrics
+
+from toolfold import (
+    Catalog,
+    ExclusionConflict,
+    HookFailed,
+    ParentInactive,
+    Profile,
+    QuotaExceeded,
+    Session,
+    Snapshot,
+    ToolfoldError,
+    ToolNotFound,
+    ToolSet,
+    TransitionRequest,
+    WireNames,
+)
+from toolfold.machine import paths_of
+from toolfold.spi import Caller, Full, Memo, ancestors, enumerated, quoted
+
+log = logging.getLogger("toolfold.mcp")
+
+REMEMBERED = 64
+"""How many snapshots of selections, and with them their lists, are cached for a catalog."""
+
+_STARTS = Memo[tuple[str, ...], Snapshot](REMEMBERED)
+_SELECTABLE = Memo[None, frozenset[str]](most=1)
+
+GROUPS = "groups"
+PROFILE = "profile"
+SELECTION_FAILURES = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
+"""The errors of a request whose selection can't be active."""
+
+_PREFIX = 64
+"""The prefix length of an IPv6 network that counts as one caller: its owner has all addresses in it."""
+
+_refusals = metrics.get_meter("toolfold").create_counter(
+    "toolfold.refusals", "{refusal}", "Requests and connections that were refused because a limit was reached."
+)
+
+
+# -- who asks, and what -----------------------------------------------------------------------------------------------
+
+one_client: ContextVar[bool] = ContextVar("one_client", default=False)
+"""Whether all requests to the process come from one client, as over stdio (SPEC DEL-12)."""
+
+
+def is_modern(spoken: Any) -> bool:
+    """Return whether a request, or a session of the SDK, is of the era without sessions, 2026-07-28."""
+    return spoken.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def is_list(ctx: Any) -> bool:
+    """Return whether a request asks for a list, which can be answered from what is known (SPEC STO-5)."""
+    return str(ctx.method).endswith("/list")
+
+
+def name_called(session: Session, wire: WireNames, name: str) -> str:
+    """Return what a tool that is called by a name on the wire is registered as.
+
+    Raises `ToolNotFound` if there is none, which counts as a refusal of any other tool does (SPEC EXP-3).
+    """
+    try:
+        return wire.from_wire(name)
+    except ToolNotFound:
+        session.tools.runtime.refused(session.id, name, None)
+        raise
+
+
+def principal_of(ctx: Any) -> str:
+    """Return what identifies the caller of a request, or `""` where callers are not authenticated."""
+    token = get_access_token()
+    return "" if token is None else json.dumps(principal_components(token))
+
+
+def client_of(ctx: Any) -> str:
+    """Return what the client of a request calls itself, or `""`."""
+    params = ctx.session.client_params
+    return "" if params is None else str(params.client_info.name)
+
+
+def caller_of(ctx: Any) -> Caller:
+    """Return the caller of a request: a principal, else an address, or `None` over stdio and in memory."""
+    client = ctx.request.client if ctx.request is not None else None
+    return caller_at(client.host if client is not None else None)
+
+
+def caller_at(host: str | None) -> Caller:
+    """Return the caller of the current HTTP request, which comes from `host`."""
+    principal = principal_of(None)
+    if principal:
+        return f"principal {principal}"
+    return None if host is None else address(host)
+
+
+@lru_cache(maxsize=1024)
+def address(host: str) -> str:
+    """Return the address by which a caller at `host` is counted: in IPv6 that of its network."""
+    try:
+        parsed = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # a proxy may send any text
+        return f"address {host[:64]}"
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return f"address {ipaddress.ip_network((parsed, _PREFIX), strict=False)}"
+        return f"address {parsed.ipv4_mapped}"
+    return f"address {parsed}"
+
+
+def record_refusal(full: Full) -> None:
+    """Log and count that somebody was refused because a limit was reached (SPEC SAF-7)."""
+    _refusals.add(1, {"toolfold.limit": full.what})
+    log.warning("refused %s: %s", quoted(full.caller or "a client"), full)
+
+
+# -- what it selects --------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Selection:
+    """The initial state of a request: its profile and its groups, in the catalog as the profile has it."""
+
+    catalog: Catalog
+    profile: Profile | None = None
+    groups: tuple[str, ...] = field(default=(), converter=paths_of)
+
+    @cached_property
+    def start(self) -> Snapshot:
+        """The snapshot.
+
+        Raises:
+            ExclusionConflict: Two of the groups exclude one another.
+            ParentInactive, QuotaExceeded: They can't be active together for another reason.
+        """
+
+        def start() -> Snapshot:
+            return Snapshot.of(self.catalog).after(TransitionRequest(activate=self.paths))
+
+        return _STARTS.of(self.catalog.memo, self.groups, start)  # each profile has a catalog of its own
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The selected groups, each with its parents; those that the catalog does not have are left out."""
+        asked = (*(self.profile.active if self.profile else ()), *self.groups)
+        complete = [path for group in asked for path in (*ancestors(group), group)]
+        return tuple(path for path in dict.fromkeys(complete) if path in self.catalog.index)
+
+
+class Selections:
+    """What requests select, or else what a server was built with, in the newest catalog.
+
+    Args:
+        tools: The tool set.
+        profile: The profile. One that is given by name is the newest of that name, or the last that there was.
+        groups: The groups, or one.
+        by_request: Whether a request may override it.
+
+    Raises:
+        ConfigError: There is no such profile.
+    """
+
+    def __init__(
+        self, tools: ToolSet, profile: str | Profile | None, groups: Iterable[str], *, by_request: bool
+    ) -> None:
+        self._catalogs = tools.runtime.catalogs
+        self._name = profile if isinstance(profile, str) else None
+        self._by_request = by_request
+        self._catalog = self._catalogs.present
+        self._default = self._selection(tools.profile(profile), groups)
+
+    @property
+    def default(self) -> Selection:
+        """What a request selects that says nothing; the same one until something is registered."""
+        catalog = self._catalogs.present
+        if catalog is not self._catalog:
+            profile = catalog.profiles.get(self._name or "", self._default.profile)
+            self._catalog, self._default = catalog, self._selection(profile, self._default.groups)
+        return self._default
+
+    def of(self, request: Any) -> Selection:
+        """Return the selection of an HTTP request, or the server's default where it selects nothing.
+
+        Unknown names are left out and logged, and so are groups that are not selectable, in the same words: only what
+        its author chose opens a gate, and a request can't detect it (SPEC SES-6, VIS-5). A request can't override the
+        profile that a server was built with.
+        """
+        default = self.default
+        if request is None or not self._by_request:
+            return default
+        profile = default.profile
+        for name in _named(request, PROFILE)[-1:]:
+            profile = self._profile(name, profile)
+        groups = _named(request, GROUPS)
+        if not groups and profile is default.profile:
+            return default
+        known = {*_selectable(self._catalogs.under(profile)), *default.groups}
+        if unknown := [name for name in groups if name not in known]:
+            log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
+        return self._selection(profile, [name for name in groups if name in known] if groups else default.groups)
+
+    def by_headers(self, request: Any) -> bool:
+        """Return whether headers determine what a request selects, which caches do not take into account."""
+        return (
+            request is not None
+            and self._by_request
+            and any(f"toolfold-{what}" in request.headers for what in (GROUPS, PROFILE))
+        )
+
+    def _selection(self, profile: Profile | None, groups: Iterable[str]) -> Selection:
+        return Selection(self._catalogs.under(profile), profile, groups)
+
+    def _profile(self, asked: str, bound: Profile | None) -> Profile | None:
+        if bound is not None:
+            problem = "a request asked for the profile %r, but this server is bound to %r"
+            log.warning(problem, quoted(asked), bound.name)
+            return bound
+        if (profile := self._catalogs.present.profiles.get(asked)) is None:
+            log.warning("a request asked for the profile %r, which does not exist", quoted(asked))
+        return profile
+
+
+def refusal_text(error: ToolfoldError) -> str:
+    """Return the message to a caller whose selection can't be active."""
+    about = "The groups that this request selects can't be active together. "
+    return f"{about if isinstance(error, ExclusionConflict) else ''}{error}"
+
+
+def _selectable(catalog: Catalog) -> frozenset[str]:
+    """Return the groups that a request may select, computed once for a catalog."""
+
+    def paths() -> frozenset[str]:
+        return frozenset(group.path for group in Snapshot.of(catalog).selectable_groups)
+
+    return _SELECTABLE.of(catalog.memo, None, paths)
+
+
+def _named(request: Any, what: str) -> list[str]:
+    given: Iterable[str] = request.query_params.getlist(what) or request.headers.getlist(f"toolfold-{what}")
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
