@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from attrs import define
 from mcp.server import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Session
@@ -20,7 +21,7 @@ from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from .delivery.disclosure import Disclosure, GroupParams, ToolboxDelivery
 from .delivery.handle import HandleDelivery
 from .delivery.legacy import declares_groups
-from .delivery.render import wire_errors
+from .delivery.render import dumped, wire_errors
 from .delivery.session import SessionDelivery
 from .request import caller_of, client_of, is_modern, principal_of, record_refusal
 from .subscriptions import Subscriptions, unauthenticated
@@ -147,6 +148,18 @@ def label_of(ctx: Any) -> tuple[str, str]:
     if not isinstance(ctx, ServerRequestContext):
         return "", "in process"
     return client_of(ctx)[:MAX_CLIENT_NAME], "modern" if is_modern(ctx) else "legacy"
+
+
+def introducing(introduced: Callable[[Context, dict[str, Any]], dict[str, Any]]) -> ServerMiddleware[Any]:
+    """Return middleware that has `introduced` adapt what a server says of itself to each client."""
+
+    async def answered(ctx: Context, call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.request_id is None or ctx.method not in ("initialize", "server/discover"):
+            return result
+        return introduced(ctx, dumped(result))
+
+    return answered
 
 
 def declares(ctx: Context, extension: str, *, modern: bool) -> bool:

@@ -16,8 +16,7 @@ from typing import Any, Unpack
 import anyio
 from anyio.abc import TaskGroup
 from attrs import evolve
-from mcp.server import NotificationOptions, Server, ServerRequestContext
-from mcp.server.context import CallNext, HandlerResult
+from mcp.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp_types import InitializeRequestParams, PaginatedRequestParams
 from starlette.applications import Starlette
@@ -32,12 +31,12 @@ from .delivery.disclosure import Disclosure, GroupParams, ToolboxDelivery
 from .delivery.handle import HandleDelivery
 from .delivery.legacy import LegacySessions, declares_groups
 from .delivery.proxy import CallToolProxy, reserve_names, with_handle
-from .delivery.render import Renderer, dumped
+from .delivery.render import Renderer
 from .delivery.session import PrincipalSessions, SessionDelivery
 from .delivery.several import CallTools, proxies_of
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
-from .handlers import RequestHandlers, declares, label_of
+from .handlers import Context, RequestHandlers, declares, introducing, label_of
 from .handles import SharedSessions, SignedHandles, StoredHandles, signing_keys
 from .http.sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
@@ -81,7 +80,7 @@ class ToolSetServer(Server[TaskGroup]):
             self.extensions |= {GROUPS_EXTENSION: dict(GROUPS_SETTINGS), TOOLBOX_EXTENSION: {}}
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
-        self.middleware.append(self._introduce_to)
+        self.middleware.append(introducing(self._introduced))
         if settings.extend is not None:
             settings.extend(self, handlers)
 
@@ -94,20 +93,16 @@ class ToolSetServer(Server[TaskGroup]):
         if skills_of(self._tools.catalog):
             self.extensions[SKILLS] = {}
 
-    async def _introduce_to(self, ctx: ServerRequestContext[TaskGroup, Any], call_next: CallNext) -> HandlerResult:
-        """Answer the first request of a client with instructions for it, where they are not those of all clients.
+    def _introduced(self, ctx: Context, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return an introduction with instructions for its client, where they are not those of all clients.
 
         They have those of the groups that the request selects; and clients that declare the extension for groups are
         told nothing of control tools, which they are not listed.
         """
-        result = await call_next(ctx)
-        if ctx.method not in ("initialize", "server/discover"):
-            return result
         modern = ctx.method == "server/discover"
         declared = self._settings.disclosure and _declares_groups(ctx, modern=modern)
         if not declared and not self._service.selects(ctx.request):
-            return result
-        answer = dumped(result)
+            return answer
         answer.pop("instructions", None)
         given = self._settings.instructions
         said = self._service.instructions(given, modern=modern, declared=declared, request=ctx.request)
@@ -136,7 +131,7 @@ class ToolSetServer(Server[TaskGroup]):
         return options.model_copy(update={"instructions": self._legacy_instructions})
 
 
-def _declares_groups(ctx: ServerRequestContext[TaskGroup, Any], *, modern: bool) -> bool:
+def _declares_groups(ctx: Context, *, modern: bool) -> bool:
     if modern:
         return declares(ctx, GROUPS_EXTENSION, modern=True)
     # the session has the handshake only once it is answered
@@ -285,9 +280,8 @@ class Service:
         )
 
     def _disclosure(self) -> dict[bool, Disclosure]:
-        return {
-            modern: Disclosure(self._tools, self._wire, self._selections, modern=modern) for modern in (False, True)
-        }
+        make = partial(Disclosure, self._tools, self._wire, self._selections)
+        return {modern: make(modern=modern) for modern in (False, True)}
 
     def _by_principal(self) -> SessionDelivery:
         renderer = self._renderer(modern=True, cache_scope="private")

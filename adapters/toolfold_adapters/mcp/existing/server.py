@@ -19,12 +19,12 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import Client
 from mcp.server import MCPServer, Server, ServerRequestContext
-from mcp.server.context import CallNext, HandlerResult
 
 from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
 from ...sdk import low_level_of, when_http_is_served
 from ..delivery.render import Definition, Offer, dumped, offer_of, offering, passed
+from ..handlers import introducing
 from ..http.application import is_fastmcp
 from ..http.sessions import guard_sessions
 from ..options import GroupedOptions, ServerSettings
@@ -118,7 +118,7 @@ class GroupedServer:
         server.lifespan = running
         server.add_request_handler("tools/list", self._listed.params_type, self.list_tools)
         server.add_request_handler("tools/call", self._called.params_type, self.call_tool)
-        server.middleware.append(self._introduce)
+        server.middleware.append(introducing(self._introduced))
         self._service.attach(server)
         if (legacy := self._service.legacy).stored is not None:
             when_http_is_served(server, partial(guard_sessions, server, self._limit, legacy))
@@ -208,12 +208,9 @@ class GroupedServer:
             return passed(error)
         return passed(outcome)
 
-    async def _introduce(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """Say in the answer to `initialize` and `server/discover` that lists change, and how groups are opened."""
-        result = await call_next(ctx)
-        if ctx.request_id is None or ctx.method not in ("initialize", "server/discover"):
-            return result
-        answer, modern = dumped(result), ctx.method == "server/discover"
+    def _introduced(self, ctx: RequestContext, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return an introduction that also says that lists change, and how groups are opened."""
+        modern = ctx.method == "server/discover"
         if text := self._service.instructions(answer.get("instructions"), modern=modern, request=ctx.request):
             answer["instructions"] = text
         if not modern:
