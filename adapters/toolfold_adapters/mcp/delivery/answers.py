@@ -157,8 +157,6 @@ class Answers:
 
 def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     """Return an answer under a handle that also names its groups that the newest catalog discards (SPEC PER-2)."""
-    if not paths:
-        return result
     named = ", ".join("a group that no longer exists" if path == StatePacker.NAMELESS else path for path in paths)
     text = f"No longer open, because this server's groups have changed: {named}."
     return with_text(result, text, meta={DISCARDED_META: list(paths)})

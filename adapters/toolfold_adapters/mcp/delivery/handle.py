@@ -158,7 +158,7 @@ class HandleDelivery:
             if proxy is None:
                 raise
             result = ToolResult.of_text(unknown_text(self._unknown(error, call), call.name), is_error=True)
-        if state is not None:
+        if state is not None and state.discarded:
             result = with_discarded(result, state.discarded)
         return self._renderer.result(result)
 
@@ -215,7 +215,7 @@ class HandleDelivery:
             reading, owner = self._signed_state(ctx, selection, handle), None
         else:
             reading = Reading(selection.start)
-            owner = await self._shared.session(selection, caller)
+            owner = await self._shared.session(selection, caller) if selection.catalog.has_hooks else None
         among, draft, name = None, None, ""
         if self._stores_sessions(reading.snapshot.catalog):
             among, (draft, name) = self._stored.sessions, self._stored.new(principal_of(ctx))
@@ -277,12 +277,14 @@ class HandleDelivery:
         if proxy is not None and (refused := proxy.refusal(call.name, component, view)) is not None:
             return refused
         control = component is not None and component.control is not None
-        opening = component is not None and component.may_change(call.arguments)
         report = part.progress if part else ctx.session.report_progress
         result = await session.call(name, call.arguments, progress=report, request=ctx, view=view)
-        room = part.room if part else self._answers.room(ctx)
         before, now = state.before, session.snapshot
-        if not _differ(before, now) and (not opening or result.is_error):
+        changed = _differ(before, now)
+        if not (changed or opened or control or result.is_error):
+            return result
+        room = part.room if part else self._answers.room(ctx)
+        if not changed and (result.is_error or component is None or not component.may_change(call.arguments)):
             # Without a handle, every client has the same list (SPEC DEL-7).
             own = proxy is None and call.handle is None
             under = "." if call.handle == self._own else ", with the handle that you gave."
@@ -290,7 +292,7 @@ class HandleDelivery:
             answer = self._answers.for_call(
                 result, component, lambda one: own and not is_hidden(one, view), room, way=way
             )
-            return with_opened(answer, opened, session.catalog.instructions(opened), room) if opened else answer
+            return with_opened(answer, opened, session.catalog, room) if opened else answer
         if part:
             state.before = now
         handle, way = (None, "") if part else await self._handle(ctx, state)
@@ -344,7 +346,7 @@ class HandleDelivery:
 
 
 def _differ(before: Snapshot, now: Snapshot) -> bool:
-    return now.active != before.active or now.facts != before.facts
+    return now is not before and (now.active != before.active or now.facts != before.facts)
 
 
 def _handle_of(ctx: Any) -> str | None:

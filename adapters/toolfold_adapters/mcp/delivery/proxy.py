@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from toolfold import (
+    Catalog,
     Component,
     ConfigError,
     Context,
@@ -131,10 +132,10 @@ async def open_for(session: Session, name: str) -> tuple[str, ...]:
         return ()  # the call is refused for the same reason
 
 
-def with_opened(result: ToolResult, paths: Sequence[str], instructions: str, room: int) -> ToolResult:
+def with_opened(result: ToolResult, paths: Sequence[str], catalog: Catalog, room: int) -> ToolResult:
     """Return the answer to a call that also says which groups were opened for it, and their instructions (SKL-1)."""
     text = f"Opened for this call: {', '.join(paths)}.\n"  # some clients join texts without anything between them
-    if instructions:
+    if instructions := catalog.instructions(paths):
         text += f"\n{cut(instructions, room - len(text) - len(result.text) - 3)}\n"
     return with_text(result, text, first=True)
 

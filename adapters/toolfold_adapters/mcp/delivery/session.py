@@ -137,23 +137,26 @@ class SessionDelivery:
     ) -> ToolResult:
         """Return the answer to a call of a tool; if a proxy makes it, the caller may not know the schema."""
         report = part.progress if part else ctx.session.report_progress
-        room = part.room if part else self._answers.room(ctx)
         name, history = name_called(session, self._wire, call.name), self._history(session)
         component, relists = session.catalog.tools.get(name), history.relists
         opens = proxy is not None and one_client.get() and proxy.calls(component)
         opened = await open_for(session, name) if opens else ()
         view = session.view(to_wire=self._wire.to_wire)
-        refused = None if proxy is None else proxy.refusal(call.name, component, view)
-        answer = refused or self._answers.for_call(
-            await session.call(name, call.arguments, progress=report, request=ctx, view=view),
+        if proxy is not None and (refused := proxy.refusal(call.name, component, view)) is not None:
+            return refused
+        result = await session.call(name, call.arguments, progress=report, request=ctx, view=view)
+        if not (opened or result.is_error or (component is not None and component.control is not None)):
+            return result
+        room = part.room if part else self._answers.room(ctx)
+        answer = self._answers.for_call(
+            result,
             component,
             lambda component: proxy is None and history.was_listed(component),
             room,
             relists=relists,
             way="" if relists or _is_worded(component) else self._way,
         )
-        instructions = session.catalog.instructions(opened)
-        return with_opened(answer, opened, instructions, room) if opened else answer
+        return with_opened(answer, opened, session.catalog, room) if opened else answer
 
     @cached_property
     def _way(self) -> str:
