@@ -21,13 +21,13 @@ import toolfold
 import toolfold_cli
 import toolfold_diagrams
 import toolfold_specs
+from tests.preloaded import forked_toolfold
 from toolfold import ConfigError
 from toolfold_cli.program import program
 from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 from toolfold_specs.children import APART
 
 SECONDS = 120
-PROGRAM = (sys.executable, "-m", "toolfold_cli")
 RAW = (sys.executable, str(Path(__file__).parents[1] / "adapters" / "gateway" / "upstreams" / "raw.py"))
 
 SHOP = '''
@@ -112,7 +112,7 @@ def environment(folder: Path | None = None, /, **more: str) -> dict[str, str]:
 def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the program as a process to its end."""
     return subprocess.run(
-        [*PROGRAM, *arguments],
+        [*forked_toolfold(), *arguments],
         cwd=cwd,
         env=environment(cwd, **env),
         stdin=subprocess.DEVNULL,
@@ -131,7 +131,7 @@ def started(*arguments: str, cwd: Path, ignoring: signal.Signals | None = None) 
     """
     nohup = ["/bin/sh", "-c", f'trap "" {ignoring.name[3:]}; exec "$@"', "sh"] if ignoring is not None else []
     process = subprocess.Popen(
-        [*nohup, *PROGRAM, *arguments],
+        [*nohup, *forked_toolfold(), *arguments],
         cwd=cwd,
         env=environment(cwd),
         stdin=subprocess.PIPE,
@@ -156,7 +156,7 @@ def started(*arguments: str, cwd: Path, ignoring: signal.Signals | None = None) 
 
 def server(*arguments: str, cwd: Path) -> StdioServerParameters:
     """The program as a server that a client starts."""
-    command, *rest = PROGRAM
+    command, *rest = forked_toolfold()
     return StdioServerParameters(command=command, args=[*rest, *arguments], cwd=cwd, env=environment(cwd))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
@@ -12,9 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -22,7 +19,7 @@ from anyio.streams.text import TextReceiveStream
 from attrs import frozen
 from mcp import Client, StdioServerParameters
 
-from tests.external.forking import READY
+from tests.preloaded import forked_toolfold
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
@@ -30,7 +27,6 @@ PACKAGES = FOLDER / "node_modules" / "@modelcontextprotocol"
 TOOLFOLD = str(Path(sys.executable).with_name("toolfold"))
 DESK = ("tests.adapters.mcp.desk:make_desk", "--separator", ".")
 PATIENCE = 120
-FORKING = FOLDER / "forking.py"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -70,8 +66,7 @@ def over_stdio(*target: str) -> StdioServerParameters:
 
 def serving(*target: str) -> tuple[str, ...]:
     """Return a command that is `toolfold serve` for a target, without the time that its imports take."""
-    modules = ("toolfold_cli.serve", "toolfold_adapters.mcp.serve", "toolfold_adapters.gateway")
-    return (*preloaded(sys.executable, *modules), TOOLFOLD, "serve", *target)
+    return (*forked_toolfold(), "serve", *target)
 
 
 def _parameters(command: Sequence[str], env: Mapping[str, str]) -> StdioServerParameters:
@@ -136,33 +131,6 @@ async def typescript(
     status, printed = await run("node", str(FOLDER / "client.mjs"), json.dumps(request))
     assert status == 0
     return json.loads(printed)
-
-
-@cache
-def preloaded(python: str, *modules: str, path: str | None = None) -> tuple[str, ...]:
-    """Return a command that runs a Python program in a process that has imported some modules already.
-
-    The program's file and its arguments are to follow.
-
-    Args:
-        python: The Python that the program is run by.
-        modules: What is imported once, for all programs that are run so.
-        path: Where Python looks for them: a PYTHONPATH; as here by default.
-    """
-    folder = TemporaryDirectory()
-    place = str(Path(folder.name, "socket"))
-    env = {**os.environ, **({} if path is None else {"PYTHONPATH": path})}
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen([python, str(FORKING), "fork", place, *modules], env=env, text=True, **pipes)
-
-    def end() -> None:
-        process.communicate()
-        folder.cleanup()
-
-    atexit.register(end)
-    assert process.stdout is not None
-    assert process.stdout.readline() == f"{READY}\n", f"{', '.join(modules)} can't be imported by {python}"
-    return (sys.executable, "-I", "-S", str(FORKING), "run", place)
 
 
 def outcomes(printed: str) -> Counter[str]:

@@ -21,7 +21,8 @@ from anyio.streams.text import TextReceiveStream
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from tests.external.support import ROOT, outcomes, over_http, preloaded, run
+from tests.external.support import ROOT, outcomes, over_http, run
+from tests.preloaded import preloaded
 from tests.process.docs.blocks import blocks_of
 from toolfold_adapters.names import HANDLE_META
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from tests.preloaded import forked
 from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamConfig, open_gateway
 
@@ -19,7 +20,8 @@ SECONDS = 60
 
 
 def command(script: str, *arguments: str) -> tuple[str, ...]:
-    return (sys.executable, str(UPSTREAMS / script), *arguments)
+    program = (str(UPSTREAMS / script), *arguments)
+    return (sys.executable, *program) if script == "raw.py" else forked(*program)
 
 
 def raw(behaviour: str, *arguments: str, **settings: Any) -> GatewayConfig:

@@ -14,6 +14,7 @@ import anyio
 from mcp import StdioServerParameters
 
 from tests.adapters.mcp.support import target_of
+from tests.preloaded import forked
 from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
 from toolfold_adapters.mcp import serve
 
@@ -105,8 +106,8 @@ def make_shop(ran: list[str] | None = None, **settings: Any) -> ToolSet:
 async def shop_over(transport: str, **options: Any) -> AsyncGenerator[Any]:
     """Yield what a client connects to; over stdio that is a process with a shop of its own."""
     if transport == "stdio":
-        arguments = [str(SHOP), "stdio", json.dumps(options)]
-        yield StdioServerParameters(command=sys.executable, args=arguments, env={"PYTHONPATH": PYTHONPATH})
+        command, *arguments = forked(str(SHOP), "stdio", json.dumps(options))
+        yield StdioServerParameters(command=command, args=arguments, env={"PYTHONPATH": PYTHONPATH})
     else:
         async with target_of(transport, make_shop(), **options) as target:
             yield target

@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client import IncomingMessage
 from mcp.server import Server
 
+from tests.preloaded import forked
 from toolfold import ToolSet
 from toolfold_adapters import mcp
 from toolfold_adapters.names import CHANGE_META
@@ -118,7 +119,8 @@ async def target_of(transport: str, tools: ToolSet, **options: Any) -> AsyncGene
 def stdio_desk(*arguments: str) -> StdioServerParameters:
     """Return how to start the desk as a process of its own."""
     path = ":".join(p for p in sys.path if p)
-    return StdioServerParameters(command=sys.executable, args=[str(DESK), *arguments], env={"PYTHONPATH": path})
+    command, *rest = forked(str(DESK), *arguments)
+    return StdioServerParameters(command=command, args=rest, env={"PYTHONPATH": path})
 
 
 @asynccontextmanager

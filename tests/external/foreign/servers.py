@@ -14,7 +14,8 @@ from pathlib import Path
 from attrs import field, frozen
 
 from tests.external.foreign.client import Client, connected
-from tests.external.support import missing, preloaded
+from tests.external.support import missing
+from tests.preloaded import preloaded
 
 FOLDER = Path(__file__).parent
 NODE_MODULES = FOLDER.parent / "node_modules"

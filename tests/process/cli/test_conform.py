@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.support import invoke
-from tests.process.specs.support import environment
+from tests.preloaded import forked, forked_toolfold
+from tests.process.specs.support import FIXTURE, environment
 from toolfold_specs.served import Served
 
 PIPED = Path(__file__).parents[1] / "specs" / "targets" / "piped.py"
@@ -19,8 +19,7 @@ PIPED = Path(__file__).parents[1] / "specs" / "targets" / "piped.py"
 def test_a_server_made_for_the_kit_is_driven_over_mcp_in_both_eras(shop: Path) -> None:
     (shop / "systems.py").write_text("from tests.specs.made import BrokenDriver\n")
     invoke("conform", "--layers", "vectors", "systems:BrokenDriver", "-o", "reports")
-    server = (sys.executable, "-m", "verification.library.server")
-    result = invoke("conform", "--replay", "reports/failure.json", "--", *server)
+    result = invoke("conform", "--replay", "reports/failure.json", "--", *forked(*FIXTURE))
     assert result.stdout == ("Not reproduced: INV-2 is no longer violated (stdio, legacy / stdio, modern).\n")
     assert result.exit_code == 0
 
@@ -54,7 +53,7 @@ def test_a_server_that_cannot_be_started_has_status_2(arguments: tuple[str, ...]
 
 @pytest.mark.spec("CNF-1", "CNF-2")
 def test_a_command_that_speaks_the_driver_protocol_is_driven_over_stdio() -> None:
-    result = invoke("conform", "--layers", "exhaustive", "--json", "--driver", "--", sys.executable, str(PIPED))
+    result = invoke("conform", "--layers", "exhaustive", "--json", "--driver", "--", *forked(str(PIPED)))
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     verdicts = {line.get("id"): line.get("verdict") for line in lines}
     assert lines[0]["settings"] == ["driver over stdio"]
@@ -70,7 +69,7 @@ def test_a_tool_of_a_server_that_speaks_the_driver_protocol_is_driven_over_http(
     (shop / "driven.py").write_text(core + tools)
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    serve = (sys.executable, "-m", "toolfold_cli", "serve", "driven:tools", "--http", "--port", "0")
+    serve = (*forked_toolfold(), "serve", "driven:tools", "--http", "--port", "0")
     with Served(serve) as served:
         result = invoke("conform", "--smoke", "--driver", served.url())
     assert "settings: driver over MCP" in result.stdout

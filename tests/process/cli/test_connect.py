@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -19,15 +18,15 @@ from mcp import Client, StdioServerParameters
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import names_of, over_http
-from tests.cli.support import PROGRAM, RAW, SECONDS
+from tests.cli.support import RAW, SECONDS
+from tests.preloaded import forked_toolfold
 
 pytestmark = pytest.mark.spec("GWY-10")
 
 
 def bridge_to(url: str) -> StdioServerParameters:
-    return StdioServerParameters(
-        command=sys.executable, args=["-m", "toolfold_cli", "connect", url], env=dict(os.environ)
-    )
+    command, *arguments = forked_toolfold()
+    return StdioServerParameters(command=command, args=[*arguments, "connect", url], env=dict(os.environ))
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -47,7 +46,12 @@ async def test_clients_that_start_a_command_share_a_server_and_have_a_session_ea
 def connect(url: str) -> subprocess.CompletedProcess[str]:
     request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     return subprocess.run(
-        [*PROGRAM, "connect", url], input=request, capture_output=True, text=True, timeout=SECONDS, check=False
+        [*forked_toolfold(), "connect", url],
+        input=request,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
 
 
@@ -76,7 +80,7 @@ async def listed(client: Client, name: str) -> Any:
 @asynccontextmanager
 async def served(port: int, *options: str, server: tuple[str, ...] = (*RAW, "plain")) -> AsyncGenerator[Process]:
     """Run the program with a gateway over HTTP, ready for clients."""
-    command = [*PROGRAM, "serve", "--http", "--port", str(port), *options, "--", *server]
+    command = [*forked_toolfold(), "serve", "--http", "--port", str(port), *options, "--", *server]
     async with await anyio.open_process(command, stdin=subprocess.DEVNULL) as process:
         assert process.stderr is not None
         said = b""
@@ -127,7 +131,7 @@ async def test_a_request_that_a_gateway_had_taken_is_an_error_and_not_repeated(f
     with anyio.fail_after(SECONDS):
         async with listener, anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, take)
-            command = [*PROGRAM, "connect", f"http://127.0.0.1:{free_tcp_port}/mcp"]
+            command = [*forked_toolfold(), "connect", f"http://127.0.0.1:{free_tcp_port}/mcp"]
             async with await anyio.open_process(command) as process:
                 assert process.stdin is not None
                 assert process.stdout is not None

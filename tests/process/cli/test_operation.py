@@ -20,7 +20,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.adapters.mcp.support import RawLegacy, modern_body, modern_headers
-from tests.cli.support import PROGRAM, SECONDS, SHOP
+from tests.cli.support import SECONDS, SHOP
+from tests.preloaded import forked_toolfold
 
 WAITING = """
 import sys
@@ -88,7 +89,7 @@ def serving(tmp_path: Path) -> Serving:
     @contextmanager
     def serve(*options: str, **variables: str) -> Generator[tuple[subprocess.Popen[str], str]]:
         with subprocess.Popen(
-            [*PROGRAM, "serve", *options],
+            [*forked_toolfold(), "serve", *options],
             cwd=tmp_path,
             env={**os.environ, **variables},
             stderr=subprocess.PIPE,

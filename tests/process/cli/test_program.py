@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import PROGRAM, SECONDS, environment, run
+from tests.cli.support import SECONDS, environment, run
+from tests.preloaded import forked_toolfold
 from toolfold import __version__
 
 WITHOUT = "import sys; sys.modules[{package!r}] = None; from toolfold_cli import main; main()"
@@ -60,7 +61,9 @@ def test_a_missing_package_of_no_extra_is_another_error(shop: Path) -> None:
 
 
 def test_the_module_and_the_entry_point_are_one_program(shop: Path) -> None:
-    assert run("--version", cwd=shop).stdout == f"toolfold {__version__}\n"
+    command = [sys.executable, "-m", "toolfold_cli", "--version"]
+    done = subprocess.run(command, cwd=shop, env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout == f"toolfold {__version__}\n"
 
 
 def test_the_output_of_a_child_process_stays_out_of_the_output(shop: Path) -> None:
@@ -76,7 +79,7 @@ def test_a_reader_that_closes_the_pipe_ends_the_program_quietly(shop: Path) -> N
         "for n in range(3000):\n    tools.register_group(f'g{n}')\n"
     )
     with subprocess.Popen(
-        [*PROGRAM, "inspect", "many:tools"],
+        [*forked_toolfold(), "inspect", "many:tools"],
         cwd=shop,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -95,7 +98,7 @@ def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> 
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb") as screen:
         done = subprocess.run(
-            [*PROGRAM, "diagram", "shop:tools", "--active", "orders"],
+            [*forked_toolfold(), "diagram", "shop:tools", "--active", "orders"],
             cwd=shop,
             env=environment(COLUMNS="40"),
             stdout=theirs,

@@ -17,7 +17,7 @@ import pytest
 from mcp import Client
 
 from tests.adapters.gateway.support import is_running
-from tests.cli.support import PROGRAM, RAW, SECONDS, server, started
+from tests.cli.support import RAW, SECONDS, run, server, started
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -211,7 +211,6 @@ def test_what_was_used_is_in_the_store_when_the_server_has_ended(shop: Path) -> 
         greet(process)
         assert "result" in ask(process, {"method": "tools/call", "params": {"name": "hours", "arguments": {}}})
         assert hang_up(process)[0] == 0
-    report = [*PROGRAM, "report", "usage.db", "--format", "json"]
-    found = json.loads(subprocess.run(report, cwd=shop, capture_output=True, check=True, timeout=SECONDS).stdout)
+    found = json.loads(run("report", "usage.db", "--format", "json", cwd=shop).stdout)
     assert [(row["name"], row["calls"]) for row in found["tools"] if row["calls"]] == [("hours", 1)]
     assert [(row["name"], row["calls"]) for row in found["eras"]] == [("legacy", 1)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import logging
 import sys
+import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,4 +36,5 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("error")
     sys.exit(main(sys.argv[1:]) != 0)

@@ -42,6 +42,7 @@ from attrs import define, field
 from click.testing import CliRunner
 
 from tests.cli.support import environment
+from tests.preloaded import forked_toolfold
 from tests.process.docs.blocks import ROOT, Block, blocks_of
 from tests.process.ports import free_port
 from toolfold_cli.program import program
@@ -226,7 +227,7 @@ def _python(arguments: list[str], start: Any) -> tuple[int, str]:
 
 def _program(words: list[str]) -> list[str]:
     assert words[0] in ("toolfold", "python")
-    return [sys.executable, *(("-m", "toolfold_cli") if words[0] == "toolfold" else ()), *words[1:]]
+    return [*(forked_toolfold() if words[0] == "toolfold" else (sys.executable,)), *words[1:]]
 
 
 def _commands(text: str) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
+from tests.preloaded import forked
 from tests.process.docs.blocks import ROOT, blocks_of, pages
 from tests.process.docs.running import SECONDS
 
@@ -15,6 +15,6 @@ WITH_BLOCKS = [page for page in pages() if blocks_of(page.read_text(encoding="ut
 
 @pytest.mark.parametrize("page", [str(path.relative_to(ROOT)) for path in WITH_BLOCKS])
 def test_the_code_of_a_page_is_a_program_that_prints_what_the_page_shows_and_ends(page: str) -> None:
-    program = [sys.executable, "-W", "error", "-m", "tests.process.docs", page]
+    program = forked("-m", "tests.process.docs", page)
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=3 * SECONDS, check=False)
     assert done.returncode == 0, f"python -m tests.process.docs --write {page}"

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,14 @@ from examples.assistant import build
 from examples.assistant.savings import table
 from tests.cli.support import environment, server
 from tests.examples.callers import connected
+from tests.preloaded import forked
 from tests.process.conftest import ROOT
 
 
 def demonstration(name: str, **variables: str) -> str:
     """Return the output of `python -m examples.NAME`, which must succeed."""
     done = subprocess.run(
-        [sys.executable, "-m", f"examples.{name}"],
+        forked("-m", f"examples.{name}"),
         cwd=ROOT,
         env=environment(None, **variables),
         capture_output=True,

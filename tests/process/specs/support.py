@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.preloaded import forked
 from toolfold_specs.drivers.process import Command
 
 FIXTURE = ("-m", "verification.library.server")
@@ -21,7 +22,7 @@ def environment() -> dict[str, str]:
 
 def fixture_command(*arguments: str) -> Command:
     """Return how to start our fixture server over stdio."""
-    return Command([sys.executable, *FIXTURE, *arguments], environment())
+    return Command(forked(*FIXTURE, *arguments), environment())
 
 
 class Served(str):
@@ -49,7 +50,7 @@ def served_fixture(transport: str, *arguments: str) -> Generator[Any]:
 def served(*command: str) -> Generator[Served]:
     """Yield the URL that a Python program prints once it serves."""
     environ = {**os.environ, **environment()}
-    with subprocess.Popen([sys.executable, *command], env=environ, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(forked(*command), env=environ, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             url = Served(process.stdout.readline().strip())

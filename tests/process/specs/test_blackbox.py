@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.preloaded import forked_toolfold
 from tests.process.specs.support import environment
 from toolfold import ToolSet
 from toolfold_specs.checks import Options, run_checks
@@ -26,7 +27,6 @@ from toolfold_specs.runs import TestRun
 
 PLAIN = Path(__file__).with_name("targets") / "plain.py"
 RAW = PLAIN.with_name("raw.py")
-DESK = Command([sys.executable, "-m", "toolfold_cli", "serve", "--many-clients", "examples.desk:tools"], environment())
 
 GROUP = """
 [[group]]
@@ -162,8 +162,9 @@ def test_what_a_described_server_lists_has_the_names_of_the_setup(write: Write) 
 @pytest.mark.spec("CNF-1")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: Era) -> None:
+    desk = Command([*forked_toolfold(), "serve", "--many-clients", "examples.desk:tools"], environment())
     results = run_checks(
-        (*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(DESK, era)), Options(budget=60)
+        (*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(desk, era)), Options(budget=60)
     )
     assert [violation for result in results for violation in result.violations] == []
     assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.support import invoke
+from tests.preloaded import forked_toolfold
 from tests.process.specs.test_blackbox import DESCRIPTION, PLAIN, plain
 from toolfold_specs import confirming
 from toolfold_specs.confirming import confirmed
@@ -105,7 +106,7 @@ def test_the_replay_line_works_as_it_is_printed(description: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_script_reaches_a_server_over_http(era: Era) -> None:
-    serve = (sys.executable, "-m", "toolfold_cli", "serve", "examples.desk:tools", "--http", "--port", "0")
+    serve = (*forked_toolfold(), "serve", "examples.desk:tools", "--http", "--port", "0")
     with Served(serve) as served, Link(served.url(), era) as link:
         connection = link.connect()
         link.begin()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.preloaded import forked
 from tests.process.specs.support import environment
 from toolfold_specs import check
 from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Driver, DriverFault, Group, Operation, Setup, TargetFailed
@@ -29,7 +30,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def faulty(fault: str, timeout: float = 10.0) -> PipedDriver:
-    return PipedDriver((sys.executable, str(TARGET), fault), timeout=timeout)
+    return PipedDriver(forked(str(TARGET), fault), timeout=timeout)
 
 
 def script(code: str) -> tuple[str, ...]:
@@ -42,7 +43,7 @@ def checked(driver: Callable[[], Driver], **options: object) -> Report:
 
 @pytest.mark.spec("CNF-1", "CNF-7", "CNF-8")
 def test_the_vectors_and_schedules_hold_of_the_core_over_the_protocol() -> None:
-    report = check(partial(PipedDriver, (sys.executable, str(TARGET))), layers=["vectors", "schedules"], budget=300)
+    report = check(partial(PipedDriver, forked(str(TARGET))), layers=["vectors", "schedules"], budget=300)
     assert {row.clause.id for row in report.rows if row.verdict is Verdict.HELD} >= {
         "ACT-9",
         "HOOK-2",
@@ -54,7 +55,7 @@ def test_the_vectors_and_schedules_hold_of_the_core_over_the_protocol() -> None:
 
 @pytest.mark.spec("CNF-8")
 def test_a_driver_has_the_capabilities_that_it_names() -> None:
-    driver = PipedDriver((sys.executable, str(TARGET)))
+    driver = PipedDriver(forked(str(TARGET)))
     assert driver.capabilities == {*CAPABILITIES, *AT_RUN_TIME}
     assert driver.configure(Setup(groups=[Group("a")])).error is None
     assert driver.perform(ACTIVATE).active == ("a",)

@@ -14,6 +14,7 @@ from typing import Any
 from anyio import to_thread
 from attrs import define, field, frozen
 
+from tests.preloaded import forked
 from tests.process.ports import free_port
 from tests.process.stores import replicas
 
@@ -49,7 +50,7 @@ class Fleet:
     async def running(self, log: Path) -> AsyncGenerator[None]:
         """Run them; what they log is written to a file."""
         path = ":".join(part for part in sys.path if part)
-        command, env = [sys.executable, replicas.__file__], {"PYTHONPATH": path}
+        command, env = forked(replicas.__file__), {"PYTHONPATH": path}
         pipe = subprocess.PIPE
         with (
             log.open("w") as stderr,

@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from tests.adapters.mcp.support import PATIENCE
+from tests.preloaded import forked
 from tests.process.stores.servers import flushed
 from toolfold import HookContext, ToolSet
 from toolfold_adapters.inprocess import Conversation
@@ -73,7 +74,7 @@ async def test_the_step_is_undone_and_the_conversation_goes_on(
         url = request.getfixturevalue("redis_url")
         await flushed(url)
     log = tmp_path / "log"
-    command = [sys.executable, __file__, url, str(log), dies_at]
+    command = forked(__file__, url, str(log), dies_at)
     done = await anyio.run_process(
         command, check=False, env={"PYTHONPATH": ":".join(sys.path)}, stderr=subprocess.STDOUT
     )

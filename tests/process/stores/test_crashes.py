@@ -21,6 +21,7 @@ import pytest
 from anyio import to_thread
 
 from tests.adapters.mcp.support import PATIENCE
+from tests.preloaded import forked
 from tests.process.stores import victims
 from tests.process.stores.clients import Client
 from tests.process.stores.servers import DATABASES, flushed
@@ -44,7 +45,7 @@ Engine = Callable[[World, int], str]
 def kill() -> Generator[Kill]:
     """Return what runs one victim, and returns whether it was killed; otherwise it must have come to its end."""
     path = ":".join(part for part in sys.path if part)
-    command, env = [sys.executable, victims.__file__], {"PYTHONPATH": path}
+    command, env = forked(victims.__file__), {"PYTHONPATH": path}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -22,6 +22,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, through
 from tests.cli.support import invoke
+from tests.preloaded import forked_toolfold
 from tests.process.ports import free_port
 from tests.process.stores.servers import flushed
 
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.spec("STO-1", "STO-4")
 async def serving(store: str) -> AsyncGenerator[tuple[Process, str]]:
     """Serve a desk from a process of its own, and yield that and its URL."""
     environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "TOOLFOLD_STORE": store}
-    command = [sys.executable, "-m", "toolfold_cli", "serve", DESK, "--http", "--port", "0", "--separator", "."]
+    command = [*forked_toolfold(), "serve", DESK, "--http", "--port", "0", "--separator", "."]
     async with await anyio.open_process(command, env=environment, stdout=None) as process:
         assert process.stderr is not None
         try:

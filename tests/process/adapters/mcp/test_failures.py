@@ -6,7 +6,6 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,6 +17,7 @@ from tests.adapters.mcp import faulty
 from tests.adapters.mcp.faulty import EXPECTED, SECRET, make_faulty
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of, over_http
 from tests.adapters.mcp.test_handle_delivery import text_of
+from tests.preloaded import forked
 from toolfold import Session
 
 SHOWN = "caf\\udce9"
@@ -35,7 +35,8 @@ async def faulty_client(transport: str, era: str) -> AsyncGenerator[Client]:
             yield client
         return
     path = ":".join(p for p in sys.path if p)
-    process = StdioServerParameters(command=sys.executable, args=[str(Path(faulty.__file__))], env={"PYTHONPATH": path})
+    command, *arguments = forked(faulty.__file__)
+    process = StdioServerParameters(command=command, args=arguments, env={"PYTHONPATH": path})
     target: Any = process if transport == "stdio" else build_server(make_faulty())
     async with client_of(target, era) as (client, _):
         yield client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -21,6 +20,7 @@ from tests.adapters.mcp.shop import PYTHONPATH, SHOP
 from tests.adapters.mcp.support import CHANGED, PATIENCE, RawLegacy, client_of, names_of, over_http, target_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
+from tests.preloaded import forked
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.handles import KEY_VARIABLE
 
@@ -42,7 +42,7 @@ async def process_of(key: str | None) -> AsyncGenerator[str]:
     """Start a shop over HTTP in a process of its own that has `key` in its environment, and yield its URL."""
     inherited = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
     environment = {**inherited, "PYTHONPATH": PYTHONPATH, **({KEY_VARIABLE: key} if key else {})}
-    async with await anyio.open_process([sys.executable, str(SHOP), "http"], env=environment, stderr=None) as process:
+    async with await anyio.open_process(forked(str(SHOP), "http"), env=environment, stderr=None) as process:
         assert process.stdout is not None
         try:
             with anyio.fail_after(3 * PATIENCE):

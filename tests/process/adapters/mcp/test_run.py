@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import anyio
@@ -13,6 +12,7 @@ from anyio.streams.text import TextReceiveStream
 from mcp import Client, StdioServerParameters
 
 from tests.cli.support import SECONDS, environment
+from tests.preloaded import forked
 
 SCRIPT = """
 from toolfold import Profile, ToolSet
@@ -43,7 +43,8 @@ def script(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 @pytest.mark.spec("DEL-10", "PRO-1")
 @pytest.mark.parametrize("script", ['profile="reading"', 'active=["files"]'], indirect=True)
 async def test_a_script_serves_over_stdio(script: Path) -> None:
-    run = StdioServerParameters(command=sys.executable, args=[str(script)], env=environment(script.parent))
+    command, *arguments = forked(str(script))
+    run = StdioServerParameters(command=command, args=arguments, env=environment(script.parent))
     with anyio.fail_after(SECONDS):
         async with Client(run) as client:
             result = await client.call_tool("files__read", {"path": "a.txt"})
@@ -54,7 +55,7 @@ async def test_a_script_serves_over_stdio(script: Path) -> None:
 @pytest.mark.parametrize("script", ['"http", port=0, path="/tools"'], indirect=True)
 async def test_a_script_serves_over_http_until_it_is_asked_to_end(script: Path) -> None:
     with anyio.fail_after(SECONDS):
-        async with await anyio.open_process([sys.executable, str(script)], env=environment(script.parent)) as process:
+        async with await anyio.open_process(forked(str(script)), env=environment(script.parent)) as process:
             assert process.stderr is not None
             announced = await TextReceiveStream(process.stderr).receive()
             url = announced.split()[-1]
@@ -91,7 +92,7 @@ anyio.run(main)
 def test_a_program_that_awaits_a_server_goes_on_after_a_signal_has_ended_it(tmp_path: Path, transport: str) -> None:
     (tmp_path / "main.py").write_text(AWAITED)
     with subprocess.Popen(
-        [sys.executable, "main.py", transport],
+        forked("main.py", transport),
         cwd=tmp_path,
         env=environment(tmp_path),
         stdin=subprocess.PIPE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
 from tests.adapters.gateway.support import SECONDS, command
+from tests.preloaded import forked_toolfold
 
 pytestmark = pytest.mark.spec("GWY-4")
 
@@ -73,7 +73,7 @@ def started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         f"[upstreams.works]\ncommand = {json.dumps(works)}\n"
         f"[upstreams.ends]\ncommand = {json.dumps(ends)}\n"
     )
-    serve = (sys.executable, "-m", "toolfold_cli", "serve", str(folder / "gateway.toml"))
+    serve = (*forked_toolfold(), "serve", str(folder / "gateway.toml"))
     pipe = subprocess.PIPE
     with subprocess.Popen(serve, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
         try:
