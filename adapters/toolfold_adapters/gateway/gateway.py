@@ -258,13 +258,12 @@ class Gateway:
 
     def _observe(self, event: events.Event) -> None:
         """Start the upstreams of a group that a client has opened, unless its first call has to answer them."""
-        if not isinstance(event, events.Committed) or not event.change.activated:
+        if not isinstance(event, events.Committed | events.SessionOpened) or not (opened := self.clients.opened(event)):
             return
-        ctx = current_request()
-        client = self.clients.entered(event.session, ctx)
+        client = self.clients.entered(event.session, current_request())
         if client is None or client.answers_calls_only:
             return
-        for server in self.registration.servers_of(event.change.activated):
+        for server in self.registration.servers_of(opened):
             if (upstream := self.upstreams.get(server)) is not None:
                 with suppress(UpstreamError):  # a call will say so
                     upstream.link(client).start()

@@ -242,9 +242,25 @@ class Clients:
         return self._client(self._key(session, ctx), ctx)
 
     def entered(self, session: str, ctx: ServerContext | None) -> Client | None:
-        """Return the client of a session, by its id, that opened a group; `None` for a request that belongs to none."""
-        key = self._key(session, ctx)
-        return self._client(key, ctx) if self._lasts(key) else None
+        """Return the client of a session, by its id, that opened a group; `None` if no such session is open (yet)."""
+        if session not in self._sessions and (ctx is None or ctx.request is not None):
+            return None
+        return self._client(self._key(session, ctx), ctx)
+
+    def opened(self, event: events.Event) -> tuple[str, ...]:
+        """Return the groups that a session has opened by an event, once it is open.
+
+        The session of a handle opens after its first step, within the same request.
+        """
+        answering = _answering.get()
+        if isinstance(event, events.Committed):
+            if answering is None or self.entered(event.session, answering.ctx) is not None:
+                return event.change.activated
+            answering.opened = event.change.activated
+        elif isinstance(event, events.SessionOpened) and answering is not None:
+            opened, answering.opened = answering.opened, ()
+            return opened
+        return ()
 
     def release(self, client: Client) -> None:
         """Take note that a request is over: a client that was only this request has ended."""
@@ -289,10 +305,17 @@ def _is_context(request: Any) -> TypeGuard[ServerContext]:
 
 @define(eq=False)
 class _Answering:
-    """A request that a server is answering, and what with, if that is to pass unchanged."""
+    """A request that a server is answering.
+
+    Attributes:
+        ctx: The request.
+        result: What with, if that is to pass unchanged.
+        opened: The groups that it has opened in a session that is not open yet.
+    """
 
     ctx: ServerContext
     result: dict[str, Any] | None = None
+    opened: tuple[str, ...] = ()
 
 
 _answering: ContextVar[_Answering | None] = ContextVar("toolfold_gateway_request", default=None)

@@ -110,6 +110,7 @@ class Upstream:
         self.awaited = False
         self.reason = ""
         self._links: dict[str | None, Link] = {}
+        self._offered: dict[tuple[str, ...], Definitions] = {}  # by what a client can do, to whom it was offered last
 
     @property
     def name(self) -> str:
@@ -277,7 +278,8 @@ class Upstream:
         """Learn what the server offers now over a connection.
 
         It may offer less to a client that can do less, and more to one that asked for it. So what is missing is gone
-        only if this connection had it, and what is new at the beginning of a connection has the server asked anew.
+        only if this connection had it, and what is new at the beginning of a connection has the server asked anew: also
+        a list that such clients did not have before, since what it lacks may have gone while nobody was connected.
         """
         now = await known_of(wire)
         before, known = link.offered, self.known
@@ -286,7 +288,8 @@ class Upstream:
             await self._learn(now)
             return
         definitions = merged(known.definitions, before, now.definitions)
-        if definitions != known.definitions and before is None:
+        last, self._offered[now.able] = self._offered.get(now.able), now.definitions
+        if before is None and (definitions != known.definitions or now.definitions not in (last, known.definitions)):
             self.ask()
         await self._learn(evolve(known, definitions=definitions), store=False)
 

@@ -20,6 +20,8 @@ from tests.adapters.mcp.asgi import callers_of
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamError, open_gateway
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
 from toolfold_adapters.gateway.upstream import definitions, notifications
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.names import HANDLE_META
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -87,6 +89,41 @@ async def test_an_upstream_starts_when_its_group_is_opened(tmp_path: Path) -> No
             await session.activate(group)
             await until(lambda: state_of(gateway, "b") == "ready")
     assert house.count("a") == 0
+
+
+@pytest.mark.spec("GWY-4", "DEL-2")
+async def test_the_upstream_that_starts_when_a_handles_group_is_opened_is_the_one_that_its_calls_use(
+    tmp_path: Path,
+) -> None:
+    cache, house = await filled(tmp_path, "a", "b"), House()
+    gateway = gateway_of(house, config_of("a", "b", max_connections_per_caller=1), cache=cache)
+    with anyio.fail_after(60):
+        async with gateway as tools:
+            server = build_server(tools, handles="stored", extend=gateway.extend)
+            async with callers_of(server) as target, Client(target("ada")) as client:
+                opening = await client.call_tool("open_group", {"group": "b"})
+                await until(lambda: state_of(gateway, "b") == "ready")
+                given = {"name": "b__cart", "handle": (opening.meta or {})[HANDLE_META]}
+                assert not (await client.call_tool("call_tool", given)).is_error
+    assert house.count("b") == 1
+
+
+@pytest.mark.spec("GWY-3")
+async def test_what_was_withdrawn_while_nobody_was_connected_is_gone_for_clients_that_can_do_less(
+    tmp_path: Path,
+) -> None:
+    cache = DefinitionCache(tmp_path)
+    async with opened(House(lambda name: Shop(tools=("old",))), config_of("a"), cache=cache):
+        pass
+    house = House()
+    async with opened(house, config_of("a"), cache=cache) as (gateway, session):
+        assert "old" in gateway.tools.catalog.tools
+        await session.call("cart")
+        await until(lambda: "old" not in gateway.tools.catalog.tools)
+        asked = house.count("a")
+        async with gateway.tools.open_session(active=session.active) as other:
+            await other.call("cart")
+        assert house.count("a") == asked + 1  # what such clients are offered is known
 
 
 @pytest.mark.spec("GWY-4")
