@@ -10,6 +10,11 @@ desk       the tool set of each replica, and what its hooks do to the world
 replicas   the processes that serve it, which are killed and started again
 judging    the oracle: what answers and hooks have to be
 worlds     runs a plan, and says what is wrong
+outcome    what comes of that
+suppliers  servers behind a gateway, which change, lag and end
+network    HTTP to a server, whose messages are lost, cut, repeated and late
+guests     clients of both eras on that network, who are asked, and follow their lists
+gateways   the worlds that have a gateway
 shrinking  makes a plan that fails as small as it can be
 cancelling cancels an operation at each of its awaits, by number
 mutants    mutants of the source, which the worlds have to find

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
+from typing import Self
 
 from attrs import evolve, frozen
 
 from tests.simulation.desk import PATHS
 from tests.simulation.disk import Weather
 from tests.simulation.judging import BAD, PLAIN, A, Request, X
+
+GATEWAY = 1
+"""Of the seeds, those whose remainder by four is this have a gateway."""
+ALWAYS = ("echo", "tell", "ask")
+"""What a server behind a gateway always offers: it answers at once, after progress, and after a question."""
+SOMETIMES = ("t0", "t1", "t2")
+"""What it offers at times, and not always with the same definition."""
 
 
 @frozen
@@ -44,8 +52,10 @@ class Fault:
 
     Attributes:
         kind: `kill` or `stop` a replica; have the store go `away`, or `lose` its last writes; change the `catalog`.
+            Behind a gateway, a server may `end`, answer with a `lag`, or `offer` something else; and the `network` may
+            be bad.
         when: Seconds from the beginning.
-        replica: Which one.
+        replica: Which one, also of servers.
         awaits: After how many of its awaits it is killed, from that time on.
         seconds: How long it lasts.
         writes: How many writes are lost.
@@ -60,35 +70,41 @@ class Fault:
 
 
 @frozen
+class Use:
+    """What a client asks of a gateway, after a pause.
+
+    Attributes:
+        client: The number of the client.
+        pause: Seconds before it.
+        kind: `open` the group of a server, `list` the tools, or `call` one.
+        upstream: The number of the server.
+        tool: What is called.
+        number: Its number among all.
+        patience: Seconds after which the client gives it up; 0 for never.
+    """
+
+    client: int
+    pause: float
+    kind: str
+    upstream: int
+    tool: str
+    number: int
+    patience: float = 0.0
+
+
+@frozen(kw_only=True)
 class Plan:
     """What happens in a world.
 
     Attributes:
         seed: What else is drawn from.
-        replicas: How many processes serve.
-        weather: How well the store works.
         unfair: How likely the order of tasks is another than that in which they got ready.
-        pause: Seconds that a hook takes at most.
-        sessions: How many sessions there are.
-        expires: Whether they are left to expire at the end.
-        era: In which era of MCP the session is served over HTTP; `None` for the sessions of programs.
         items: The requests and the faults, by number.
     """
 
     seed: int
-    replicas: int
-    weather: Weather
     unfair: float
-    pause: float
-    sessions: int
-    expires: bool
-    era: str | None
-    items: tuple[tuple[int, Ask | Fault], ...]
-
-    @property
-    def asks(self) -> list[Ask]:
-        """The requests."""
-        return [item for _, item in self.items if isinstance(item, Ask)]
+    items: tuple[tuple[int, Ask | Use | Fault], ...]
 
     @property
     def faults(self) -> list[Fault]:
@@ -100,7 +116,7 @@ class Plan:
         """The numbers of what is in it."""
         return frozenset(number for number, _ in self.items)
 
-    def without(self, numbers: Iterable[int]) -> Plan:
+    def without(self, numbers: Iterable[int]) -> Self:
         """Return the plan without some items."""
         left_out = frozenset(numbers)
         return evolve(self, items=tuple(item for item in self.items if item[0] not in left_out))
@@ -110,8 +126,68 @@ class Plan:
         return Random(f"{self.seed} {what}")
 
 
+@frozen(kw_only=True)
+class StorePlan(Plan):
+    """What happens to replicas that share a store.
+
+    Attributes:
+        replicas: How many processes serve.
+        weather: How well the store works.
+        pause: Seconds that a hook takes at most.
+        sessions: How many sessions there are.
+        expires: Whether they are left to expire at the end.
+        era: In which era of MCP the session is served over HTTP; `None` for the sessions of programs.
+    """
+
+    replicas: int
+    weather: Weather
+    pause: float
+    sessions: int
+    expires: bool
+    era: str | None
+
+    @property
+    def asks(self) -> list[Ask]:
+        """The requests."""
+        return [item for _, item in self.items if isinstance(item, Ask)]
+
+
+@frozen(kw_only=True)
+class GatewayPlan(Plan):
+    """What happens to a gateway.
+
+    Attributes:
+        clients: The era and the caller of each client.
+        slow: Seconds that a message takes at most.
+        mode: How the gateway agrees with its servers on a version.
+        shared: Whether one connection to a server is for all clients.
+        idle: Seconds without use after which a connection ends.
+        connections: How many connections to a server each caller may have.
+        calls: How many requests of each caller may be in progress.
+        quarantine: Whether what has changed is withheld.
+    """
+
+    clients: tuple[tuple[str, str], ...]
+    slow: float
+    mode: str
+    shared: bool
+    idle: float
+    connections: int
+    calls: int
+    quarantine: bool
+
+    @property
+    def uses(self) -> list[Use]:
+        """What the clients ask."""
+        return [item for _, item in self.items if isinstance(item, Use)]
+
+
 def drawn(seed: int) -> Plan:
-    """Return the plan of a seed."""
+    """Return the plan of a seed: every fourth world has a gateway."""
+    return _gateway(seed) if seed % 4 == GATEWAY else _store(seed)
+
+
+def _store(seed: int) -> StorePlan:
     random = Random(f"{seed} plan")
     era = Random(f"{seed} era").choice((None, None, None, None, None, None, "legacy", "modern"))
     sessions = random.choice((1, 1, 2, 3)) if era is None else 1
@@ -131,16 +207,16 @@ def drawn(seed: int) -> Plan:
     lasting = pace * 6
     faults = [_fault(random, lasting, loses) for _ in range(random.choice((0, 0, 1, 2, 3)))]
     items: tuple[Ask | Fault, ...] = (*asks, *faults)
-    return Plan(
-        seed,
-        random.randint(2, 3),
-        weather,
-        random.choice((0.0, 0.1, 0.5)),
-        random.choice((0.0, 0.02, 0.02, 0.5, 3.0)),
-        sessions,
-        random.random() < 0.2,
-        era,
-        tuple(enumerate(items)),
+    return StorePlan(
+        seed=seed,
+        replicas=random.randint(2, 3),
+        weather=weather,
+        unfair=random.choice((0.0, 0.1, 0.5)),
+        pause=random.choice((0.0, 0.02, 0.02, 0.5, 3.0)),
+        sessions=sessions,
+        expires=random.random() < 0.2,
+        era=era,
+        items=tuple(enumerate(items)),
     )
 
 
@@ -177,3 +253,43 @@ def _fault(random: Random, lasting: float, loses: bool) -> Fault:
     kind = "lose" if loses and random.random() < 0.5 else random.choice(kinds)
     when, seconds = random.random() * lasting, random.choice((0.05, 0.5, 5.0))
     return Fault(kind, when, random.randrange(3), random.randint(1, 30), seconds, random.randint(1, 10))
+
+
+# -- gateways ---------------------------------------------------------------------------------------------------------
+
+
+def _gateway(seed: int) -> GatewayPlan:
+    random = Random(f"{seed} gateway")
+    callers = ("ada", "ada", "bob", "eve")[: random.randint(2, 4)]
+    clients = tuple((random.choice(("legacy", "modern")), caller) for caller in callers)
+    pace = random.choice((0.1, 1.0, 10.0))
+    uses = [one for client in range(len(clients)) for one in _uses(random, client, pace)]
+    faults = [_trouble(random, pace * 8) for _ in range(random.choice((0, 1, 2, 4, 6)))]
+    items: tuple[Use | Fault, ...] = (*uses, *faults)
+    return GatewayPlan(
+        seed=seed,
+        unfair=random.choice((0.0, 0.1, 0.5)),
+        items=tuple(enumerate(items)),
+        clients=clients,
+        slow=random.choice((0.001, 0.01, 0.1)),
+        mode=random.choice(("legacy", "auto")),
+        shared=random.random() < 0.3,
+        idle=random.choice((5.0, 600.0)),
+        connections=random.choice((1, 2, 50)),
+        calls=random.choice((1, 4, 100)),
+        quarantine=random.random() < 0.4,
+    )
+
+
+def _uses(random: Random, client: int, pace: float) -> Iterable[Use]:
+    for number in range(random.randint(2, 8)):
+        kind = random.choice(("open", "list", "call", "call", "call"))
+        tool = random.choice((*ALWAYS, *SOMETIMES)) if kind == "call" else ""
+        patience = random.choice((0.05, 1.0)) if kind == "call" and random.random() < 0.15 else 0.0
+        yield Use(client, random.random() * pace, kind, random.randrange(2), tool, number, patience)
+
+
+def _trouble(random: Random, lasting: float) -> Fault:
+    kind = random.choice(("end", "lag", "offer", "offer", "offer", "network"))
+    when, seconds = random.random() * lasting, random.choice((0.05, 0.5, 5.0))
+    return Fault(kind, when, random.randrange(2), random.randrange(30), seconds, random.randrange(30))

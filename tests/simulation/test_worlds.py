@@ -13,13 +13,12 @@ from tests.simulation.worlds import run
 pytestmark = pytest.mark.spec("STO-9")
 
 
-@pytest.mark.spec("STO-2", "STO-3", "STO-5", "STO-6", "PER-3", "SES-2")
+@pytest.mark.spec("STO-2", "STO-3", "STO-5", "STO-6", "PER-3", "SES-2", "GWY-3", "GWY-11", "GWY-12")
 def test_worlds_are_right() -> None:
     totals = worlds(range(100))
     assert totals.failed == []
-    assert {"fault: kill", "fault: stop", "fault: away", "fault: lose", "fault: catalog", "killed", "cancelled"} <= set(
-        totals.counted
-    )
+    kinds = ("kill", "stop", "away", "lose", "catalog", "end", "lag", "offer", "network")
+    assert {*(f"fault: {kind}" for kind in kinds), "killed", "cancelled", "lists that follow"} <= set(totals.counted)
 
 
 @pytest.mark.parametrize("number", range(len(kept())))

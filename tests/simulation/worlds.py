@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from attrs import define, evolve, field
@@ -15,9 +15,11 @@ from attrs import define, evolve, field
 from tests.process.stores.clients import Client, Refused, Unknown, Wrong
 from tests.simulation.desk import PATHS
 from tests.simulation.disk import Disk
+from tests.simulation.gateways import GatewayWorld
 from tests.simulation.judging import PLAIN, Request, explained, opened
 from tests.simulation.loop import Died, Extent, Loop, Stuck
-from tests.simulation.plan import Ask, Fault, Plan
+from tests.simulation.outcome import Outcome
+from tests.simulation.plan import Ask, Fault, GatewayPlan, Plan, StorePlan
 from tests.simulation.replicas import LIFETIME, Answer, Replica, name_of
 from toolfold_specs.linearize import Operation
 
@@ -27,53 +29,29 @@ AGAIN = 0.5
 """Seconds until a request that was not answered is made again."""
 
 
-@define
-class Outcome:
-    """What came of a world.
-
-    Attributes:
-        wrong: What is wrong with it.
-        counted: What has happened how often.
-        states: The states that its sessions were in.
-        digest: The same for two runs of a plan.
-        seconds: How long it lasted, in its own time.
-        awaits: How often replicas waited.
-        log: What happened.
-    """
-
-    wrong: list[str] = field(factory=list[str])
-    counted: Counter[str] = field(factory=Counter[str])
-    states: set[Any] = field(factory=set[Any])
-    digest: tuple[Any, ...] = ()
-    seconds: float = 0.0
-    awaits: int = 0
-    log: list[str] = field(factory=list[str])
-
-
 def run(plan: Plan) -> Outcome:
     """Run a plan."""
     loop = Loop(plan.random("loop"), plan.unfair)
-    world = World(plan, loop)
+    world = StoreWorld(plan, loop) if isinstance(plan, StorePlan) else GatewayWorld(cast(GatewayPlan, plan), loop)
+    outcome = world.outcome
     try:
         loop.run(world.live)
     except Stuck as error:
-        world.outcome.wrong.append(f"it hangs: {error}")
+        outcome.wrong.append(f"it hangs: {error}")
     except BaseExceptionGroup as group:
-        world.outcome.wrong.append(repr(group.exceptions[0]))
-    outcome = world.outcome
+        outcome.wrong.append(repr(group.exceptions[0]))
     outcome.wrong += loop.failures
     outcome.seconds = loop.time()
-    outcome.awaits = sum(replica.awaits for replica in world.replicas)
-    outcome.log = world.disk.log
-    outcome.digest = (loop.time(), loop.rounds, world.disk.writes, *world.lines.values(), *outcome.counted.items())
+    outcome.awaits = world.awaits
+    outcome.digest = (loop.time(), loop.rounds, *world.digest, *outcome.counted.items())
     return outcome
 
 
 @define(eq=False)
-class World:
+class StoreWorld:
     """The replicas, their store, the clients, and what went wrong with them."""
 
-    plan: Plan
+    plan: StorePlan
     loop: Loop
     disk: Disk = field(init=False)
     replicas: list[Replica] = field(init=False)
@@ -89,6 +67,7 @@ class World:
         plan = self.plan
         loses = any(fault.kind == "lose" for fault in plan.faults)
         self.disk = Disk(self.loop, plan.random("disk"), plan.weather, loses)
+        self.outcome.log = self.disk.log
         self.replicas = [
             Replica(
                 number,
@@ -104,6 +83,16 @@ class World:
             )
             for number in range(plan.replicas)
         ]
+
+    @property
+    def digest(self) -> tuple[Any, ...]:
+        """What is the same for two runs of a plan."""
+        return (self.disk.writes, *self.lines.values())
+
+    @property
+    def awaits(self) -> int:
+        """How often replicas waited."""
+        return sum(replica.awaits for replica in self.replicas)
 
     def note(self, session: str, fence: int | None, line: str) -> None:
         """Note what a hook did, unless that is forbidden by now: a later lease has been seen."""
