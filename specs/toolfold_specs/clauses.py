@@ -120,8 +120,12 @@ def parse_clauses(text: str) -> tuple[Clause, ...]:
     Raises:
         ValueError: a clause is malformed or its id occurs twice; the message names it.
     """
+    return _clauses(tomllib.loads(text))
+
+
+def _clauses(data: Mapping[str, Any]) -> tuple[Clause, ...]:
     clauses: dict[str, Clause] = {}
-    for position, entry in enumerate(tomllib.loads(text)["clause"], 1):
+    for position, entry in enumerate(data["clause"], 1):
         clause = _clause(entry, position)
         if clause.id in clauses:
             raise ValueError(f"clause {clause.id} occurs twice: give the second one another id")
@@ -132,17 +136,17 @@ def parse_clauses(text: str) -> tuple[Clause, ...]:
 @cache
 def load_clauses() -> tuple[Clause, ...]:
     """Return every clause of the specification, in its order."""
-    return parse_clauses(_data("clauses.toml"))
+    return _clauses(_data("clauses.toml"))
 
 
 def load_revision() -> str:
     """Return the name of the specification's revision."""
-    return str(tomllib.loads(_data("clauses.toml"))["revision"])
+    return str(_data("clauses.toml")["revision"])
 
 
 def load_digests() -> dict[str, str]:
     """Return the digest of each revision's normative content."""
-    return {str(revision): str(digest) for revision, digest in tomllib.loads(_data("revisions.toml")).items()}
+    return {str(revision): str(digest) for revision, digest in _data("revisions.toml").items()}
 
 
 def digest(clauses: Iterable[Clause]) -> str:
@@ -151,8 +155,9 @@ def digest(clauses: Iterable[Clause]) -> str:
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
-def _data(name: str) -> str:
-    return files("toolfold_specs").joinpath(name).read_text(encoding="utf-8")
+@cache
+def _data(name: str) -> Mapping[str, Any]:
+    return tomllib.loads(files("toolfold_specs").joinpath(name).read_text(encoding="utf-8"))
 
 
 def _clause(entry: dict[str, Any], position: int) -> Clause:

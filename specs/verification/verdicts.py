@@ -41,8 +41,8 @@ IN_PROCESS, OVER_MCP = ("exhaustive", "vectors", "stateful", "schedules"), ("wir
 """The layers that are run in each way."""
 ERAS: tuple[Era, ...] = ("legacy", "modern")
 Violated = Callable[[Mutant | WireMutant], frozenset[str]]
-FEW = 60
-"""Operations for each check over MCP."""
+FEW, SOME = 60, 1500
+"""Operations for each check over MCP, and in process."""
 
 INDIRECT: Mapping[str, str] = {"VIS-1": "(what breaks it is found as VIS-2: the rule that holds)"}
 """Clauses that have no mutant of their own, with the reason."""
@@ -111,7 +111,7 @@ def prove(violated: Violated = violated) -> tuple[Proof, ...]:
         violated: What returns the clauses that a mutant violates; by default it runs the mutant.
     """
     in_process = [partial(make, capabilities=LIVE | IN_A_STORE.keys()) for make in (EngineDriver, EmptyDriver)]
-    honest, empty = (_rows(check(make, layers=IN_PROCESS)) for make in in_process)
+    honest, empty = (_rows(check(make, layers=IN_PROCESS, budget=SOME)) for make in in_process)
     proofs = [_proof(clause, honest, empty, MUTANTS.values(), violated) for clause in _checked(IN_PROCESS, empty)]
     honest, empty = (_rows(check(_in_both_eras(served), layers=OVER_MCP, budget=FEW)) for served in (Fixture, Silent))
     besides = [clause for clause in _checked(OVER_MCP, empty) if clause not in {proof.clause for proof in proofs}]

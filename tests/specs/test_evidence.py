@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -73,13 +74,15 @@ def test_a_driver_that_never_shows_the_state_leaves_the_transitions_undecided() 
     ],
 )
 def test_a_clause_is_held_only_if_answers_have_the_member_that_shows_it(member: str, clauses: set[str]) -> None:
-    layers = ["exhaustive", "vectors"]
-    whole, without = (
-        {clause for clause, row in rows(check(make, layers=layers, budget=700)).items() if row.verdict is Verdict.HELD}
-        for make in (EngineDriver, silent_about(member))
-    )
-    assert whole >= clauses
-    assert not without & clauses
+    assert held(EngineDriver) >= clauses
+    assert not held(silent_about(member)) & clauses
+
+
+@cache
+def held(make: Callable[[], Driver]) -> set[str]:
+    """Return the clauses that are held of a driver."""
+    found = rows(check(make, layers=["exhaustive", "vectors"], budget=700))
+    return {clause for clause, row in found.items() if row.verdict is Verdict.HELD}
 
 
 def test_that_a_new_session_is_empty_is_no_evidence_of_how_the_old_one_ended() -> None:
@@ -139,9 +142,9 @@ def driver_of(engine: type[Engine]) -> Callable[[], Driver]:
     return lambda: EngineDriver(engine)
 
 
-@pytest.mark.parametrize("layers", [["vectors"], ["exhaustive", "vectors"], ["exhaustive", "vectors", "stateful"]])
+@pytest.mark.parametrize("layers", [["vectors"], ["exhaustive", "vectors", "stateful"]])
 def test_more_layers_never_find_less(layers: list[str]) -> None:
-    found = {violation.clause for violation in check(driver_of(Misnames), layers=layers).violations}
+    found = {violation.clause for violation in check(driver_of(Misnames), layers=layers, budget=700).violations}
     assert {"ACT-2", "HOOK-3"} <= found
 
 
@@ -184,7 +187,10 @@ def test_a_hook_that_never_ends_is_reported_whatever_else_is_violated() -> None:
         hook_order = MUTANTS["runs activation hooks before deactivation hooks"].engine.hook_order
         refuse_reentry = MUTANTS["deadlocks on a hook that asks for a transition"].engine.refuse_reentry
 
-    found = {violation.clause for violation in check(driver_of(Hangs), layers=["exhaustive", "vectors"]).violations}
+    found = {
+        violation.clause
+        for violation in check(driver_of(Hangs), layers=["exhaustive", "vectors"], budget=700).violations
+    }
     assert {"ACT-2", "HOOK-3", "HOOK-7"} <= found
 
 

@@ -254,14 +254,8 @@ def test_a_violation_of_a_schedule_has_the_whole_history() -> None:
     "name",
     [
         "deactivates only three levels of groups",
-        "displaces partners of partners",
         "evicts the newest",
-        "shares one state among all sessions",
-        "notifies of transitions that leave the list as it was",
         "lists hidden tools",
-        "counts control tools",
-        "ignores `force`",
-        "runs activation hooks before deactivation hooks",
         "compensates no hooks",
     ],
 )

@@ -203,5 +203,5 @@ def test_an_honest_server_whose_notices_are_late_violates_nothing() -> None:
     def served() -> FixtureDriver:
         return FixtureDriver(Link(Fixture(call_tool=False).server), LATE + 0.1)
 
-    report = check(served, layers=("exhaustive", "stateful", "schedules"))
+    report = check(served, layers=("exhaustive", "stateful", "schedules"), budget=600)
     assert [violation.message for violation in report.violations] == []

@@ -43,7 +43,7 @@ class Mutant:
     also: frozenset[str] = field(default=frozenset[str](), converter=_names)
     """Clauses that are violated as a consequence, which the same layer may report."""
     layer: str = ""
-    """The first layer of the kit that catches it."""
+    """A layer of the kit that catches it."""
     budget: int = 700
     """The number of operations within which the layer's checks must catch it."""
     engine: type[Engine] = Engine

@@ -13,7 +13,7 @@ from .mutant import Mutant, Right, schedules, vectors
 LIVE = frozenset({*CAPABILITIES, *AT_RUN_TIME})
 """What the engine can do with registration while sessions are open."""
 
-stateful = partial(Mutant, layer="stateful", budget=3000, capabilities=LIVE)
+stateful = partial(Mutant, layer="stateful", budget=800, capabilities=LIVE)
 
 
 def closes_everything(right: Right[None], self: Engine, other: Engine) -> None:
