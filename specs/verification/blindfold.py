@@ -21,7 +21,7 @@ from .mutants import Mutant
 
 MEMBERS = frozenset(member.name for member in fields(Answer))
 FEW = 250
-"""Operations for each check of a walk in a fixed order, where a clause that is held without evidence is held at once."""
+"""Operations for each check, but of random histories: a clause that is held without evidence is held at once."""
 
 
 class Blindfolded(Driver):
