@@ -25,8 +25,7 @@ from toolfold_adapters.skills import Skill, missing, not_served
 from toolfold_adapters.tokens import approximate_tokens
 
 from .config.settings import GatewayConfig, UpstreamConfig
-from .grouping import Sized, by_pattern, description_of, divide, matches
-from .offered import Offered, free_path, offered_by
+from .grouping import Offered, Sized, by_pattern, description_of, divide, free_path, matches, offered_by
 from .upstream.definitions import Table, Usable
 
 SUMMARY_LENGTH = 160
