@@ -2,19 +2,17 @@
 
 tasks.py    tasks as data, and the judgement of what was done     data/      the built-in catalog and its tasks
 world.py    the tools to choose from, with fillers, and their simulated results
-arms.py     ways to offer the same tools, and what hosts show of them
-links.py    connections to the tools of an arm            surfaces.py   what a player sees and does there
+links.py    connections to the tools of an arm            surfaces.py   the arms, and what a player sees there
 players.py  scripted policies, and transcripts                    models.py  models that pydantic-ai reaches
 runs.py     each task, arm, number of tools and player; records   report.py  what the records come to
 bench.py    the tasks of LiveMCPBench
 """
 
-from .arms import ARMS, HOSTS
 from .bench import bench_tasks
 from .players import SCRIPTS
 from .report import COLUMNS, Row, page, rows
 from .runs import Plan, Player, Record, model, read_records, run, scripted, transcripts
-from .surfaces import AnswerOptions
+from .surfaces import ARMS, HOSTS, AnswerOptions
 from .tasks import OWN, Task, judge, load_tasks, suggested
 from .world import World
 

@@ -17,9 +17,8 @@ from attrs import define, field, frozen
 
 from toolfold.spi import ancestors, array, table
 
-from .arms import EVERYTHING, HOSTS
 from .links import FIND, Answer
-from .surfaces import GIVEN, PROGRAM, PROXY, Surface
+from .surfaces import EVERYTHING, GIVEN, HOSTS, PROGRAM, PROXY, Surface
 from .tasks import Expected, sample
 
 OPEN, HANDLE = "open_group", "handle"

@@ -9,8 +9,8 @@ from html import escape
 
 from attrs import frozen
 
-from .arms import ARMS
 from .runs import Record
+from .surfaces import ARMS
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }

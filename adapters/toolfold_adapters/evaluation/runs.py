@@ -20,9 +20,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import ConfigError, __version__
 
-from .arms import ARMS, EVERYTHING
 from .players import SCRIPTS, Script, Scripted, replay
-from .surfaces import PROGRAM, AnswerOptions, Offers, Surface
+from .surfaces import ARMS, EVERYTHING, PROGRAM, AnswerOptions, Offers, Surface
 from .tasks import Task, judge
 from .world import World
 

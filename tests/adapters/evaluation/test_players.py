@@ -9,10 +9,9 @@ import pytest
 
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, task
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
-from toolfold_adapters.evaluation.arms import Host
 from toolfold_adapters.evaluation.links import Answer
 from toolfold_adapters.evaluation.players import Scripted, is_described
-from toolfold_adapters.evaluation.surfaces import Offers
+from toolfold_adapters.evaluation.surfaces import Host, Offers
 
 pytestmark = pytest.mark.spec("EVA-2")
 SOME = ("weather-now", "move-review", "mail-person", "release", "taxi")
