@@ -33,10 +33,9 @@ from toolfold.spi import dumped_state, read_state
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
 from . import formats
-from .formats import Definition, Format
+from .formats import Definition, Format, turns_of
 from .history import FailureCheck, Replay
 from .late import LateTools, Native, strings
-from .messages import turns_of
 from .turn import Barrier, Place, run_call, run_turn, written_call
 from .wire_names import NameOptions, ToolOrder, WireNameCodec
 

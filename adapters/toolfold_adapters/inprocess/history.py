@@ -31,8 +31,8 @@ from toolfold import (
 )
 from toolfold.spi import internal_error, misfit, opened_by_search, read_state, refused
 
+from .formats import PastCall, read_arguments, unreadable_arguments
 from .late_providers import search_tool
-from .messages import PastCall, read_arguments, unreadable_arguments
 from .turn import Call, batches
 from .wire_names import ToolOrder
 

@@ -22,9 +22,8 @@ from typing import Any, Literal, Protocol, cast, get_args
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
 from toolfold.spi import table
 
-from .formats import Definition
+from .formats import Answered, Definition, ToolCall, calls_of, referred_to
 from .late_providers import AnthropicTools, KimiTools, OpenAITools, search_tool
-from .messages import Answered, ToolCall, calls_of, referred_to
 from .wire_names import WireNameCodec
 
 ToolChanges = Literal["mid-conversation-tool-changes-2026-07-01"]

@@ -22,8 +22,7 @@ from attrs import frozen
 from toolfold import Catalog, Component, ToolResult
 from toolfold.spi import table
 
-from .formats import Definition, definition, text_of, without_schemas
-from .messages import Answered, ToolCall, read_arguments
+from .formats import Answered, Definition, ToolCall, definition, read_arguments, text_of, without_schemas
 
 
 @frozen

@@ -44,7 +44,7 @@ from toolfold import (
 )
 from toolfold.spi import RequestView, available, internal_error, is_failure, request_of
 
-from .messages import read_arguments, unreadable_arguments
+from .formats import read_arguments, unreadable_arguments
 from .wire_names import WireNameCodec
 
 log = logging.getLogger("toolfold.inprocess")

@@ -5,7 +5,6 @@ langchain      `ToolfoldToolset`: the tools of a tool set in an agent, as middle
 openai_agents  `ToolfoldToolset`: as a server in process
 pydantic_ai    `ToolfoldToolset`: as a toolset
 otel           `instrument`: spans and metrics of a tool set, by OpenTelemetry
-late_agents    the form of OpenAI in which an agent of the Agents SDK loads tools late
 frameworks     what the three for agents share
 
 Nothing is imported here. Servers of the MCP SDK itself are grouped by `toolfold_adapters.mcp.group_server`.

@@ -15,7 +15,7 @@ from attrs import frozen
 from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
 
 from ..inprocess import Conversation, Native
-from ..inprocess.messages import STATE
+from ..inprocess.formats import STATE
 
 
 @frozen

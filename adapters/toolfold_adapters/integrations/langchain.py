@@ -23,7 +23,7 @@ from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
 from toolfold.spi import enumerated, extras_named
 
 from ..inprocess import Conversation
-from ..inprocess.messages import STATE
+from ..inprocess.formats import STATE
 from ..inprocess.turn import Place
 from .frameworks import Media, Source, failure, metadata, parts, require
 
