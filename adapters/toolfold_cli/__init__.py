@@ -7,12 +7,12 @@ explain, check                    why a tool can or can't be called, and whether
 report, status, operated          what was used of a server, how it is doing, and asking it
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
 options, targets, references      what commands share, the kinds of TARGET, and objects by name
-servers, authentication           existing servers as targets, and whose tokens are accepted
+authentication                    whose tokens are accepted
 client_files, editing             the configuration files of clients, edited in place
 printing, counts, failures, logs  tables and texts, numbers in them, failures, and what is logged
-costs, pictures                   initial token counts, and what `diagram` draws
+costs                             initial token counts
 drivers                           how `conform` reaches a target, and what it begins a driver with
-progress, watchdog, completion    the progress of a long run, ending it early, and what a shell completes
+runs, completion                  long runs, their progress and early end, and what a shell completes
 scenario, library                 the steps of the demonstration, and its tools
 mkdocs, sphinx, zensical          pictures in pages of documentation
 

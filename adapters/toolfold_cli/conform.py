@@ -27,8 +27,8 @@ from .drivers import (
 from .failures import Failed, debugging, failing
 from .options import Number, OneOf, TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
+from .runs import Ended, watched
 from .targets import Target
-from .watchdog import Ended, watched
 
 if TYPE_CHECKING:
     from toolfold_specs import Report
@@ -220,7 +220,7 @@ def _conform(
     from toolfold_specs.checks import Options
     from toolfold_specs.kit import Run
 
-    from .progress import show_progress
+    from .runs import show_progress
 
     eras: list[Era] = [name for name in ERAS if era in (None, BOTH, name)]
     choices = TRANSPORTS if transport == BOTH else (*TRANSPORTS, IN_PROCESS)

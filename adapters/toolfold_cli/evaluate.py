@@ -28,7 +28,7 @@ from .options import (
     target_options,
 )
 from .printing import show, table
-from .progress import show_progress
+from .runs import show_progress
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:

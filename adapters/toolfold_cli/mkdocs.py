@@ -17,7 +17,7 @@ import click
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 
-from .pictures import OPTIONS, page_picture
+from .diagram import OPTIONS, page_picture
 
 _FENCE = re.compile(
     r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)\n(?:.*?\n)??(?P=indent)(?P=fence)[`~]*[ \t]*$",

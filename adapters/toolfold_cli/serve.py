@@ -35,8 +35,7 @@ from .options import (
     server_option,
     target_command,
 )
-from .servers import check_options
-from .targets import GatewayOptions, OpenTarget, Target, open_target
+from .targets import GatewayOptions, OpenTarget, Target, check_options, open_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.mcp.serve import Era

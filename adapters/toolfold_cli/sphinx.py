@@ -19,7 +19,7 @@ from sphinx.util.logging import getLogger
 
 from toolfold import __version__
 
-from .pictures import OPTIONS, page_picture
+from .diagram import OPTIONS, page_picture
 
 FAILED = "toolfold_failed"
 """The key in the metadata of a page with a picture that can't be drawn: Sphinx merges these of parallel readers."""

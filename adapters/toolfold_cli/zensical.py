@@ -15,7 +15,7 @@ from typing import Any
 import click
 from pymdownx.superfences import SuperFencesException  # pyright: ignore[reportMissingTypeStubs]
 
-from .pictures import page_picture
+from .diagram import page_picture
 
 
 def accepted(_language: str, given: Mapping[str, Any], options: dict[str, Any], *_: object) -> bool:

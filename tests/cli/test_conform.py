@@ -21,7 +21,7 @@ from click.testing import Result
 from tests.cli.support import invoke
 from tests.specs.made import TinyDriver
 from toolfold import ConfigError
-from toolfold_cli import progress
+from toolfold_cli import runs
 from toolfold_cli.conform import ERAS, SMOKE_BUDGET
 from toolfold_cli.drivers import BUILT_BY, IN_PROCESS, TRANSPORTS, driver_factories
 from toolfold_cli.targets import parse_target
@@ -345,8 +345,8 @@ def test_limits_of_time_are_obeyed_and_repeated_in_the_command_that_replays(monk
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    times = iter([0.0, 1.0, progress.INTERVAL, progress.INTERVAL + 1, 2 * progress.INTERVAL])
-    with progress.show_progress(600, lambda: next(times)) as show:
+    times = iter([0.0, 1.0, runs.INTERVAL, runs.INTERVAL + 1, 2 * runs.INTERVAL])
+    with runs.show_progress(600, lambda: next(times)) as show:
         for text in ("one", "two", "three", "four\x1b"):
             show(text)
     assert capsys.readouterr().err == (
@@ -362,7 +362,7 @@ def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch
     file = Terminal()
     monkeypatch.setattr(sys, "stderr", file)
     monkeypatch.setenv("TERM", "xterm-256color")
-    with progress.show_progress(600) as show:
+    with runs.show_progress(600) as show:
         show("stdio, legacy: lists")
     assert "stdio, legacy: lists" in file.getvalue()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from toolfold_cli.pictures import page_picture
+from toolfold_cli.diagram import page_picture
 
 
 @pytest.mark.spec("DIA-1", "ERR-2")

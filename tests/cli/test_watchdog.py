@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from toolfold_cli.watchdog import Ended, watched
+from toolfold_cli.runs import Ended, watched
 
 FOR_EVER = 3600.0
 

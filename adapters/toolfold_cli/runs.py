@@ -1,7 +1,8 @@
-"""Ends a long run early: at a time limit, on Ctrl-C or SIGTERM, even if the main thread is blocked for ever.
+"""Long runs: ending one early, and its progress on standard error.
 
-This takes two steps. First the main thread is interrupted, so that it closes its resources as usual. If it does not
-react in time, since it is blocked where no exception is raised, another thread reports and ends the process.
+A run ends at a time limit, on Ctrl-C or SIGTERM, even if the main thread is blocked for ever. This takes two steps.
+First the main thread is interrupted, so that it closes its resources as usual. If it does not react in time, since it
+is blocked where no exception is raised, another thread reports and ends the process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
+import click
+from rich.console import Console
+from rich.text import Text
+
 from . import INTERRUPTED
+from .logs import one_line
 
 TERMINATED = 128 + signal.SIGTERM
 UNDECIDED = 2
@@ -114,3 +120,44 @@ def watched(
         dog.stop()
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
+
+
+# -- progress ----------------------------------------------------------------------------------------------------------
+
+INTERVAL = 15.0
+"""Seconds between lines where there is no terminal."""
+
+
+Timed = Callable[[str, float], str]
+
+
+@contextmanager
+def show_progress(
+    limit: float | None = None, clock: Callable[[], float] = time.monotonic
+) -> Generator[Callable[[str], None]]:
+    """Yield a function that shows a short text on the progress, with the time passed and the limit, if there is one."""
+    begun = clock()
+    most = "" if limit is None else f" of at most {limit:g} s"
+
+    def timed(text: str, now: float) -> str:
+        return f"{one_line(text)} ({now - begun:.0f} s{most})"
+
+    if not sys.stderr.isatty():
+        yield _periodic_lines(begun, clock, timed)
+        return
+    with Console(stderr=True, highlight=False).status(Text("starting")) as status:
+        yield lambda text: status.update(Text(timed(text, clock())))
+
+
+def _periodic_lines(begun: float, clock: Callable[[], float], timed: Timed) -> Callable[[str], None]:
+    """Return a function that prints at most one line in each interval, and so nothing in a short run."""
+    last = begun
+
+    def show(text: str) -> None:
+        nonlocal last
+        now = clock()
+        if now - last >= INTERVAL:
+            last = now
+            click.echo(f"toolfold: {timed(text, now)}", err=True)
+
+    return show
