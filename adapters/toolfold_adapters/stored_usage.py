@@ -85,9 +85,9 @@ class Writer:
                 total.add(self._written, times=-1)
             text = json.dumps(total.dump(), separators=(",", ":"))
             if record is None:
-                done = await self._store.create(key, text, _PLACE, _LIFETIME) == "created"
+                done = isinstance(await self._store.create(key, text, _PLACE, _LIFETIME), int)
             else:
-                done = await self._store.swap(key, record.version, text)
+                done = await self._store.swap(key, record.version, text) is not None
             if done:
                 self._written = now
                 return

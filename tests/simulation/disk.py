@@ -47,14 +47,18 @@ class Weather:
     engine: str = "memory"
 
 
-class _Memory(MemoryStore):
-    """Records that are texts, as all other engines have them."""
+class Forgetful(MemoryStore):
+    """Records that are texts, as all other engines have them, and that can be what they were."""
 
     async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         return await super().create(key, str(data), place, lifetime)
 
-    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         return await super().swap(key, version, str(data), token)
+
+    def texts(self) -> dict[str, str]:
+        """Return the text of each record."""
+        return {key: str(row.data) for key, row in self._rows.items()}
 
     def rows(self) -> tuple[dict[str, Any], Any, Any]:
         """Return a copy of what it has."""
@@ -98,7 +102,7 @@ class Disk:
         if self.weather.engine == "sqlite":
             self.engine = _SQLite(self.loop)
         else:
-            self.engine = _Memory(self.loop.time, LEASE)
+            self.engine = Forgetful(self.loop.time, LEASE)
 
     def go_away(self, seconds: float) -> None:
         """Answer nobody for some seconds."""
@@ -108,7 +112,10 @@ class Disk:
         self.subscriptions.clear()
 
     def lose(self, writes: int, seconds: float) -> None:
-        """Lose the last writes, and answer nobody for some seconds, as an engine does that is restarted."""
+        """Lose the last writes, and answer nobody for some seconds, as an engine does that is restarted.
+
+        The numbers of versions and tokens that it gives go on, as they do by the time in engines that may lose writes.
+        """
         self.go_away(seconds)
         if not self._before:
             return

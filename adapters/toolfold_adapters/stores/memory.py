@@ -28,7 +28,7 @@ class _Row:
     owner: Owner
     lifetime: float
     expires: float
-    version: int = 1
+    version: int
     intent: str | None = None
     token: int = 0
     until: float = 0.0
@@ -50,7 +50,7 @@ class MemoryStore:
         self._counts = Counter[str]()
         self._changed: dict[str, int] = {}
         self._changes = 0
-        self._tokens = 0
+        self._numbers = 0
         self._more: anyio.Event | None = None
 
     async def __aenter__(self) -> Self:
@@ -69,10 +69,10 @@ class MemoryStore:
             return "caller_full"
         if place.total is not None and self._counts[place.kind] >= place.total:
             return "full"
-        self._rows[key] = row = _Row(data, owner, lifetime, 0.0)
+        self._rows[key] = row = _Row(data, owner, lifetime, 0.0, self._next())
         self._counts[place.kind] += 1
         self._touch(key, row)
-        return "created"
+        return row.version
 
     async def read(self, key: str) -> Record | None:
         """Return a record; see `Store`."""
@@ -82,20 +82,20 @@ class MemoryStore:
         self._touch(key, row)
         return self._record(row)
 
-    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         """Replace the data; see `Store`."""
         row = self._rows.get(key)
         if row is None or row.version != version:
-            return False
+            return None
         if not self._holds(row, token) if token is not None else row.until > self._clock() or row.intent is not None:
-            return False
+            return None
         changed = data != row.data
-        row.version, row.data, row.intent = version + 1, data, None
+        row.version, row.data, row.intent = self._next(), data, None
         row.until = 0.0
         self._touch(key, row)
         if changed:
             self._publish(key)
-        return True
+        return row.version
 
     async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""
@@ -105,8 +105,7 @@ class MemoryStore:
         record = self._record(row)
         if record.held:
             return Lease(None, record)
-        self._tokens += 1
-        row.token, row.until = self._tokens, self._clock() + seconds
+        row.token, row.until = self._next(), self._clock() + seconds
         if row.version == version and row.intent is None:
             row.intent = intent
         return Lease(row.token, record)
@@ -184,6 +183,11 @@ class MemoryStore:
         """Forget all records."""
         for records in (self._rows, self._used, self._counts, self._changed):
             records.clear()
+
+    def _next(self) -> int:
+        """Return a number for a version or a token that was not given before."""
+        self._numbers += 1
+        return self._numbers
 
     def _touch(self, key: str, row: _Row) -> None:
         row.expires = self._clock() + row.lifetime

@@ -41,6 +41,8 @@ local now = time[1] + time[2] / 1e6
 local function get(...) return redis.call('HMGET', record, ...) end
 local function set(...) redis.call('HSET', record, ...) end
 local function after(seconds) return string.format('%.6f', now + seconds) end
+-- versions and tokens grow also if data were lost
+local function later(last) return string.format('%.0f', math.max(last + 1, time[1] * 1e6 + time[2])) end
 local function own(caller) return uses .. ':' .. caller end
 local function answer(row) return {row[1], row[2], row[3], string.format('%.6f', math.max(0, row[4] - now))} end
 local function holds(token)
@@ -70,14 +72,16 @@ _SCRIPTS = {
     "create": """
 local data, caller, lifetime, total, mine = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if redis.call('EXISTS', record) == 1 then
-  if get('op')[1] == op then return 'created' end
+  local row = get('op', 'version')
+  if row[1] == op then return tonumber(row[2]) end
   return 'exists'
 end
 if mine >= 0 and caller ~= '' and redis.call('ZCARD', own(caller)) >= mine then return 'caller_full' end
 if total >= 0 and redis.call('ZCARD', uses) >= total then return 'full' end
-set('version', 1, 'data', data, 'token', 0, 'until', 0, 'caller', caller, 'lifetime', lifetime, 'op', op)
+local version = later(0)
+set('version', version, 'data', data, 'token', 0, 'until', 0, 'caller', caller, 'lifetime', lifetime, 'op', op)
 used(caller, lifetime)
-return 'created'
+return tonumber(version)
 """,
     "read": """
 local row = get('version', 'data', 'intent', 'until', 'expires', 'caller', 'lifetime')
@@ -88,17 +92,18 @@ return answer(row)
     "swap": """
 local version, data, token = ARGV[2], ARGV[3], ARGV[4]
 local row = get('version', 'data', 'intent', 'until', 'caller', 'lifetime', 'op')
-if not row[1] then return 0 end
-if row[7] == op then return 1 end
-if row[1] ~= version then return 0 end
+if not row[1] then return false end
+if row[7] == op then return tonumber(row[1]) end
+if row[1] ~= version then return false end
 if token ~= '' then
-  if not holds(token) then return 0 end
-elseif tonumber(row[4]) > now or row[3] then return 0 end
-set('version', row[1] + 1, 'data', data, 'op', op)
+  if not holds(token) then return false end
+elseif tonumber(row[4]) > now or row[3] then return false end
+local following = later(row[1])
+set('version', following, 'data', data, 'op', op)
 settled()
 used(row[5], row[6])
 if data ~= row[2] then redis.call('PUBLISH', '$CHANNEL', record) end
-return 1
+return tonumber(following)
 """,
     "acquire": """
 local seconds, version, intent = ARGV[2], ARGV[3], ARGV[4]
@@ -111,8 +116,7 @@ if row[6] == op then
 elseif tonumber(row[4]) > now then
   found[5] = ''
 else
-  local last = tonumber(redis.call('GET', uses .. ':tokens')) or 0
-  local token = string.format('%.0f', math.max(last + 1, time[1] * 1e6 + time[2]))  -- grows also if data were lost
+  local token = later(tonumber(redis.call('GET', uses .. ':tokens')) or 0)
   redis.call('SET', uses .. ':tokens', token)
   set('token', token, 'until', after(seconds), 'op', op)
   local intends = intent ~= '' and row[1] == version and not row[3]
@@ -249,9 +253,10 @@ class RedisStore:
         row = await self._run("read", _keys(key))
         return None if row is None else _record(row)
 
-    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         """Replace the data; see `Store`."""
-        return bool(await self._run("swap", _keys(key), version, str(data), "" if token is None else token))
+        found = await self._run("swap", _keys(key), version, str(data), "" if token is None else token)
+        return cast("int | None", found)
 
     async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""

@@ -93,12 +93,13 @@ class SQLiteStore:
                     return "caller_full"
             if place.total is not None and db.execute(count, (place.kind,)).fetchone()[0] >= place.total:
                 return "full"
+            version = _next(db, "changes")
             db.execute(
                 "INSERT INTO session (key, version, data, kind, caller, lifetime, expires, changed) "
-                f"VALUES (?, 1, ?, ?, ?, ?, {_NOW} + ?, 0)",
-                (key, text, place.kind, caller, lifetime, lifetime),
+                f"VALUES (?, ?, ?, ?, ?, ?, {_NOW} + ?, 0)",
+                (key, version, text, place.kind, caller, lifetime, lifetime),
             )
-            return "created"
+            return version
 
         return await self._run(work)
 
@@ -120,25 +121,25 @@ class SQLiteStore:
             await self._run(touch)
         return record
 
-    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         """Replace the data; see `Store`."""
         text = str(data)
 
-        def work(db: sqlite3.Connection) -> bool:
+        def work(db: sqlite3.Connection) -> int | None:
             row = db.execute(f"SELECT version, data, intent, token, until > {_NOW} FROM session WHERE key = ?", (key,))
             found = row.fetchone()
             if found is None or found[0] != version:
-                return False
+                return None
             _, before, pending, holder, leased = found
             if not (leased and holder == token) if token is not None else leased or pending is not None:
-                return False
-            changed = _next(db, "changes") if text != before else None
+                return None
+            after = _next(db, "changes")
             db.execute(
-                f"UPDATE session SET version = version + 1, data = ?, intent = NULL, expires = {_NOW} + lifetime, "
+                f"UPDATE session SET version = ?, data = ?, intent = NULL, expires = {_NOW} + lifetime, "
                 "changed = coalesce(?, changed), until = 0 WHERE key = ?",
-                (text, changed, key),
+                (after, text, after if text != before else None, key),
             )
-            return True
+            return after
 
         return await self._run(work)
 
@@ -309,4 +310,6 @@ class SQLiteStore:
 
 
 def _next(db: sqlite3.Connection, what: str) -> int:
-    return int(db.execute(f"UPDATE counter SET {what} = {what} + 1 RETURNING {what}").fetchone()[0])
+    """Return the next of the numbers that only grow, also if the file is replaced by an older copy."""
+    later = f"max({what} + 1, CAST({_NOW} * 1e6 AS INTEGER))"
+    return int(db.execute(f"UPDATE counter SET {what} = {later} RETURNING {what}").fetchone()[0])

@@ -331,9 +331,12 @@ class Executor:
             async with journal.step():  # a cancellation that arrives meanwhile is this caller's
                 await journal.ensure(self.snapshot)
 
-    async def load(self, record: Record) -> None:
-        """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged."""
-        if await self.stored.is_news(record):
+    async def load(self, record: Record, known: int = 0) -> None:
+        """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged.
+
+        `known` is the version that was known before the record was read.
+        """
+        if await self.stored.is_news(record, known):
             self._take_over(self.stored, record)
 
     async def recover(self, record: Record) -> None:

@@ -50,7 +50,7 @@ class Journal:
         key: Its key there.
         tools: The name of the tool set.
         leased: The journals whose leases this process renews; this one is among them while it has a lease.
-        admit: Creates the record with its first content.
+        admit: Creates the record with its first content, and returns its version.
         find: Returns the session of a key as it is now, for its next request; `None` if it has ended.
         left: Notes that this process has no more to do with the session.
         is_local: Whether the store is this process's own, which answers at once.
@@ -70,7 +70,7 @@ class Journal:
     key: str
     tools: str
     leased: dict[Journal, None]
-    admit: Callable[[Content], Coroutine[Any, Any, None]]
+    admit: Callable[[Content], Coroutine[Any, Any, int]]
     find: Callable[[str], Coroutine[Any, Any, Any]]
     left: Callable[[str], None]
     is_local: bool
@@ -93,16 +93,19 @@ class Journal:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    async def is_news(self, record: Record) -> bool:
+    async def is_news(self, record: Record, known: int) -> bool:
         """Return whether a record is to be taken over, since it is newer than what is known.
 
-        A newer state may be the one that is being written here, so this waits for the end of the write. The same state
-        is read again as long as the catalog lacks some of its groups: they may still be registered.
+        `known` is the version that was known before the record was read: if nothing was written here meanwhile, an
+        older record says that the store has lost the newer one. A newer state may be the one that is being written
+        here, so this waits for the end of the write. The same state is read again as long as the catalog lacks some of
+        its groups: they may still be registered.
         """
         while self._writing is not None and record.version > self.version:
             await self._writing.wait()
         incomplete = bool(self.discarded) and self.token is None and record.version == self.version
-        return self._writing is None and (record.version > self.version or incomplete)
+        is_lost = record.version < self.version == known
+        return self._writing is None and (record.version > self.version or is_lost or incomplete)
 
     def take_over(self, record: Record, catalog: Catalog) -> Snapshot:
         """Return the state of a record in a catalog, with the facts that are still to be stored.
@@ -294,8 +297,7 @@ class Journal:
     async def _write(self, content: Content) -> bool:
         written = dict(self._facts)
         if not self.version:
-            await self._whole(partial(self.admit, content))
-            self.version = 1
+            self.version = await self._whole(partial(self.admit, content))
         elif not await self._commit(content):
             return False
         self.content, self.discarded, self._unanswered = content, (), frozenset()
@@ -317,18 +319,18 @@ class Journal:
             raise LeaseLost
         self._writing = None if self.is_local else anyio.Event()
         try:
-            done = await self._whole(partial(self.store.swap, self.key, self.version, content, token))
+            version = await self._whole(partial(self.store.swap, self.key, self.version, content, token))
         finally:
             if self._writing is not None:
                 self._writing.set()
                 self._writing = None
-        if done:
-            self.version += 1
+        if version is not None:
+            self.version = version
         if token is not None:
             self._let_go()
-            if not done:
+            if version is None:
                 raise LeaseLost
-        return done
+        return version is not None
 
     async def _whole(self, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await an operation to its end, since nobody could say whether one that is cancelled was done."""

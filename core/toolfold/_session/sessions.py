@@ -228,6 +228,7 @@ class StoredSessions:
             session.owner = await self._owners._get(key)
 
     async def _read(self, key: str) -> tuple[Record, Session] | None:
+        known = 0 if (session := self._known.get(key)) is None else session.executor.stored.version
         record, session = await self._store.read(key), self._known.get(key)
         if record is None:
             if session is not None and not self._local:  # where a sweep ends it, with its hooks
@@ -237,7 +238,7 @@ class StoredSessions:
             async with self._turn(key):
                 session = self._known.get(key) or await self._open(key, record)
         self._cache(session)
-        await session.executor.load(record)
+        await session.executor.load(record, known)
         return record, session
 
     def draft(
@@ -323,17 +324,19 @@ class StoredSessions:
                 if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
                     await anyio.sleep(PAUSE)
 
-    async def _admit(self, session: Session, content: Content) -> None:
-        """Create the record of a session, after others have ended if that makes room (SPEC SES-4)."""
+    async def _admit(self, session: Session, content: Content) -> int:
+        """Create the record of a session, after others have ended if that makes room; return its version (SES-4)."""
         limit, key, caller = self._kind.limit, session.executor.stored.key, session.caller
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
-        if not await self._upkeep.admit(partial(self._store.create, key, content, place, self._kind.lifetime), caller):
+        create = partial(self._store.create, key, content, place, self._kind.lifetime)
+        if (version := await self._upkeep.admit(create, caller)) is None:
             self._runtime.pool.remove(session)
             raise KeyInUse("There is a stored session of that name already.")
         if not self._local:
             self._runtime.observers.notify(SessionOpened(session.id))
         self._known[key] = session
         self._cache(session)
+        return version
 
     async def _open(self, key: str, record: Record) -> Session:
         """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
@@ -456,10 +459,11 @@ class StoredSessions:
     async def _refresh(self, session: Session) -> None:
         journal = session.executor.stored
         try:
+            known = journal.version
             record = await self._store.read(journal.key)
             if record is None:
                 return
-            await session.executor.load(record)
+            await session.executor.load(record, known)
         except StoreUnavailable:
             raise
         except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)

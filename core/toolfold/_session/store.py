@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 
 from attrs import frozen
 
-Created = Literal["created", "exists", "full", "caller_full"]
-"""How an attempt to create a record ended; `caller_full` if its caller has as many as it may."""
+Created = int | Literal["exists", "full", "caller_full"]
+"""The version of a new record, or why there is none; `caller_full` if its caller has as many as it may."""
 
 
 UNCERTAIN = (
@@ -27,7 +27,8 @@ class Record:
     """What a store holds for a session.
 
     Attributes:
-        version: Increased by each swap; 1 at first.
+        version: Changed by each swap. It is greater than 0, and than any that was given for this key before, also for a
+            record that was deleted since, and for a state that the store has lost since.
         data: What was stored of the session, or its text.
         intent: The hooks of a transition that has begun and not ended, as text.
         held: Seconds for which the lease is held if it is not renewed; 0 if nobody holds it.
@@ -82,15 +83,18 @@ class Store(Protocol):
     lease: float
 
     async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
-        """Create a record, which expires `lifetime` seconds after its last use, unless there is one or no room."""
+        """Create a record, which expires `lifetime` seconds after its last use, unless there is one or no room.
+
+        Return its version.
+        """
         ...
 
     async def read(self, key: str) -> Record | None:
         """Return a record, if there is one that has not expired. That is a use of it."""
         ...
 
-    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> bool:
-        """Replace the data, and return whether that was done. It is a use of the record.
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
+        """Replace the data, and return the new version; `None` if that was not done. It is a use of the record.
 
         It is done if the record has this version, and the token is that of a lease that is held now; or without a
         token, if nobody holds a lease and the record has no intent. Under a token, it also removes the intent and

@@ -62,15 +62,17 @@ class Upkeep(Generic[K]):
     end: Callable[[K, bool], Coroutine[Any, Any, bool]]
     heirs: list[Upkeep[K]] = field(factory=list["Upkeep[K]"])
 
-    async def admit(self, create: Callable[[], Coroutine[Any, Any, Created]], caller: Caller) -> bool:
-        """Create a session, after others have ended if that makes room; return whether that was done (SPEC SES-4).
+    async def admit(self, create: Callable[[], Coroutine[Any, Any, Created]], caller: Caller) -> int | None:
+        """Create a session, after others have ended if that makes room, and return its version (SPEC SES-4).
 
-        It is not if there is one of its name. Raises `QuotaExceeded` if there is no room, and none is made.
+        `None` if there is one of its name. Raises `QuotaExceeded` if there is no room, and none is made.
         """
-        while (outcome := await create()) not in ("created", "exists"):
+        while not isinstance(outcome := await create(), int):
+            if outcome == "exists":
+                return None
             if not await self._make_room(caller):
                 raise await self._refusal(caller, own=outcome == "caller_full")
-        return outcome == "created"
+        return outcome
 
     async def _make_room(self, caller: Caller) -> bool:
         """End what is due, or else the idlest session of a caller if the limit says so; return whether any ended."""
@@ -174,7 +176,7 @@ class OpenSessions:
             self._used[session] = self._clock()
             self._observers.notify(SessionOpened(session.id))
             self.touch(session)
-            return "created"
+            return 1
 
         if session not in self._used:
             await self.upkeep.admit(create, session.caller)

@@ -21,8 +21,15 @@ Case = Callable[[Store, Store], Awaitable[None]]
 
 async def created(store: Store, key: str = "desk/handle/1", lifetime: float = LONG, place: Place = PLACE) -> str:
     """Create a record and return its key."""
-    assert await store.create(key, "{}", place, lifetime) == "created"
+    assert isinstance(await store.create(key, "{}", place, lifetime), int)
     return key
+
+
+async def version_of(store: Store, key: str) -> int:
+    """Return the version of a record."""
+    record = await store.read(key)
+    assert record is not None
+    return record.version
 
 
 async def leased(store: Store, key: str, seconds: float = LONG) -> int:
@@ -45,55 +52,73 @@ async def gone(store: Store, key: str) -> None:
 
 async def a_record_is_read_as_it_was_created(store: Store, other: Store) -> None:
     assert await other.read("desk/handle/1") is None
-    key = await created(store)
-    assert await other.read(key) == Record(1, "{}")
-    assert await other.create(key, "[]", PLACE, LONG) == "exists"
-    assert await store.read(key) == Record(1, "{}")
+    version = await store.create("desk/handle/1", "{}", PLACE, LONG)
+    assert isinstance(version, int)
+    assert await other.read("desk/handle/1") == Record(version, "{}")
+    assert await other.create("desk/handle/1", "[]", PLACE, LONG) == "exists"
+    assert await store.read("desk/handle/1") == Record(version, "{}")
 
 
 async def of_two_swaps_from_one_version_one_wins(store: Store, other: Store) -> None:
     key = await created(store)
-    outcomes: list[bool] = []
+    before = await version_of(store, key)
+    outcomes: list[int | None] = []
 
     async def swap(one: Store, data: str) -> None:
-        outcomes.append(await one.swap(key, 1, data))
+        outcomes.append(await one.swap(key, before, data))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(swap, store, "first")
         tasks.start_soon(swap, other, "second")
     record = await store.read(key)
-    assert sorted(outcomes) == [False, True]
     assert record is not None
-    assert record.version == 2
+    assert set(outcomes) == {None, record.version}
+    assert record.version > before
     assert record.data in ("first", "second")
+
+
+async def versions_are_never_used_again(store: Store, other: Store) -> None:
+    seen = [0]
+    for _ in range(3):
+        key = await created(store)
+        seen.append(await version_of(store, key))
+        for one in (other, store):
+            version = await one.swap(key, seen[-1], "{}")
+            assert version is not None
+            seen.append(version)
+        assert await store.delete(key, await leased(store, key))
+    assert seen == sorted(set(seen))
 
 
 async def a_lease_excludes_others(store: Store, other: Store) -> None:
     key = await created(store)
+    version = await version_of(store, key)
     token = await leased(store, key)
     refused = await other.acquire(key, LONG)
     assert refused is not None
     assert refused.token is None
     assert 0 < refused.record.held <= LONG
-    assert not await other.swap(key, 1, "stolen")
-    assert not await other.swap(key, 1, "stolen", token=token + 1)
+    assert not await other.swap(key, version, "stolen")
+    assert not await other.swap(key, version, "stolen", token=token + 1)
     assert not await other.delete(key, token + 1)
     assert not await other.intend(key, "stolen", token + 1)
     assert await store.intend(key, "intent", token)
     assert await other.read(key) is not None
-    assert await store.swap(key, 1, "mine", token)
-    assert await other.swap(key, 2, "yours")
+    mine = await store.swap(key, version, "mine", token)
+    assert mine is not None
+    assert await other.swap(key, mine, "yours")
 
 
 async def a_swap_ends_the_lease_and_removes_the_intent(store: Store, other: Store) -> None:
     key = await created(store)
     token = await leased(store, key)
     assert await store.intend(key, "open a", token)
-    assert await store.swap(key, 1, "done", token=token)
-    assert not await store.swap(key, 2, "again", token=token)
+    done = await store.swap(key, await version_of(store, key), "done", token=token)
+    assert done is not None
+    assert not await store.swap(key, done, "again", token=token)
     lease = await other.acquire(key, LONG)
     assert lease is not None
-    assert ((lease.token or 0) > token, lease.record) == (True, Record(2, "done"))
+    assert ((lease.token or 0) > token, lease.record) == (True, Record(done, "done"))
 
 
 async def a_holder_whose_lease_has_expired_writes_nothing(store: Store, other: Store) -> None:
@@ -102,12 +127,13 @@ async def a_holder_whose_lease_has_expired_writes_nothing(store: Store, other: S
     assert await store.intend(key, "intent", before)
     after = await leased(other, key)
     assert after > before
-    assert not await store.swap(key, 1, "late", token=before)
+    version = await version_of(store, key)
+    assert not await store.swap(key, version, "late", token=before)
     assert not await store.intend(key, "late", before)
     assert not await store.renew(key, before, LONG)
     assert not await store.delete(key, before)
     await store.release(key, before)
-    assert await other.swap(key, 1, "rolled back", token=after)
+    assert await other.swap(key, version, "rolled back", token=after)
 
 
 async def a_lease_that_expired_is_lost_though_nobody_took_it(store: Store, other: Store) -> None:
@@ -116,7 +142,7 @@ async def a_lease_that_expired_is_lost_though_nobody_took_it(store: Store, other
     with anyio.fail_after(PATIENCE):
         while (record := await other.read(key)) is not None and record.held:  # noqa: ASYNC110 - likewise
             await anyio.sleep(SHORT / 5)
-    assert not await store.swap(key, 1, "late", token=token)
+    assert not await store.swap(key, await version_of(store, key), "late", token=token)
     assert not await store.renew(key, token, LONG)
 
 
@@ -131,32 +157,35 @@ async def a_lease_that_is_renewed_goes_on(store: Store, other: Store) -> None:
 
 async def an_intent_is_left_to_the_next_holder(store: Store, other: Store) -> None:
     key = await created(store)
+    version = await version_of(store, key)
     token = await leased(store, key)
     assert await store.intend(key, "open a", token)
     await store.release(key, token)
-    assert not await other.swap(key, 1, "ignoring it")
+    assert not await other.swap(key, version, "ignoring it")
     assert list(await other.due("desk/handle", 10)) == [key]
     lease = await other.acquire(key, LONG)
     assert lease is not None
-    assert ((lease.token or 0) > token, lease.record) == (True, Record(1, "{}", "open a"))
+    assert ((lease.token or 0) > token, lease.record) == (True, Record(version, "{}", "open a"))
     assert list(await store.due("desk/handle", 10)) == []
-    assert await other.swap(key, 1, "{}", lease.token)
-    assert await store.read(key) == Record(2, "{}")
+    after = await other.swap(key, version, "{}", lease.token)
+    assert after is not None
+    assert await store.read(key) == Record(after, "{}")
 
 
 async def an_intent_comes_with_the_lease_if_the_record_is_the_known_one(store: Store, other: Store) -> None:
     key = await created(store)
-    for version, recorded in ((2, None), (1, "open a")):
-        lease = await store.acquire(key, LONG, version, "open a")
+    version = await version_of(store, key)
+    for known, recorded in ((version + 1, None), (version, "open a")):
+        lease = await store.acquire(key, LONG, known, "open a")
         assert lease is not None
-        assert lease.record == Record(1, "{}")
+        assert lease.record == Record(version, "{}")
         record = await other.read(key)
         assert record is not None
         assert record.intent == recorded
         await store.release(key, lease.token or 0)
-    again = await other.acquire(key, LONG, 1, "open b")
+    again = await other.acquire(key, LONG, version, "open b")
     assert again is not None
-    assert again.record == Record(1, "{}", "open a")
+    assert again.record == Record(version, "{}", "open a")
     record = await store.read(key)
     assert record is not None
     assert record.intent == "open a"
@@ -167,9 +196,10 @@ async def an_intent_that_is_taken_back_ends_the_lease(store: Store, other: Store
     token = await leased(store, key)
     assert await store.intend(key, "open a", token)
     assert await store.intend(key, None, token)
-    assert await other.read(key) == Record(1, "{}")
+    version = await version_of(other, key)
+    assert await other.read(key) == Record(version, "{}")
     assert list(await other.due("desk/handle", 10)) == []
-    assert await other.swap(key, 1, "[]")
+    assert await other.swap(key, version, "[]")
 
 
 async def a_record_that_expired_is_due_and_can_be_taken_over(store: Store, other: Store) -> None:
@@ -196,7 +226,7 @@ async def the_records_of_a_kind_are_bounded(store: Store, other: Store) -> None:
     first = await created(store, "desk/handle/1", place=place)
     await created(other, "desk/handle/2", place=place)
     assert await store.create("desk/handle/3", "{}", place, LONG) == "full"
-    assert await store.create("desk/shared/3", "{}", Place("desk/shared", "ann", total=2), LONG) == "created"
+    assert isinstance(await store.create("desk/shared/3", "{}", Place("desk/shared", "ann", total=2), LONG), int)
     assert await other.delete(first, await leased(other, first))
     await created(store, "desk/handle/3", place=place)
 
@@ -206,7 +236,7 @@ async def the_records_of_a_caller_are_bounded_and_the_idlest_is_known(store: Sto
     first = await created(store, "desk/handle/1", place=ann)
     second = await created(store, "desk/handle/2", place=ann)
     assert await other.create("desk/handle/3", "{}", ann, LONG) == "caller_full"
-    assert await other.create("desk/handle/3", "{}", bob, LONG) == "created"
+    assert isinstance(await other.create("desk/handle/3", "{}", bob, LONG), int)
     assert await other.idlest("desk/handle", "ann") == first
     await leased(store, first)
     assert await other.idlest("desk/handle", "ann") == second
@@ -226,10 +256,10 @@ async def changes_are_published_to_others(store: Store, other: Store) -> None:
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)
-            version = 1
+            version: int | None = await version_of(store, key)
             while not seen:  # whoever begins to follow sees what comes then
-                assert await store.swap(key, version, str(version))
-                version += 1
+                assert version is not None
+                version = await store.swap(key, version, str(version))
                 await anyio.sleep(SHORT / 5)
     assert seen == [key]
 
@@ -237,6 +267,7 @@ async def changes_are_published_to_others(store: Store, other: Store) -> None:
 CASES: tuple[Case, ...] = (
     a_record_is_read_as_it_was_created,
     of_two_swaps_from_one_version_one_wins,
+    versions_are_never_used_again,
     a_lease_excludes_others,
     a_swap_ends_the_lease_and_removes_the_intent,
     a_holder_whose_lease_has_expired_writes_nothing,

@@ -22,7 +22,7 @@ class Interrupting(MemoryStore):
         super().__init__()
         self.meanwhile: Callable[[], object] | None = None
 
-    async def swap(self, *args: Any, **named: Any) -> bool:
+    async def swap(self, *args: Any, **named: Any) -> int | None:
         """Do what is to happen meanwhile, once, and then swap."""
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:

@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from tests.adapters.stores.test_steps import Interrupting, desk, of_kind
+from tests.simulation.disk import Forgetful
 from toolfold import (
     HookContext,
     Lease,
@@ -289,7 +290,7 @@ async def test_a_step_that_cannot_be_undone_here_is_left_to_a_process_that_can(
 ) -> None:
     store = MemoryStore()
     owners, _ = of_kind(desk(), store)
-    assert await store.create(owners.key("chat"), "null", Place("desk/owner"), 600) == "created"
+    assert isinstance(await store.create(owners.key("chat"), "null", Place("desk/owner"), 600), int)
     assert await store.acquire(owners.key("chat"), 0, 1, "[]") is not None
     with caplog.at_level(logging.WARNING, "toolfold"):
         assert not await owners._upkeep.sweep()
@@ -487,3 +488,34 @@ async def test_a_lease_that_is_lost_before_any_hook_runs_cancels_nothing() -> No
             await session.activate("mail")
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
         assert session.active == ()
+
+
+@pytest.mark.spec("STO-1", "STO-4", "PER-3")
+async def test_a_record_that_takes_the_place_of_one_that_was_known_is_not_taken_for_it() -> None:
+    store = MemoryStore()
+    async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there:
+        async with here.open("chat") as session:
+            await session.activate("mail")
+        await there.end("chat")
+        async with there.open("chat") as another:
+            await another.activate("plain")
+        async with here.open("chat") as session:
+            assert session.active == ("plain",)
+
+
+@pytest.mark.spec("STO-9", "PER-3")
+@pytest.mark.parametrize("other", [(), ("notes",)], ids=["at once", "after a step of another process"])
+async def test_a_process_takes_over_what_a_store_has_that_has_lost_the_state_it_knows(other: tuple[str, ...]) -> None:
+    store = Forgetful()
+    async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there:
+        async with here.open("chat") as session:
+            await session.activate("plain")
+            rows = store.rows()
+            await session.activate("mail")
+        store.restore(rows)
+        async with there.open("chat") as session:
+            await session.transition(activate=other)
+        async with here.open("chat") as session:
+            assert session.active == (*other, "plain")
+            await session.deactivate("plain")
+        assert session.active == other

@@ -25,7 +25,7 @@ async def test_the_fence_grows_also_after_redis_has_lost_its_data(redis_url: str
     async with RedisStore(redis_url) as store:
         for _ in range(3):
             await flushed(redis_url)
-            assert await store.create("desk/handle/1", "{}", Place("desk/handle"), 60) == "created"
+            assert isinstance(await store.create("desk/handle/1", "{}", Place("desk/handle"), 60), int)
             lease = await store.acquire("desk/handle/1", 10)
             assert lease is not None
             assert lease.token is not None

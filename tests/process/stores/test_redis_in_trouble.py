@@ -223,7 +223,7 @@ async def test_an_intent_that_was_stored_under_a_lease_that_has_ended_since_is_n
     await flushed(redis_url)
     proxy = Proxy(int(redis_url.split(":")[2].split("/")[0]))
     async with proxy.running(), RedisStore(f"redis://127.0.0.1:{proxy.port}/0", timeout=0.4) as store:
-        assert await store.create("desk/handle/1", "{}", Place("desk/handle"), 60) == "created"
+        assert isinstance(await store.create("desk/handle/1", "{}", Place("desk/handle"), 60), int)
         assert not await store.intend("desk/handle/1", "[]", 0)  # now Redis knows the script
         lease = await store.acquire("desk/handle/1", 0.2)
         assert lease is not None
@@ -271,7 +271,7 @@ async def test_a_record_with_a_damaged_field_is_refused_as_one(redis_url: str, f
     await flushed(redis_url)
     async with Redis.from_url(redis_url) as admin, RedisStore(redis_url) as store:
         for key in ("desk/handle/damaged", "desk/handle/whole"):
-            assert await store.create(key, "{}", Place("desk/handle"), 60) == "created"
+            assert isinstance(await store.create(key, "{}", Place("desk/handle"), 60), int)
         await admin.hset("toolfold1:{desk/handle}:/damaged", field, b"\xff")
         with pytest.raises(StoreError, match="has something else") as raised:
             await store.read("desk/handle/damaged")
