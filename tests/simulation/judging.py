@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import inf
 from typing import Any
 
 from attrs import frozen
@@ -20,6 +23,8 @@ SYSTEM = System((None, A, None, None, None), (frozenset({A, X}),))
 Facts = frozenset[tuple[str, int]]
 Groups = tuple[frozenset[int], frozenset[int]]
 """The active groups, and the numbers of the steps that have taken effect."""
+CHANGES = ("step", "control", "note")
+"""The kinds of requests that change a session."""
 
 
 @frozen
@@ -67,8 +72,44 @@ def noted(facts: Facts, request: Request) -> tuple[Facts, Any]:
     return frozenset(fact for fact in facts if fact[0] != request.fact[0]) | {request.fact}, ()
 
 
-def explained(history: Sequence[Operation]) -> bool:
-    """Return whether an order of the requests explains their answers; the session begins without groups and facts.
+@frozen
+class Start:
+    """What a session is from a time on: without anything at first, or what its store has after a loss.
+
+    Attributes:
+        at: The time, by the counter of the history.
+        active: The active groups.
+        facts: The facts.
+    """
+
+    at: float = -inf
+    active: frozenset[int] = frozenset()
+    facts: Facts = frozenset()
+
+    @classmethod
+    def of(cls, at: float, text: str | None) -> Start:
+        """Return what the text of a record says; without one, the session is lost whole."""
+        found = {"active": [], "facts": {}} if text is None else json.loads(text)
+        return cls(at, numbered(found["active"]), frozenset(found["facts"].items()))
+
+
+def explained(history: Sequence[Operation], losses: Sequence[Start] = ()) -> bool:
+    """Return whether an order of the requests explains their answers, from the beginning and from each loss on."""
+    starts = (Start(), *losses, Start(inf))
+    return all(_explained([*_between(history, one.at, after.at)], one) for one, after in pairwise(starts))
+
+
+def _between(history: Iterable[Operation], start: float, end: float) -> Iterator[Operation]:
+    """Yield what may have taken effect between two losses; if one came in between, nobody knows whether it has."""
+    for one in history:
+        if one.ret is not None and start < one.call and one.ret < end:
+            yield one
+        elif one.call < end and (one.ret is None or start < one.ret) and one.request.kind in CHANGES:
+            yield one if one.ret is None else replace(one, ret=None, answer=one.ret)
+
+
+def _explained(history: Sequence[Operation], start: Start) -> bool:
+    """Return whether an order of the requests explains their answers.
 
     Where a fact is set it is seen before it is stored, and elsewhere after that. So whoever looks meanwhile is judged
     by the groups alone.
@@ -78,8 +119,8 @@ def explained(history: Sequence[Operation]) -> bool:
     calm = [one for one in looks if not any(overlap(one, note) for note in notes)]
     facts = [*notes, *(replace(one, answer=one.answer[1]) for one in calm)]
     steps = [replace(one, answer=one.answer[0]) if one in looks else one for one in history if one not in notes]
-    nothing: Groups = (frozenset(), frozenset())
-    return linearizable(nothing, stepped, steps) and linearizable(Facts(), noted, facts)
+    groups: Groups = (start.active, frozenset())
+    return linearizable(groups, stepped, steps) and linearizable(start.facts, noted, facts)
 
 
 def overlap(one: Operation, other: Operation) -> bool:

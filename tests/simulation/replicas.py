@@ -20,7 +20,7 @@ from tests.simulation.desk import PATHS, Note, make_tools
 from tests.simulation.disk import Connection, Disk
 from tests.simulation.judging import Request, numbered
 from tests.simulation.loop import Extent, Loop
-from toolfold import Limit, QuotaExceeded, Session, StoredSessions, ToolSet
+from toolfold import Limit, QuotaExceeded, Session, SessionClosed, StoredSessions, ToolSet
 from toolfold.errors import KeyInUse, StoreUnavailable
 from toolfold_adapters.mcp import build_server
 
@@ -66,6 +66,7 @@ class Replica:
     process: Extent | None = None
     tools: ToolSet | None = None
     served: StoredSessions | None = None
+    key: Callable[[str], str] | None = None
     under_way: int = 0
     ended: bool = False
     _waited: int = 0
@@ -117,8 +118,9 @@ class Replica:
             async with endpoint_of(server) as endpoint, endpoint.connect() as self.http:
                 await self._until_stopped()
         else:
-            limit = Limit(self.sessions, 1)
+            limit = Limit(2 * self.sessions, 1)
             async with self.tools.stored_sessions(connection, lifetime=LIFETIME, limit=limit) as self.served:
+                self.key = self.served.key
                 await self._until_stopped()
         self.served = self.http = None
         process.alive, self.ended = False, True
@@ -148,6 +150,10 @@ class Replica:
             return await answered(self.served, session, request, partial(self.notify, session))
         except StoreUnavailable as error:
             raise (Unknown if UNCERTAIN in str(error) else Refused)(str(error)) from error
+        except SessionClosed as error:
+            if self.disk.lost:  # it may be a session whose record is lost
+                raise Refused(str(error)) from error
+            raise
         finally:
             self.under_way -= 1
 
@@ -203,6 +209,8 @@ async def _asked(session: Session, request: Request) -> Answer:
 
 def _stepped(found: dict[str, Any]) -> Answer:
     """Return what a step has answered."""
+    if found.get("error") == SessionClosed.__name__:
+        raise SessionClosed("desk")
     if "error" in found:
         return found["error"], None
     return (numbered(found["activated"]), numbered(found["deactivated"])), None

@@ -16,7 +16,7 @@ from tests.process.stores.clients import Client, Refused, Unknown, Wrong
 from tests.simulation.desk import PATHS
 from tests.simulation.disk import Disk
 from tests.simulation.gateways import GatewayWorld
-from tests.simulation.judging import PLAIN, Request, explained, opened
+from tests.simulation.judging import PLAIN, Request, Start, explained, opened
 from tests.simulation.loop import Died, Extent, Loop, Stuck
 from tests.simulation.outcome import Outcome
 from tests.simulation.plan import Ask, Fault, GatewayPlan, Plan, StorePlan
@@ -61,6 +61,7 @@ class StoreWorld:
     notified: Counter[int] = field(factory=Counter[int])
     outcome: Outcome = field(factory=Outcome)
     histories: dict[int, list[Operation]] = field(factory=dict[int, list[Operation]])
+    losses: list[tuple[int, dict[str, str]]] = field(factory=list[tuple[int, dict[str, str]]])
     _clock: count[int] = field(factory=count)
 
     def __attrs_post_init__(self) -> None:
@@ -150,6 +151,7 @@ class StoreWorld:
                 self.disk.go_away(fault.seconds)
             case "lose":
                 self.disk.lose(fault.writes, fault.seconds)
+                self.losses.append((next(self._clock), self.disk.engine.texts()))
             case "catalog":
                 await self._change_catalog(fault.seconds)
 
@@ -294,14 +296,16 @@ class StoreWorld:
         await self._again(session, Request(1000, "look"))
         if self.outcome.wrong:
             return
-        history = self.histories[session]
-        if not self.disk.lost and not explained(history):
+        history, key = self.histories[session], self._key(session)
+        if not explained(history, [Start.of(at, texts.get(key)) for at, texts in self.losses]):
             shown = "\n".join(f"  {operation}" for operation in history)
             self.outcome.wrong.append(f"no order of the requests of session {session} explains the answers\n{shown}")
             return
         self.outcome.counted["histories"] += 1
         if not self.outcome.wrong and not self.disk.lost and self.plan.era is None:
             another = await self._again(session, Request(1500, "another"))
+            if self.disk.lost:  # meanwhile, so that there may have been room
+                return
             if another not in ("Full", None):
                 self.outcome.wrong.append(f"a caller with as many sessions as it may have is answered {another}")
         await self._settle(session)
@@ -329,8 +333,7 @@ class StoreWorld:
         """Return the key of a session; over MCP, there is only one that runs hooks."""
         if self.plan.era is not None:
             return next(iter(self.lines), "")
-        stored = next(replica.served for replica in self.replicas if replica.served is not None)
-        return stored.key(name_of(session))
+        return next(replica.key for replica in self.replicas if replica.key is not None)(name_of(session))
 
     def _count_notices(self, session: int) -> None:
         """Judge whether the client was notified of each step that changed its list, once (SPEC NTF-1)."""
@@ -347,12 +350,10 @@ class StoreWorld:
 
     async def _expire(self) -> None:
         """Let the sessions expire, and judge whether they are closed."""
-        if self.outcome.wrong or not self.plan.expires or self.plan.era is not None:
+        if self.outcome.wrong or not self.plan.expires or self.plan.era is not None or self.disk.lost:
             return
         for session in range(self.plan.sessions):
             await self._again(session, Request(2000, "step", (0, 1), ()))
-        if self.disk.lost:
-            return
         left, kept = dict[str, set[str]](), None
         for _ in range(30):
             await anyio.sleep(LIFETIME / 10)
