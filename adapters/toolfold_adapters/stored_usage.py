@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -19,6 +20,8 @@ DAYS = 30
 """For how many days records are retained."""
 INTERVAL = 60.0
 """Seconds between two times of writing."""
+WRITERS = 1000
+"""How many processes a record names with the number of their last addition."""
 KIND = "usage"
 _PLACE = Place(KIND)
 _LIFETIME = DAYS * 24 * 3600.0
@@ -50,6 +53,8 @@ async def writing(tools: ToolSet, store: Store, interval: float = INTERVAL) -> A
 class Writer:
     """Adds what a tool set has counted since the last time to the record of the day.
 
+    A record has the number of each process's last addition, so that one whose answer was lost is not made again.
+
     Args:
         tools: The tool set, whose use is counted.
         store: Where the records are.
@@ -60,37 +65,47 @@ class Writer:
         self._tools = tools
         self._store = store
         self._today = today or today_in_utc
+        self._id = secrets.token_hex(6)
+        self._number = 1
         self._written: dict[str, Any] | None = None
+        self._unanswered: tuple[str, dict[str, Any]] | None = None
 
     async def write(self) -> None:
         """Add what is new; a store that does not answer is logged."""
-        usage = self._tools.usage
-        if usage is None or (now := usage.dump()) == self._written:
+        if (usage := self._tools.usage) is None:
             return
+        now = json.loads(json.dumps(usage.dump()))
         try:
-            await self._add(json.loads(json.dumps(now)))
-            await self._forget()
+            if self._unanswered is not None:
+                await self._add(*self._unanswered)
+            if now != self._written:
+                await self._add(key_of(self._today()), now)
+                await self._forget()
         except StoreError as error:
             log.warning("what was used could not be written, and will be the next time: %s", error)
 
-    async def _add(self, now: dict[str, Any]) -> None:
-        key = key_of(self._today())
-        while True:
-            record = await self._store.read(key)
-            total = Usage(self._tools.name, lambda: 0.0)
-            if record is not None:
-                _add_record(total, key, record)
-            total.add(now)
-            if self._written is not None:
-                total.add(self._written, times=-1)
-            text = json.dumps(total.dump(), separators=(",", ":"))
-            if record is None:
-                done = isinstance(await self._store.create(key, text, _PLACE, _LIFETIME), int)
-            else:
-                done = await self._store.swap(key, record.version, text) is not None
-            if done:
-                self._written = now
-                return
+    async def _add(self, key: str, now: dict[str, Any]) -> None:
+        while not await self._is_added(key, now):
+            pass
+        self._written, self._unanswered = now, None
+        self._number += 1
+
+    async def _is_added(self, key: str, now: dict[str, Any]) -> bool:
+        """Add what is new to a record, and return whether it has it: not if another process was faster."""
+        record = await self._store.read(key)
+        total = Usage(self._tools.name, lambda: 0.0)
+        numbers: dict[str, int] = {} if record is None else _add_record(total, key, record)["numbers"]
+        if numbers.pop(self._id, None) == self._number:
+            return True
+        total.add(now)
+        if self._written is not None:
+            total.add(self._written, times=-1)
+        last = [*numbers.items(), (self._id, self._number)][-WRITERS:]
+        text = json.dumps({**total.dump(), "numbers": dict(last)}, separators=(",", ":"))
+        self._unanswered = key, now
+        if record is None:
+            return isinstance(await self._store.create(key, text, _PLACE, _LIFETIME), int)
+        return await self._store.swap(key, record.version, text) is not None
 
     async def _forget(self) -> None:
         for key in await self._store.due(KIND, 100):
@@ -115,6 +130,7 @@ def _add_record(usage: Usage, key: str, record: Record) -> dict[str, Any]:
     try:
         data: dict[str, Any] = json.loads(str(record.data))
         usage.add(data)
+        data["numbers"] = dict(data.get("numbers", {}))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(f"The record {key} of what was used can't be read; delete it: {error!r}") from error
     return data

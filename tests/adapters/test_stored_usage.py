@@ -87,6 +87,39 @@ async def test_what_a_store_did_not_take_is_written_the_next_time(caplog: pytest
     assert (await stored_usage(store, today=DAY)).by()[()].calls == 2
 
 
+@pytest.mark.spec("EXP-3", "STO-9")
+async def test_what_was_written_without_an_answer_is_not_added_again() -> None:
+    class Unheard(MemoryStore):
+        is_heard = False
+
+        async def create(self, *arguments: Any) -> Any:
+            return self.answer(await super().create(*arguments))
+
+        async def swap(self, *arguments: Any) -> Any:
+            return self.answer(await super().swap(*arguments))
+
+        def answer(self, answer: Any) -> Any:
+            if not self.is_heard:
+                raise StoreUnavailable("the answer is lost")
+            return answer
+
+    store = Unheard()
+    days = iter([DAY, DAY + timedelta(1), DAY + timedelta(1), DAY + timedelta(1)])
+    (here, there), today = (made(), made()), DAY + timedelta(1)
+    writer = Writer(here, store, lambda: next(days))
+    for times in (1, 2):  # the answer to a new record is lost, and that to a swap on the next day
+        await call(here, times)
+        await writer.write()
+    store.is_heard = True
+    await call(there, 10)
+    await Writer(there, store, lambda: today).write()
+    await call(here, 3)
+    for _ in range(2):
+        await writer.write()
+    assert (await stored_usage(store, today=today)).by()[()].calls == 16
+    assert (await stored_usage(store, 1, today)).by()[()].calls == 15
+
+
 @pytest.mark.spec("STO-8", "EXP-3")
 @pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"calls": 1}'])
 async def test_a_damaged_record_ends_no_writer_and_is_named(damaged: str, caplog: pytest.LogCaptureFixture) -> None:
