@@ -18,8 +18,7 @@ from toolfold import ConfigError, Limit, Profile, Store, __version__
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
 from .delivery.answers import AnswerForm
-from .delivery.proxy import READ_TOOL
-from .delivery.several import CALL_TOOLS
+from .delivery.proxy import CALL_TOOLS, READ_TOOL
 from .handlers import RequestHandlers
 from .handles import Handles, Stale
 

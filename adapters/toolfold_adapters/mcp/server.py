@@ -30,10 +30,9 @@ from .delivery.answers import Answers, instructions_for
 from .delivery.disclosure import Disclosure, GroupParams, ToolboxDelivery
 from .delivery.handle import HandleDelivery
 from .delivery.legacy import LegacySessions, declares_groups
-from .delivery.proxy import CallToolProxy, reserve_names, with_handle
+from .delivery.proxy import CallToolProxy, CallTools, proxies_of, reserve_names, with_handle
 from .delivery.render import Renderer
 from .delivery.session import PrincipalSessions, SessionDelivery
-from .delivery.several import CallTools, proxies_of
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
 from .handlers import Context, RequestHandlers, declares, introducing, label_of

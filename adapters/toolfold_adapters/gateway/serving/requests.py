@@ -25,8 +25,8 @@ from mcp.shared.exceptions import MCPError
 from toolfold import Component, Session, ToolfoldError
 from toolfold.spi import Kind, available, table
 
+from ...mcp.delivery.proxy import CALL_TOOLS
 from ...mcp.delivery.render import CACHE_HINTS, own_fields
-from ...mcp.delivery.several import CALL_TOOLS
 from ...mcp.handlers import RequestHandlers
 from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR

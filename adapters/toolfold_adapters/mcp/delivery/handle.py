@@ -48,9 +48,8 @@ from ..request import (
     refusal_text,
 )
 from .answers import Answers, with_discarded
-from .proxy import CallToolProxy, ToolCall, open_for, with_opened
+from .proxy import CallToolProxy, CallTools, Part, ToolCall, joined, make_calls, open_for, with_opened
 from .render import Renderer, unknown_text, with_text
-from .several import CallTools, Part, joined, make_calls
 
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 

@@ -42,9 +42,8 @@ from ..request import (
 )
 from ..subscriptions import Subscriptions, unauthenticated
 from .answers import Answers
-from .proxy import CallToolProxy, ToolCall, open_for, with_opened
+from .proxy import CallToolProxy, CallTools, Part, ToolCall, joined, make_calls, open_for, with_opened
 from .render import Renderer, unknown_text
-from .several import CallTools, Part, joined, make_calls
 
 
 @frozen(eq=False)
