@@ -11,6 +11,7 @@ skills                   groups made of folders with a SKILL.md
 search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 stored_usage, status     what is used, written to a store, and how servers and stores are doing
 names, tokens            the names that clients and models accept, keys of `_meta`, the cost of definitions
+hosts                    the programs that people run servers in, as data
 processes                starting processes, and ending them with their children
 signals                  signals and standard streams of a program that serves
 sdk                      the only module that uses private parts of the `mcp` SDK

@@ -33,10 +33,10 @@ from toolfold_adapters.gateway.config.clients import (
     servers_in,
 )
 from toolfold_adapters.gateway.config.data import data_in, read_file, read_text
-from toolfold_adapters.gateway.config.hosts import Host, files_of, host_of
 from toolfold_adapters.gateway.config.read import parse_config
 from toolfold_adapters.gateway.stored import write_whole
 from toolfold_adapters.gateway.upstream.life import not_installed
+from toolfold_adapters.hosts import Host, files_of, host_of
 from toolfold_adapters.names import server_name
 
 from .editing import JsonFile, edited

@@ -1,6 +1,6 @@
 """What a gateway is told: its configuration, as a file or in Python, and those of clients (SPEC GWY-2, GWY-9).
 
 settings.py  a configuration, as values            clients.py  the words of clients, in ours
-read.py      a file, and again when it changes     hosts.py    where the files of clients are, and how they are written
+read.py      a file, and again when it changes
 data.py      JSON, TOML, YAML and variables
 """

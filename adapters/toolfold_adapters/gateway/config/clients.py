@@ -18,8 +18,8 @@ from attrs import frozen
 from toolfold import ConfigError
 from toolfold.spi import table
 
+from ...hosts import HOSTS, SECTIONS, Host
 from .data import input_variable
-from .hosts import HOSTS, SECTIONS, Host
 
 _TRANSPORTS = {
     **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"), "http"),

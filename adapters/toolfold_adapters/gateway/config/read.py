@@ -25,10 +25,10 @@ from toolfold_adapters.manifests import quoted_key
 from toolfold_adapters.names import ONE_SERVER, server_name
 from toolfold_adapters.skills import Skill, skills_in
 
+from ...hosts import SECTIONS, host_of
 from ..registration import check_config
 from .clients import is_disabled, servers_in, settings_of
 from .data import Variables, read_file
-from .hosts import SECTIONS, host_of
 from .settings import (
     BudgetsConfig,
     GatewayConfig,

@@ -15,18 +15,13 @@ from attrs import evolve, field, frozen
 from toolfold import Catalog, Component, ToolResult, WireNames
 from toolfold.spi import ERROR_META, HANDLE, Described, Directory, StatePacker, describe, names_alone, shortened
 
+from ...hosts import cut_for
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
 from ..request import client_of
 from .render import Renderer, with_text
 
 AnswerForm = Literal["auto", "definitions", "names"]
-
-CUTS: Mapping[str, int] = {
-    "cline": 5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
-    "fast-agent": 15_000,  # it shows the first 8,000 bytes and the last
-}
-"""How many characters of a text hosts show that cut it before an answer of the default length ends."""
 
 INSTRUCTIONS_FIRST = 240
 """How many characters of instructions every host shows that shows any."""
@@ -55,9 +50,8 @@ class Answers:
 
     def room(self, ctx: Any) -> int:
         """Return how many characters an answer to a request may have."""
-        name = client_of(ctx).casefold()
         room = (self._tokens() if callable(self._tokens) else self._tokens) * CHARACTERS_PER_TOKEN
-        return min([room, *(cut for host, cut in CUTS.items() if name.startswith(host))])
+        return min(room, cut_for(client_of(ctx)) or room)
 
     def for_call(
         self,

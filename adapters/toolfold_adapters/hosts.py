@@ -1,6 +1,7 @@
-"""The programs that people run MCP servers in, as data: where each has its configuration, and how it is written.
+"""The programs that people run MCP servers in, as data: where each has its configuration, and what it shows of answers.
 
-`clients` reads these files by it, and `toolfold init` writes them (SPEC GWY-2, GWY-13). To add a host is to add a line.
+Gateways read these files by it, and `toolfold init` writes them (SPEC GWY-2, GWY-13); answers fit into what is shown
+(SPEC CTL-4). To add a host is to add a line.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ class Host:
         permissions: The keys that name tools, which have other names behind a gateway.
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
+        cut: How many characters of a text it shows, if it cuts that before an answer of the default length ends.
     """
 
     name: str
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
     section: str = "mcpServers"
     program: tuple[str, ...] = ("command", "args")
     entry: Mapping[str, Any] = field(factory=dict[str, Any])
@@ -44,6 +46,7 @@ class Host:
     permissions: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     variable: str | None = None
+    cut: int | None = None
 
 
 _GEMINI: dict[str, Any] = {
@@ -119,6 +122,7 @@ HOSTS = (
         ),
         most={"timeout": 60, "networkTimeout": None},
         permissions=("alwaysAllow", "autoApprove"),
+        cut=5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
     ),
     Host(  # docs.continue.dev/reference
         name="Continue",
@@ -152,6 +156,7 @@ HOSTS = (
         most={"timeout": None},
         passed_over=("remote",),
     ),
+    Host(name="fast-agent", cut=15_000),  # it shows the first 8,000 bytes and the last
 )
 
 SECTIONS = ("mcpServers", "servers", "mcp_servers", "context_servers", "extensions", "mcp.servers", "mcp")
@@ -168,6 +173,12 @@ def files_of(
             place = re.sub(r"\{(\w+):-(.*?)\}", lambda match: environ.get(match[1]) or match[2], file)
             place = place.replace("{settings}", settings)
             yield host, home / place[2:] if place.startswith("~/") else folder / place, file.startswith("./")
+
+
+def cut_for(client: str) -> int | None:
+    """Return how many characters of a text a host shows that cuts it, by what its client calls itself."""
+    cuts = (host.cut for host in HOSTS if host.cut and client.casefold().startswith(host.name.casefold()))
+    return next(cuts, None)
 
 
 def host_of(file: Path, section: str = "") -> Host | None:
