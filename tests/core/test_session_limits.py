@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
-from toolfold import HookContext, QuotaExceeded, ToolSet
+from toolfold import ConfigError, HookContext, QuotaExceeded, ToolSet
 from toolfold._quota import Full
 from toolfold._session.events import SessionEnded
 from toolfold._session.upkeep import AT_ONCE
@@ -132,6 +132,12 @@ async def test_the_default_session_and_sessions_without_a_timeout_never_end_as_i
         clock.now += 1000
         assert await tools.end_idle_sessions() == 0
         assert held.is_open
+
+
+@pytest.mark.spec("SES-3")
+def test_an_idle_timeout_without_a_clock_is_refused() -> None:
+    with pytest.raises(ConfigError, match="needs a clock"):
+        ToolSet("desk", idle_timeout=10)
 
 
 # Limits

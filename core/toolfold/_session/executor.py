@@ -14,22 +14,21 @@ from typing import Any
 from .._catalog.catalog import Catalog
 from .._catalog.components import GroupSpec, Profile
 from .._snapshot import Change, Snapshot
-from .._usercode import is_failure, on_loop
+from .._usercode import on_loop
 from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import SessionClosed, StoreUnavailable, ToolfoldError
 from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, close, plan, use
 from ..machine.transaction import ABORTED, HookCall, Transaction
-from .events import Asked, Committed, HooksFailed, NotificationFailed, RolledBack
+from .events import Asked, Committed, HooksFailed, RolledBack
 from .hooks import ContextOf, HookRunner
 from .journal import Journal
-from .observers import log
+from .observers import Listener, log
 from .reentry import Queue
 from .runtime import Runtime
 from .store import UNCERTAIN, Record
 
 Planner = Callable[[Configuration], Plan]
-Listener = Callable[[frozenset[str]], None]
 
 
 class Executor:
@@ -475,17 +474,8 @@ class Executor:
 
     def notify(self, kinds: frozenset[str]) -> None:
         """Notify the listeners that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
-        if not kinds:
-            return
-        self._runtime.observers.list_changed(self.id, kinds, len(self._listeners))
-        for listener in self._listeners:
-            try:
-                listener(kinds)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                log.exception("session %s: a listener could not be notified of a change", self.id)
-                self._runtime.observers.notify(NotificationFailed(self.id, error))
+        if kinds:
+            self._runtime.observers.list_changed(self.id, kinds, self._listeners)
 
 
 _NOTHING = nullcontext()

@@ -75,10 +75,8 @@ class HookRunner:
     async def resume(self, call: HookCall) -> None:
         """Run the hook that sets up in this process what a group needs; raises `HookFailed` (SPEC STO-4)."""
         ended = await self._attempt(call)
-        if ended.interruption is not None:
-            raise ended.interruption
         if ended.error is not None:
-            raise HookFailed(call.group.path, call.phase, ended.error)
+            raise ended.interruption or HookFailed(call.group.path, call.phase, ended.error)
 
     async def _attempt(self, call: HookCall) -> _Ended:
         """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3).

@@ -8,18 +8,32 @@ further. Without tracers, nothing is made for them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
 from typing import Any
 
-from .._usercode import is_failure
+from .._usercode import guarded
 from ..machine import Plan, TransitionRequest
-from .events import Answered, Asked, Ended, Event, HookBegan, HookEnded, ListChanged, Planned, Requested, Trace
+from .events import (
+    Answered,
+    Asked,
+    Ended,
+    Event,
+    HookBegan,
+    HookEnded,
+    ListChanged,
+    NotificationFailed,
+    Planned,
+    Requested,
+    Trace,
+)
 
 log = logging.getLogger("toolfold")
 
+Listener = Callable[[frozenset[str]], None]
 Observer = Callable[[Event], None]
 Tracer = Callable[[Event | Trace], None]
 
@@ -82,10 +96,17 @@ class Observers:
         if self.tracers:
             self.trace(Answered(session, self.request, is_error))
 
-    def list_changed(self, session: str, kinds: frozenset[str], listeners: int) -> None:
-        """Notify tracers of the lists of a session that have changed."""
+    def list_changed(self, session: str, kinds: frozenset[str], listeners: Sequence[Listener]) -> None:
+        """Notify tracers, and the listeners of a session, that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
+
+        def failed(error: BaseException) -> None:
+            log.exception("session %s: a listener could not be notified of a change", session)
+            self.notify(NotificationFailed(session, error))
+
         if self.tracers:
-            self.trace(ListChanged(session, kinds, listeners))
+            self.trace(ListChanged(session, kinds, len(listeners)))
+        for listener in listeners:
+            guarded(partial(listener, kinds), failed)
 
     @contextmanager
     def _requested(
@@ -119,9 +140,4 @@ class Observers:
 
 
 def _hand(event: Event | Trace, to: Callable[[Any], None]) -> None:
-    try:
-        to(event)
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        log.exception("an observer raised on %s", type(event).__name__)
+    guarded(partial(to, event), lambda _: log.exception("an observer raised on %s", type(event).__name__))

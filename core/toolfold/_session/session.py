@@ -29,8 +29,8 @@ from .._view.visibility import RequestView, restrict
 from ..errors import SessionClosed, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, plan
 from .events import EventRefused, SessionEnded
-from .executor import Executor, Listener
-from .observers import log
+from .executor import Executor
+from .observers import Listener, log
 from .runtime import Runtime
 from .state import Saved, dumped, with_fact
 
@@ -72,7 +72,7 @@ class Session(Displayed):
 
     # -- life cycle ---------------------------------------------------------------------------------------------------
 
-    if not TYPE_CHECKING:  # a type checker refuses `with` because there is no such method
+    if not TYPE_CHECKING:  # pragma: no branch - a type checker refuses `with` because there is no such method
 
         def __enter__(self) -> NoReturn:
             raise SessionClosed(self.id, _NOT_OPENED)

@@ -1,29 +1,21 @@
 """How many sessions there may be, and when they end: one way for those in memory and those in a store.
 
 An `Upkeep` admits the sessions of a kind under their limits, and ends those that were not used for their lifetime
-(SPEC SES-3, SES-4, STO-7). It asks a store which there are, or `OpenSessions` for those of a tool set. That one is an
-index, and no store: with a key, a journal and a record, an open session would take seven times the memory.
-
-There is no clock here: one is passed in where sessions time out (SPEC SES-3, SES-4, SAF-4).
+(SPEC SES-3, SES-4, STO-7). Which there are, it asks a store, or the `OpenSessions` of a tool set.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 import anyio
 from anyio.abc import TaskGroup
 from attrs import field, frozen
 
 from .._quota import Caller, Full, Limit
-from .._usercode import is_away
-from ..errors import ConfigError, QuotaExceeded, SessionClosed, ToolfoldError
-from .events import SessionEnded, SessionOpened
-from .observers import Observers, log
-from .session import Session
+from ..errors import QuotaExceeded, ToolfoldError
+from .observers import log
 from .store import Created
 
 SWEEP = 30.0
@@ -124,143 +116,3 @@ class Upkeep(Generic[K]):
             log.warning("the session %s can't be ended now: %s", key, error)
         except Exception:  # whatever is in a record harms its own session alone (SPEC STO-8)
             log.exception("the session %s can't be ended", key)
-
-
-class OpenSessions:
-    """The open sessions of a tool set, the least recently used first where that matters.
-
-    Args:
-        limit: How many there may be in all. The idlest one of a caller may make room for a new one of the same caller.
-        idle_timeout: Seconds without use after which a session is idle; `None` for never.
-        clock: Returns the time in seconds.
-        observers: Notified of each session that opens and ends.
-    """
-
-    def __init__(
-        self, limit: Limit, idle_timeout: float | None, clock: Callable[[], float] | None, observers: Observers
-    ) -> None:
-        if idle_timeout is not None and clock is None:
-            raise ConfigError("idle_timeout needs a clock in seconds, such as time.monotonic.")
-        self.upkeep = Upkeep(
-            "open sessions", limit, idle_timeout, self._due, self._idlest, self._expiry, self._end_idle
-        )
-        self._clock = clock or (lambda: 0.0)
-        self._observers = observers
-        self._used: dict[Session, float] = {}
-        self._persistent: dict[Session, None] = {}
-        self._others: WeakKeyDictionary[Session, bool] = WeakKeyDictionary()
-        self._ending: set[Session] = set()
-        self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
-
-    @property
-    def sessions(self) -> tuple[Session, ...]:
-        """The open sessions that outlive a request."""
-        return (*self._persistent, *self._used)
-
-    @property
-    def live(self) -> tuple[Session, ...]:
-        """All open sessions that this process knows: what a change of the catalog must reach.
-
-        Those of requests under way are among them, and those that it has met in a store.
-        """
-        return (*self.sessions, *self._others)
-
-    async def admit(self, session: Session) -> None:
-        """Admit a session, unless it is in here; raises `QuotaExceeded`."""
-
-        async def create() -> Created:
-            total = self.upkeep.limit.total
-            if total is not None and len(self._used) >= total:
-                return "full"
-            self._others.pop(session, None)
-            self._used[session] = self._clock()
-            self._observers.notify(SessionOpened(session.id))
-            self.touch(session)
-            return 1
-
-        if session not in self._used:
-            await self.upkeep.admit(create, session.caller)
-
-    def add_persistent(self, session: Session) -> None:
-        """Take a session in that is not counted and never idle."""
-        self._persistent[session] = None
-        self._observers.notify(SessionOpened(session.id))
-
-    def meet(self, session: Session) -> None:
-        """Note a session that is neither counted nor idle here, without an event: one of a store, which has its own."""
-        self._others[session] = False
-
-    @asynccontextmanager
-    async def passing(self, session: Session) -> AsyncGenerator[Session]:
-        """Yield the session of one request, which ends with it unless `admit` or `meet` is called before."""
-        self._others[session] = True
-        try:
-            yield session
-        finally:
-            executor = session.executor
-            if not self._others.get(session, False):
-                pass
-            elif executor.is_stored or (executor.journal is None and session.catalog.has_hooks):
-                with anyio.CancelScope(shield=True):
-                    await self.end(session)
-            else:
-                session.forget()
-
-    async def end(self, session: Session) -> None:
-        """End a session; hooks that fail are logged, and observers were notified of them."""
-        self._ending.add(session)
-        try:
-            with suppress(ExceptionGroup, SessionClosed):
-                await session.close()
-        finally:
-            self._ending.discard(session)
-
-    def remove(self, session: Session) -> None:
-        """Take a session out: it has ended."""
-        self._others.pop(session, None)
-        if self._used.pop(session, None) is not None or session in self._persistent:
-            self._persistent.pop(session, None)
-            self._observers.notify(SessionEnded(session.id))
-
-    def touch(self, session: Session) -> None:
-        """Record that a session was used now, and with it the one that it inherits from, which so ends later.
-
-        Requests of handlers and hooks in their threads are part of a request that was recorded.
-        """
-        if self._ordered and not is_away():
-            for used in (session, session.owner):
-                if used is not None and self._used.pop(used, None) is not None:
-                    self._used[used] = self._clock()  # as the last one
-
-    # -- which end ----------------------------------------------------------------------------------------------------
-
-    def _owners(self) -> set[Session | None]:
-        """Return the sessions that others inherit from, which end before them."""
-        return {session.owner for session in self.live}
-
-    def _is_idle(self, session: Session) -> bool:
-        timeout, used = self.upkeep.lifetime, self._used.get(session)
-        return timeout is not None and used is not None and self._clock() - used >= timeout
-
-    async def _due(self, count: int) -> Sequence[Session]:
-        if self.upkeep.lifetime is None:
-            return ()
-        passed_over = self._owners() | self._ending
-        return [session for session in self._used if self._is_idle(session) and session not in passed_over][:count]
-
-    async def _idlest(self, caller: Caller) -> Session | None:
-        """Return the one of a caller that was used least recently; one that is ending only if there is no other."""
-        owners = self._owners()
-        own = [session for session in self._used if session.caller == caller and session not in owners]
-        return next((session for session in own if session not in self._ending), own[0] if own else None)
-
-    async def _expiry(self, caller: Caller, own: bool) -> float | None:
-        timeout = self.upkeep.lifetime
-        used = (used for session, used in self._used.items() if not own or session.caller == caller)
-        return None if timeout is None else next(used, self._clock()) + timeout - self._clock()
-
-    async def _end_idle(self, session: Session, asked: bool) -> bool:
-        if not asked and not self._is_idle(session):  # it was used while others ended
-            return False
-        await self.end(session)
-        return True
