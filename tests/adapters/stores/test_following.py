@@ -34,7 +34,8 @@ async def test_a_damaged_session_does_not_keep_others_from_being_followed() -> N
         record = await store.read(damaged.id)
         assert record is not None
         assert await store.swap(damaged.id, record.version, "{")
-        other = await stack.enter_async_context(there.open("whole"))
+        unknown, other = [await stack.enter_async_context(there.open(name)) for name in ("unknown", "whole")]
+        await unknown.activate("mail")
         await other.activate("mail")
         with anyio.fail_after(PATIENCE):
             await changed.wait()

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolfold import GroupNotFound, Lease, Limit, Store, StoredSessions, ToolSet
-from toolfold._session.state import MAX_OWED
+from toolfold import (
+    GroupNotFound,
+    HookContext,
+    Lease,
+    LeaseLost,
+    Limit,
+    QuotaExceeded,
+    Store,
+    StoredSessions,
+    ToolSet,
+)
+from toolfold._session.state import MAX_DATA, MAX_OWED
 from toolfold.spi import SessionKind
-from toolfold_adapters.stores import MemoryStore
+from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
 UNLIMITED = Limit(None, None)
 
@@ -172,3 +183,30 @@ async def test_a_step_that_the_catalog_no_longer_allows_once_it_has_the_lease_le
         assert list(await store.due("desk/session", 10)) == []
         await session.deactivate("plain")
     assert events == []
+
+
+@pytest.mark.spec("STO-2", "HOOK-4")
+async def test_a_step_whose_lease_another_has_taken_between_two_hooks_runs_no_more_of_them() -> None:
+    store, events = MemoryStore(), list[str]()
+    tools = ToolSet("desk", control="none")
+
+    async def lose(context: HookContext) -> None:
+        events.append("first")
+        await store.release(context.session.id, context.fence or 0)
+
+    tools.register_group("mail", on_activate=lose)
+    tools.register_group("notes", on_activate=lambda: events.append("second"))
+    async with tools.stored_sessions(store) as stored, stored.open("chat") as session:
+        with pytest.raises(LeaseLost):
+            await session.transition(activate=["mail", "notes"])
+        assert session.active == ()
+    assert events == ["first"]
+
+
+@pytest.mark.spec("STO-7")
+async def test_what_is_too_long_for_a_record_is_refused_before_it_is_stored(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "state.db") as store:
+        owners, _ = of_kind(desk(), store)
+        with pytest.raises(QuotaExceeded, match="characters of a stored session"):
+            await owners.ensure(owners.draft("chat", about="x" * MAX_DATA))
+        assert await store.read(owners.key("chat")) is None

@@ -244,8 +244,9 @@ async def test_listeners_stay_until_everybody_has_left_a_session_that_is_open_tw
 
 
 @pytest.mark.spec("STO-1")
+@pytest.mark.parametrize("is_held", [False, True], ids=["at rest", "under a lease"])
 async def test_a_process_that_is_slower_to_create_a_session_goes_on_with_the_one_that_was_faster(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, is_held: bool
 ) -> None:
     monkeypatch.setattr(sessions_module, "PAUSE", 0.0)
 
@@ -265,6 +266,8 @@ async def test_a_process_that_is_slower_to_create_a_session_goes_on_with_the_one
     ):
         await one.activate("plain")
         store.misses = 1
+        if is_held:
+            await store.acquire(one.id, 100)
         async with there.open("chat") as other:
             assert other.active == ("plain",)
 
@@ -467,7 +470,7 @@ async def test_a_sweep_of_a_session_that_the_store_answers_once_for_is_put_off(
 
     def second() -> None:
         asked[0] += 1
-        store.deaf = {"acquire": int(asked[0] == 3)}  # after `due` and the lease
+        store.deaf = {"acquire": int(asked[0] == 4)}  # after `due` of heirs and owners, and the lease
 
     elsewhere, _ = of_kind(desk(), store)
     store.meanwhile = second
