@@ -28,6 +28,8 @@ INSTEAD = {
     "meant": "intended",
     "narrowed": "restricted",
     "obscured": "masked",
+    "owed": "pending",
+    "owing": "pending",
     "park": "block",
     "parked": "blocked",
     "spelling": "wire name codec",

@@ -219,7 +219,7 @@ def _short(value: object) -> str:
     text = str(value)
     if text.startswith('{"version"'):
         data = json.loads(text)
-        return f"{data['active']} {data['facts']} {data['beside']['owed']}"
+        return f"{data['active']} {data['facts']} {data['beside']['pending']}"
     return text.rpartition("/")[2][:8] if "/" in text else text
 
 

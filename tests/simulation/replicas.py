@@ -27,7 +27,7 @@ from toolfold_adapters.mcp import build_server
 LIFETIME = 20.0
 """Seconds without use after which a session ends."""
 FINAL = 1000
-"""From which number on requests are those that settle a session, and can be notified of what is owed."""
+"""From which number on requests are those that settle a session, and can be notified of what is pending."""
 
 Answer = tuple[Any, frozenset[int] | None]
 """What a request is answered, and the active groups that the answer shows beside that."""

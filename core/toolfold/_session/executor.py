@@ -386,7 +386,7 @@ class Executor:
         There are none if another process was faster, or while another request changes the session: that one claims what
         there is at its end (SPEC NTF-1).
         """
-        if not self.stored.content.owed:
+        if not self.stored.content.pending:
             return ()
         with self._unless_busy() as alone:
             return await self.stored.claim(self.snapshot) if alone else ()

@@ -257,10 +257,10 @@ class Journal:
             LeaseLost: The lease under which it was to be written has expired.
             QuotaExceeded: The record would be too long.
         """
-        owed = self.content.owed
+        pending = self.content.pending
         if self.content.notifies and before is not None:
-            owed = self.content.owing(changes(before, before.of(after)))
-        content = self.content.at(after, None, tuple(filter(after.is_active, inherited)), owed)
+            pending = self.content.pending_with(changes(before, before.of(after)))
+        content = self.content.at(after, None, tuple(filter(after.is_active, inherited)), pending)
         if done := await self._write(content):
             self.present = frozenset(after.active)
         return done
@@ -276,9 +276,9 @@ class Journal:
 
         Nothing else may write meanwhile.
         """
-        now, owed = self.content, self.content.owed
+        now, pending = self.content, self.content.pending
         async with self.step():
-            return owed if await self._write(now.at(snapshot, now.start, now.inherited, ())) else ()
+            return pending if await self._write(now.at(snapshot, now.start, now.inherited, ())) else ()
 
     async def delete(self) -> None:
         """Delete the record, whose lease is held."""
@@ -292,7 +292,7 @@ class Journal:
     async def write(self, snapshot: Snapshot) -> bool:
         """Store a state, in a new record if there is none, and return whether that was done, as `save` does."""
         now = self.content
-        return await self._write(now.at(snapshot, now.start, now.inherited, now.owed))
+        return await self._write(now.at(snapshot, now.start, now.inherited, now.pending))
 
     async def _write(self, content: Content) -> bool:
         written = dict(self._facts)

@@ -469,7 +469,7 @@ class StoredSessions:
         except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)
             log.warning("changes of the stored session %s can't be followed: %s", journal.key, error)
             return
-        if journal.client is not None and journal.content.owed:
+        if journal.client is not None and journal.content.pending:
             journal.client(frozenset())
 
 

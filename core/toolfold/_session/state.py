@@ -43,7 +43,7 @@ MAX_FACT = 64 * 1024
 MAX_DATA = 256 * 1024
 """How many characters a session may have in a store (SPEC STO-7)."""
 _TOO_LONG, _SHORTER = "characters of a stored session", "set fewer or shorter facts"
-MAX_OWED = 16
+MAX_PENDING = 16
 """Of how many steps the client of a session may still have to be notified (SPEC STO-7)."""
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 """What reading a text raises that is not a record (SPEC STO-8)."""
@@ -238,7 +238,7 @@ class Content:
         start: The groups to open before anything else; `None` once that was done.
         inherited: Those that another session has set up.
         owner: The key of that session.
-        owed: The kinds of lists that changed at each step of which the client is still to be notified.
+        pending: The kinds of lists that changed at each step of which the client is still to be notified.
         notifies: Whether such kinds are recorded.
         about: What an adapter stores with the session, as a JSON value.
     """
@@ -250,7 +250,7 @@ class Content:
     start: tuple[str, ...] | None = None
     inherited: tuple[str, ...] = ()
     owner: str | None = None
-    owed: tuple[frozenset[str], ...] = ()
+    pending: tuple[frozenset[str], ...] = ()
     notifies: bool = False
     about: Any = None
 
@@ -259,22 +259,22 @@ class Content:
         snapshot: Snapshot,
         start: tuple[str, ...] | None,
         inherited: tuple[str, ...],
-        owed: tuple[frozenset[str], ...],
+        pending: tuple[frozenset[str], ...],
     ) -> Content:
         """Return this with another state; raises `QuotaExceeded` if the facts are too long together."""
         if snapshot.facts is not self.facts and sum(map(_length, snapshot.facts.items())) > MAX_DATA:
             raise QuotaExceeded(_TOO_LONG, MAX_DATA, _SHORTER)
         now = snapshot.configuration
         active = now.oldest_first if now.order else snapshot.in_order(self.active)
-        facts, rest = snapshot.facts, (self.owner, owed, self.notifies, self.about)
+        facts, rest = snapshot.facts, (self.owner, pending, self.notifies, self.about)
         return Content(self.tools, self.profile, active, facts, start, inherited, *rest)
 
-    def owing(self, kinds: frozenset[str]) -> tuple[frozenset[str], ...]:
+    def pending_with(self, kinds: frozenset[str]) -> tuple[frozenset[str], ...]:
         """Return what the client is to be notified of after a step that changes lists; the last one covers the rest."""
         if not kinds:
-            return self.owed
-        rest = self.owed[MAX_OWED - 1 :]
-        return (*self.owed[: MAX_OWED - 1], kinds.union(*rest))
+            return self.pending
+        rest = self.pending[MAX_PENDING - 1 :]
+        return (*self.pending[: MAX_PENDING - 1], kinds.union(*rest))
 
     def restored(self, catalog: Catalog) -> tuple[Snapshot, tuple[str, ...]]:
         """Return the state in `catalog`, and the groups that it does not allow (SPEC PER-2)."""
@@ -289,7 +289,7 @@ class Content:
                     "start": self.start,
                     "inherited": self.inherited,
                     "owner": self.owner,
-                    "owed": [sorted(kinds) for kinds in self.owed],
+                    "pending": [sorted(kinds) for kinds in self.pending],
                     "notifies": self.notifies,
                     "about": self.about,
                 },
@@ -321,7 +321,7 @@ def decoded(tools: str, key: str, data: object) -> Content:
             None if start is None else tuple(map(str, start)),
             tuple(map(str, beside["inherited"])),
             None if beside["owner"] is None else str(beside["owner"]),
-            tuple(frozenset(map(str, kinds)) for kinds in beside["owed"]),
+            tuple(frozenset(map(str, kinds)) for kinds in beside["pending"]),
             beside["notifies"] is True,
             beside["about"],
         )

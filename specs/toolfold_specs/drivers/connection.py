@@ -113,7 +113,7 @@ class Connection:
         """The number of list_changed notifications that have arrived."""
         self.other_changes = 0
         """The number of notifications that lists of another kind have changed."""
-        self.owed = 0
+        self.late = 0
         """The number of notices that were due and have not arrived."""
         self.follows = False
         """Whether its list has followed what is active."""

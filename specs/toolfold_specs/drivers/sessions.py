@@ -357,7 +357,7 @@ class McpDriver(Driver):
             if self._missed < MISSES:
                 self._await_notice(session.connection, session.due - 1, self.grace)
                 self._missed += session.connection.changes < session.due
-            session.connection.owed += session.connection.changes < session.due
+            session.connection.late += session.connection.changes < session.due
         elif self._delay and self._surplus_waits < SURPLUS_WAITS:
             self._surplus_waits += 1
             self._await_notice(session.connection, session.notices, self._patience)
@@ -390,8 +390,8 @@ class McpDriver(Driver):
         arrived = session.connection.changes - session.notices
         self._missed = 0 if arrived else self._missed
         session.notices += arrived
-        late = min(session.connection.owed, max(0, arrived - due))
-        session.connection.owed -= late
+        late = min(session.connection.late, max(0, arrived - due))
+        session.connection.late -= late
         return arrived - late
 
     def _ask(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Reply:

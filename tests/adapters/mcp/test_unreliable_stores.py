@@ -76,7 +76,7 @@ async def test_claiming_a_notification_does_not_release_the_lease_of_a_step() ->
     keys: set[str] = set()
 
     async def swap(real: Operation, key: str, version: int, data: str, *rest: Any, **options: Any) -> Any:
-        if '"owed":[]' in str(data) and '"active":["mode_a"]' in str(data):
+        if '"pending":[]' in str(data) and '"active":["mode_a"]' in str(data):
             keys.add(key)
             claiming.set()
             await proceed.wait()

@@ -19,7 +19,7 @@ BESIDE: dict[str, Any] = {
     "start": None,
     "inherited": [],
     "owner": None,
-    "owed": [],
+    "pending": [],
     "notifies": False,
     "about": None,
 }

@@ -19,7 +19,7 @@ from toolfold import (
     StoredSessions,
     ToolSet,
 )
-from toolfold._session.state import MAX_DATA, MAX_OWED
+from toolfold._session.state import MAX_DATA, MAX_PENDING
 from toolfold.spi import SessionKind
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
@@ -116,7 +116,7 @@ async def test_of_a_great_many_steps_a_bounded_number_is_kept_the_last_of_which_
         await session.activate("mail")
         await session.deactivate("mail")
     await session.activate("notes")
-    assert await session.executor.claim() == (*[{"tool"}] * (MAX_OWED - 1), {"tool", "prompt"})
+    assert await session.executor.claim() == (*[{"tool"}] * (MAX_PENDING - 1), {"tool", "prompt"})
 
 
 @pytest.mark.spec("DEL-4", "STO-4")
