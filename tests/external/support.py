@@ -76,7 +76,7 @@ def _parameters(command: Sequence[str], env: Mapping[str, str]) -> StdioServerPa
 @asynccontextmanager
 async def over_http(*target: str) -> AsyncGenerator[str]:
     """Run `toolfold serve --http` for a target and yield the URL; it must exit as expected."""
-    command = [TOOLFOLD, "serve", "--http", "--port", "0", *target]
+    command = [*forked_toolfold(), "serve", "--http", "--port", "0", *target]
     process = await anyio.open_process(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert process.stderr is not None
     output = TextReceiveStream(process.stderr)

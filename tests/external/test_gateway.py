@@ -18,7 +18,6 @@ from tests.external.support import (
     DIVIDED,
     EVERYTHING,
     GITHUB,
-    TOOLFOLD,
     Upstream,
     definitions,
     names_in,
@@ -26,6 +25,7 @@ from tests.external.support import (
     run,
     typescript,
 )
+from tests.preloaded import forked_toolfold
 from toolfold_adapters.names import ALWAYS_LOAD_META, HANDLE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
@@ -53,7 +53,9 @@ FAILING: list[tuple[str, dict[str, Any]]] = [
 
 async def inspected(upstream: Upstream) -> Any:
     """Return what `toolfold inspect --json` says of a server."""
-    status, printed = await run(TOOLFOLD, "inspect", "--json", *DIVIDED, "--", *upstream.command, env=upstream.env)
+    status, printed = await run(
+        *forked_toolfold(), "inspect", "--json", *DIVIDED, "--", *upstream.command, env=upstream.env
+    )
     assert status == 0
     return json.loads(printed)
 

@@ -19,10 +19,11 @@ from attrs import frozen
 from tests.adapters.mcp.support import change_of, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.external.servers import NOTE, REAL_SERVERS, RealServer, Site, configured
-from tests.external.support import TOOLFOLD, names_in, over_http, over_stdio, typescript
+from tests.external.support import names_in, over_http, over_stdio, typescript
 from tests.external.test_inspector import call as inspected_call
 from tests.external.test_inspector import inspector
 from tests.external.tried import FILE, facts, facts_in
+from tests.preloaded import forked_toolfold
 from toolfold_adapters.gateway import Runtime, load_config, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
 from toolfold_adapters.names import CHANGE_META
@@ -67,7 +68,7 @@ def at_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtOnce]:
     with configured(folder / "site", *REAL_SERVERS) as site:
         config = site.written_to(folder / "mcp.json")
         # What this learns is cached, so that no server comes late, with a notification of its own.
-        subprocess.run([TOOLFOLD, "init", "--config", config, "--dry-run", "--measure"], check=True)
+        subprocess.run([*forked_toolfold(), "init", "--config", config, "--dry-run", "--measure"], check=True)
         groups, tools = anyio.run(_learned, config)
         yield AtOnce(site, config, groups, tools, (root.as_uri(),))
 

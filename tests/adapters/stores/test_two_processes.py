@@ -150,9 +150,12 @@ async def test_a_lease_that_was_released_while_it_was_to_be_renewed_is_neither_r
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
         journal = session.executor.stored
         await session.executor.hold()
+        token = journal.token
         store.meanwhile = lambda: setattr(journal, "token", None)
         await journal.renew()
         store.meanwhile = lambda: None
+        assert token is not None
+        await store.release(session.id, token)
         assert await session.activate("plain")
 
 
