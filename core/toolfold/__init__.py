@@ -6,7 +6,7 @@ Layers, each of which knows those before it:
     _names, _plain      names and paths, and plain JSON values
     _usercode, _memo    running the code of users, and what is computed once for a value
     _extras             what an extra installs, and what the core calls of it
-    _background, _quota  tasks beside the code that started them, and how much there may be at a time
+    _quota              how much there may be of something at a time
     machine/            the centre: the table of a group's region, and `plan`, the one decider of state
     _schema/            arguments and results against JSON Schema
     _catalog/           what is registered, as immutable values

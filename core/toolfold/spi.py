@@ -1,6 +1,5 @@
 """What adapters, diagrams and the kit may use beyond the public API; it may change in any release."""
 
-from ._background import background
 from ._catalog.components import KINDS, Kind
 from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
@@ -13,6 +12,7 @@ from ._session.sessions import SessionKind
 from ._session.state import StatePacker
 from ._session.state import dumped as dumped_state
 from ._session.state import read as read_state
+from ._session.upkeep import background
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
 from ._usercode import is_failure

@@ -15,7 +15,6 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import frozen
 
-from .._background import background
 from .._catalog.components import Profile
 from .._quota import Caller, Limit
 from .._snapshot import Snapshot
@@ -28,7 +27,7 @@ from .runtime import Runtime
 from .session import HookContext, Session
 from .state import Content, decoded
 from .store import Place, Record, Store
-from .upkeep import Upkeep
+from .upkeep import Upkeep, background
 
 CACHED = 10_000
 """How many sessions a process caches."""

@@ -6,7 +6,8 @@ An `Upkeep` admits the sessions of a kind under their limits, and ends those tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -116,3 +117,17 @@ class Upkeep(Generic[K]):
             log.warning("the session %s can't be ended now: %s", key, error)
         except Exception:  # whatever is in a record harms its own session alone (SPEC STO-8)
             log.exception("the session %s can't be ended", key)
+
+
+@asynccontextmanager
+async def background() -> AsyncGenerator[TaskGroup]:
+    """Yield a task group for work that outlives a request; it is cancelled at the end."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except Exception as error:  # to be raised unchanged, not in the exception group of this task group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

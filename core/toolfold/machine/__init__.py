@@ -17,8 +17,8 @@ another. All of these are values, and every change of state is such a plan: requ
     table          the rows: state and event give guard, target, effect, and the events that go to other regions
     interpreter    runs an event to completion over the rows, and is their meaning
     compiled       does the same with bit sets, and is what runs
-    forest         the groups, their parents, and what excludes what
-    configuration  the states of all regions of a forest at one moment
+    forest         the groups, their parents, and what excludes what; a configuration: the states of all regions at
+                   one moment
     planner        turns a request into events, and their result into a plan
     transaction    the life of one plan over hooks, without running them
     statechart     a forest as one hierarchical machine, and its exports
@@ -33,8 +33,7 @@ function of configuration and request only.
 """
 
 from .compiled import Run
-from .configuration import Configuration
-from .forest import Forest, bits, paths_of
+from .forest import Configuration, Forest, bits, paths_of
 from .interpreter import Interpreter
 from .planner import Plan, TransitionRequest, catch_up, close, plan, restore, use
 from .table import TABLE, Effect, Emission, Guard, RegionEvent, RegionState, Relation, Row, rows

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from ..errors import IllegalEvent
-from .configuration import Configuration
-from .forest import bits
+from .forest import Configuration, bits
 from .table import TABLE, Effect, Guard, RegionEvent, RegionState, Relation, Row, Table
 
 _STATES = (RegionState.LOCKED, RegionState.INACTIVE, RegionState.ACTIVE)

@@ -1,5 +1,8 @@
 """The forest: groups by path, their parents, and the sets of groups that exclude one another (SPEC 1, ACT-7).
 
+A configuration is the states of all its regions at one moment. Equal ones of one forest are one object while any of
+them is in use, so they are compared by identity, and what is computed for one is shared by all sessions in it.
+
 A group's number is its place in canonical order, so a set of groups is an integer used as a bit set, its ascending bits
 are the canonical order, and an ancestor's bit is below its descendants'.
 """
@@ -7,6 +10,7 @@ are the canonical order, and an ancestor's bit is below its descendants'.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +20,7 @@ from attrs import evolve, field, frozen
 
 from .._names import ancestors, canonical_key, check_name
 from ..errors import DuplicateName, ExclusionConflict, GroupNotFound
+from .table import RegionState
 
 
 def bits(mask: int) -> list[int]:
@@ -146,6 +151,59 @@ class Forest:
     def named(self, mask: int) -> tuple[str, ...]:
         """Return the paths of the groups in a bit set, in canonical order."""
         return tuple(self.paths[number] for number in bits(mask))
+
+
+@frozen(eq=False, repr=False, weakref_slot=True)
+class Configuration:
+    """The states of a forest's regions; make one with `initial`, others with `planner.plan` and `planner.restore`.
+
+    `active` and `locked` are bit sets of groups; all others are inactive. `order` holds the numbers of the active
+    groups, the longest-active first, where the forest evicts by age (SPEC ACT-10), else it is empty.
+    """
+
+    forest: Forest
+    active: int
+    locked: int
+    order: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, forest: Forest, active: int, locked: int, order: tuple[int, ...] = ()) -> Configuration:
+        """Return the one configuration of these values; they are not checked."""
+        key = (active, locked, order)
+        found = forest.interned.get(key)
+        if found is None:
+            found = forest.interned[key] = cls(forest, active, locked, order)
+        return found
+
+    @classmethod
+    def initial(cls, forest: Forest) -> Configuration:
+        """Return the configuration in which no group is active."""
+        everything = (1 << len(forest.paths)) - 1
+        return cls.of(forest, 0, everything & ~forest.roots)
+
+    def __repr__(self) -> str:
+        return f"<Configuration: {', '.join(self.paths) or 'no group'} active of {len(self.forest.paths)}>"
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the active groups, in canonical order."""
+        return self.forest.named(self.active)
+
+    @property
+    def oldest_first(self) -> tuple[str, ...]:
+        """The paths of the active groups: the longest-active first where that is known, else in canonical order."""
+        return tuple(self.forest.paths[number] for number in self.order) or self.paths
+
+    def state(self, number: int) -> RegionState:
+        """Return the state of the region of the group `number`."""
+        if self.active >> number & 1:
+            return RegionState.ACTIVE
+        return RegionState.LOCKED if self.locked >> number & 1 else RegionState.INACTIVE
+
+    def is_active(self, path: str) -> bool:
+        """Return whether the group is active; an unknown one is not."""
+        number = self.forest.index.get(path)
+        return number is not None and bool(self.active >> number & 1)
 
 
 def paths_of(paths: Iterable[str]) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from ..errors import IllegalEvent
-from .configuration import Configuration
-from .forest import Forest, bits
+from .forest import Configuration, Forest, bits
 from .table import TABLE, Effect, Guard, RegionEvent, RegionState, Relation, Row, Table, rows
 
 

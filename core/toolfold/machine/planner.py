@@ -13,8 +13,7 @@ from attrs import field, frozen
 
 from ..errors import ExclusionConflict, ParentInactive, QuotaExceeded
 from .compiled import Run
-from .configuration import Configuration
-from .forest import Forest, bits, paths_of
+from .forest import Configuration, Forest, bits, paths_of
 from .table import RegionEvent
 
 
