@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from anyio.abc import Process
-from mcp import ClientSession
 from mcp.os.win32 import utilities as windows
-from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import GET_STREAM_KEY, StreamableHTTPServerTransport
 from mcp_types import ListToolsResult, Tool
 from starlette.types import ASGIApp, Message, Receive, Scope
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+    from mcp.server import MCPServer
+
+
+def is_mcp_server(server: object) -> TypeGuard[MCPServer[Any]]:
+    """Return whether a server is an `MCPServer`, without importing that: there is none before somebody has."""
+    module = sys.modules.get("mcp.server.mcpserver.server")
+    return module is not None and isinstance(server, module.MCPServer)
 
 
 def low_level_of(server: object) -> Server[Any] | None:
@@ -23,7 +34,7 @@ def low_level_of(server: object) -> Server[Any] | None:
     An `MCPServer` lets nobody else see the handlers of its tools, or extend its lifespan, after it is made.
     """
     given: Any = server
-    if isinstance(server, MCPServer):
+    if is_mcp_server(server):
         given = given._lowlevel_server
     return given if isinstance(given, Server) else None  # pyright: ignore[reportUnknownVariableType]
 

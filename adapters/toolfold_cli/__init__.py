@@ -26,9 +26,6 @@ import atexit
 import gc
 import sys
 
-from toolfold import MissingExtra
-from toolfold.spi import extras_named
-
 INTERRUPTED = 130
 ALLOCATIONS = 50_000
 """After how many new objects the interpreter looks for garbage among them; by default after 700."""
@@ -39,6 +36,9 @@ def main() -> None:
     # What is imported is no garbage: looking for it takes a tenth of the start, and at exit a third of a short run.
     gc.set_threshold(ALLOCATIONS)
     atexit.register(gc.freeze)
+    from toolfold import MissingExtra
+    from toolfold.spi import extras_named
+
     try:
         with extras_named():
             from .program import program

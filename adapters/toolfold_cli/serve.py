@@ -14,8 +14,10 @@ from attrs import asdict, frozen
 from click.core import ParameterSource
 
 from toolfold import Store, include_stubs
+from toolfold.spi import extras_named
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
+from toolfold_adapters.starting import starting
 from toolfold_adapters.stored_usage import writing
 from toolfold_adapters.tokens import ANSWER_TOKENS
 
@@ -270,11 +272,11 @@ def serve_command(
         return
     beside = Beside(telemetry, stubs, status_tool, usage, server["store"])
     opening = partial(_open, target, options, server["active"], changed, beside)
-    with cancelled_by_signals() as shutdown:
+    with cancelled_by_signals() as shutdown, extras_named(), starting() as started:
         if over_http:
-            run(partial(_serve_http, opening, server, http))
+            run(partial(_serve_http, opening, server, http, started))
         else:
-            run(partial(_serve_stdio, opening, server, era=era, many_clients=many_clients))
+            run(partial(_serve_stdio, opening, server, started, era=era, many_clients=many_clients))
     shutdown.exit_if_signalled()
 
 
@@ -330,7 +332,9 @@ def _status(opened: OpenTarget, store: Store | None) -> Awaitable[Sequence[Mappi
     return status_of(opened.tools, opened.status, store, opened.withheld)
 
 
-async def _serve_http(opening: Opening, server: Mapping[str, Any], http: HttpOptions) -> None:
+async def _serve_http(
+    opening: Opening, server: Mapping[str, Any], http: HttpOptions, started: Callable[[], None]
+) -> None:
     from toolfold_adapters.mcp import serve
     from toolfold_diagrams import live
 
@@ -354,18 +358,25 @@ async def _serve_http(opening: Opening, server: Mapping[str, Any], http: HttpOpt
             live=None
             if http.live is None
             else live(opened.tools, control=http.live == "control", status=partial(_status, opened, server["store"])),
-            on_ready=partial(_announce_http, summary, http),
+            on_ready=partial(_announce_http, summary, http, started),
             **arguments,
         )
 
 
-def _announce_http(summary: str, http: HttpOptions, url: str) -> None:
+def _announce_http(summary: str, http: HttpOptions, started: Callable[[], None], url: str) -> None:
+    started()
     live = "" if http.live is None else f"live page at {url.removesuffix(http.path)}/live/; "
     _announce(f"{summary}; {live}serving {url}")
 
 
-async def _serve_stdio(opening: Opening, server: Mapping[str, Any], **over_stdio: Any) -> None:
+async def _serve_stdio(
+    opening: Opening, server: Mapping[str, Any], started: Callable[[], None], **over_stdio: Any
+) -> None:
     from toolfold_adapters.mcp import serve
+
+    def announce(_: str) -> None:
+        started()
+        _announce(summary)
 
     with stdout_reserved() as released:
         async with checked(server["store"]), opening() as opened:
@@ -373,7 +384,7 @@ async def _serve_stdio(opening: Opening, server: Mapping[str, Any], **over_stdio
             summary = summarise(opened, server)
             with released():
                 served = opened.server or opened.tools
-                await serve(served, on_ready=lambda _: _announce(summary), **over_stdio, **arguments)
+                await serve(served, on_ready=announce, **over_stdio, **arguments)
 
 
 @asynccontextmanager

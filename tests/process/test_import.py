@@ -13,6 +13,23 @@ from toolfold_cli.program import program
 assert CliRunner().invoke(program, {}).exit_code == 0
 """
 
+SERVE = """
+from toolfold_adapters.starting import defer_sdk
+defer_sdk()
+from toolfold_adapters.gateway import open_gateway
+from toolfold_adapters.mcp import serve
+from mcp_types import CallToolResult, jsonrpc_message_adapter
+assert CallToolResult.model_validate({"content": [{"type": "text", "text": "x"}]}).content[0].text == "x"
+assert jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", "id": 1, "method": "ping"}).method == "ping"
+import sys
+loaded = {*sys.modules}
+import mcp.server, mcp
+assert mcp.server.MCPServer("x").name == "x" and mcp.Client and {*mcp.__all__} <= {*dir(mcp)}
+from toolfold_adapters.mcp import FollowingClient
+assert issubclass(FollowingClient, mcp.Client)
+sys.modules = loaded
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "not_loaded"),
@@ -22,9 +39,10 @@ assert CliRunner().invoke(program, {}).exit_code == 0
         ("from toolfold_specs import check, suite, Driver", {"hypothesis", "mcp", "rich", "click", "pydantic"}),
         (HELP.format(["--help"]), {"toolfold_adapters", "toolfold_diagrams", "toolfold_specs", "mcp", "rich"}),
         (HELP.format(["serve", "--help"]), {"toolfold_diagrams", "toolfold_specs", "mcp"}),
+        (SERVE, {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "toolfold_cli", "toolfold_diagrams"}),
         (HELP.format(["conform", "--help"]), {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"}),
     ],
-    ids=["core", "kit", "names of the kit", "help", "help of serve", "help of conform"],
+    ids=["core", "kit", "names of the kit", "help", "help of serve", "serve", "help of conform"],
 )
 def test_nothing_is_loaded_before_it_is_needed(code: str, not_loaded: set[str]) -> None:
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]

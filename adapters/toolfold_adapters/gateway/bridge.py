@@ -34,7 +34,7 @@ from mcp_types import (
 from toolfold import ToolfoldError
 from toolfold.spi import table
 
-from .upstream.transports import CONNECT_SECONDS, http_transport
+from .upstream.http import CONNECT_SECONDS, http_transport
 from .upstream.wire import ModernHeaders
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 15)

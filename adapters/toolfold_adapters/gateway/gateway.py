@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
-from mcp.server import Server
+from mcp.server.lowlevel import Server
 
 from toolfold import ToolfoldError, ToolSet, events
 from toolfold.spi import Kind

@@ -16,8 +16,8 @@ from itertools import chain, count
 
 from attrs import evolve, field, frozen
 
-from ..mcp.client import OfferedGroup
 from ..mcp.delivery.disclosure import path_of
+from ..mcp.offered_groups import OfferedGroup
 
 MIN_TOOLS = 3
 SMALL = 8

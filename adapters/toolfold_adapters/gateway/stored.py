@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 
 from toolfold.spi import KINDS, Kind, table
 
-from ..mcp.client import OfferedGroup
+from ..mcp.offered_groups import OfferedGroup
 from .config.settings import UpstreamConfig
 from .upstream.definitions import Definitions, Known, Table, Usable
 

@@ -7,16 +7,21 @@ handles.py   handles, signed and stored
 delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
 existing/    groups for a server that exists already
 subscriptions.py  notifications of modern clients
-client.py    a client that follows the groups that it opens
+client.py    a client that follows the groups that it opens; offered_groups.py  the groups of another server
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from toolfold import Limit
 from toolfold.spi import extras_named
 
-with extras_named():
+if TYPE_CHECKING:
     from .client import FollowingClient
-    from .existing.grouping import in_group
     from .existing.server import group_server
+
+with extras_named():
+    from .existing.grouping import in_group
     from .http.application import http_app
     from .http.auth import Authentication
     from .options import Extend, Limits, ServerOptions
@@ -36,3 +41,12 @@ __all__ = [
     "in_group",
     "serve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return what a server of a tool set does without; the SDK's client brings the SDK's other server along."""
+    modules = {"FollowingClient": ".client", "group_server": ".existing.server"}
+    if name not in modules:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with extras_named():
+        return getattr(import_module(modules[name], __name__), name)

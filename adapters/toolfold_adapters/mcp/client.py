@@ -1,22 +1,16 @@
-"""A client whose lists follow the groups that it opens: by handles, or by fetching them (SPEC DEL-11, DEL-5, GWY-2).
-
-Groups are fetched by `groups/list` and `groups/get`, which two extensions have: the draft
-`io.modelcontextprotocol/groups`, and `com.google.cloud/toolbox.v1`, which servers of today have. The latter has no
-groups in groups, no instructions and no pages, and its answers have at the top what the draft has in `contents`. No
-answer is trusted: what is wrong is left out, with a sentence about it.
-"""
+"""A client whose lists follow the groups that it opens: by handles, or by fetching them (SPEC DEL-11, DEL-5)."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
-from attrs import define, field, frozen
+from attrs import frozen
 from mcp import Client
-from mcp.client import advertise
 from mcp.client.caching import CacheMode
+from mcp.client.extension import advertise
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -32,12 +26,11 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict, ValidationError
 
-from toolfold import GroupNotFound, ProtocolError
-from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
+from toolfold import GroupNotFound
 
-from ..names import GROUPS_EXTENSION, HANDLE_META, NO_HANDLE, TOOLBOX_EXTENSION
+from ..names import HANDLE_META, NO_HANDLE
 from ..sdk import known_to_client
-from .delivery.render import LISTS
+from .offered_groups import EXTENSIONS, different, extension_of, get_group, is_entry, list_groups
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -234,172 +227,3 @@ class FollowingClient(Client):
             return False
         self.handle = None
         return True
-
-
-# -- the groups of another server --------------------------------------------------------------------------------------
-
-EXTENSIONS = (GROUPS_EXTENSION, TOOLBOX_EXTENSION)
-"""The extensions for groups, the one that says more first."""
-MOST_GROUPS = 500
-"""How many groups of a server are fetched, and how many pages of their list."""
-IDENTIFIED_BY: Mapping[Kind, str] = {
-    "tool": "name",
-    "prompt": "name",
-    "resource": "uri",
-    "resource_template": "uriTemplate",
-}
-"""What identifies a definition of each kind within its server."""
-
-Table = Mapping[str, Any]
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Sends a request, by its method and parameters, and returns its result; raises `ProtocolError`."""
-
-
-@frozen(kw_only=True)
-class OfferedGroup:
-    """A group of another server: `parent` is the group that it is in, and `tools` names those that are in it."""
-
-    name: str
-    title: str | None = None
-    description: str = ""
-    instructions: str = ""
-    parent: str | None = None
-    tools: tuple[str, ...] = ()
-
-
-@frozen(kw_only=True)
-class Fetched:
-    """A group with the definitions that are in it, and the entries of the groups that are."""
-
-    group: OfferedGroup
-    contents: Mapping[Kind, tuple[Table, ...]]
-    inner: tuple[Any, ...]
-
-
-def extension_of(capabilities: Mapping[str, Any]) -> str | None:
-    """Return the extension for groups that a server says it has, or `None`."""
-    offered = table(capabilities.get("extensions")) or {}
-    return next((one for one in EXTENSIONS if one in offered), None)
-
-
-async def list_groups(ask: Ask) -> list[Any]:
-    """Return the entries on all pages of `groups/list`; raises `ProtocolError`."""
-    entries: list[Any] = []
-    cursors: dict[str | None, None] = {None: None}
-    for _ in range(MOST_GROUPS):
-        cursor = next(reversed(cursors))
-        page = await ask("groups/list", {} if cursor is None else {"cursor": cursor})
-        entries += array(page.get("groups")) or []
-        following = page.get("nextCursor")
-        if not isinstance(following, str) or following in cursors:
-            break
-        cursors[following] = None
-    return entries
-
-
-async def get_group(ask: Ask, entry: Table, parent: str | None = None) -> Fetched:
-    """Return what is in a group, given its entry in a list; raises `ProtocolError`."""
-    answer = await ask("groups/get", {"name": entry["name"]})
-    inside = table(answer.get("contents")) or answer
-    contents: dict[Kind, tuple[Table, ...]] = {
-        kind: tuple(one for one in map(table, array(inside.get(key)) or ()) if one and _identity(kind, one))
-        for kind, (_, key) in LISTS.items()
-    }
-    group = OfferedGroup(
-        name=entry["name"],
-        title=_text(entry.get("title")) or None,
-        description=(description := _text(entry.get("description"))),
-        instructions="" if (text := _text(answer.get("instructions"))) == description else text,
-        parent=parent,
-        tools=tuple(one["name"] for one in contents["tool"]),
-    )
-    return Fetched(group=group, contents=contents, inner=tuple(array(inside.get("groups")) or ()))
-
-
-def is_entry(given: Any) -> bool:
-    """Return whether something is an entry of a group: it has a name."""
-    return bool(_text((table(given) or {}).get("name")))
-
-
-@define
-class OfferedGroups:
-    """All groups of a server, those in groups after these, with what is in any of them, each once.
-
-    Attributes:
-        groups: The groups by name.
-        contents: The definitions by what identifies them, for each kind.
-        warnings: Sentences on what is wrong with them.
-    """
-
-    groups: dict[str, OfferedGroup] = field(factory=dict[str, OfferedGroup])
-    contents: dict[Kind, dict[str, Table]] = field(factory=lambda: {kind: {} for kind in KINDS})
-    warnings: list[str] = field(factory=list[str])
-    _origins: dict[tuple[Kind, str], str] = field(factory=dict[tuple[Kind, str], str])
-
-    async def fetch(self, ask: Ask) -> None:
-        """Fetch all groups, level by level; raises `ProtocolError` if there is no list of them."""
-        waiting: list[tuple[Any, str | None]] = [(entry, None) for entry in await list_groups(ask)]
-        for entry, parent in waiting:
-            if self._is_new(entry, parent):
-                waiting += await self._fetch_one(ask, entry, parent)
-
-    def _is_new(self, entry: Any, parent: str | None) -> bool:
-        """Return whether a group is to be fetched; one that is in several groups is in the first of them here."""
-        place = "groups/list" if parent is None else f"the group {quoted(parent)!r}"
-        if not is_entry(entry):
-            self.warnings.append(f"A group in {place} has no name, so it is left out.")
-            return False
-        name = entry["name"]
-        if name in (above := self._above(parent)):
-            circle = enumerated([*above[: above.index(name) + 1][::-1], name])
-            self.warnings.append(f"The groups {circle} contain one another, so {place} is served without {name!r}.")
-        elif name not in self.groups and len(self.groups) == MOST_GROUPS:
-            self.warnings.append(f"There are more than {MOST_GROUPS} groups, so {quoted(name)!r} is left out.")
-        return name not in self.groups and len(self.groups) < MOST_GROUPS
-
-    def _above(self, name: str | None) -> list[str]:
-        """Return a group and those that it is in, the innermost first."""
-        found: list[str] = []
-        while name is not None:
-            found.append(name)
-            name = self.groups[name].parent
-        return found
-
-    async def _fetch_one(self, ask: Ask, entry: Table, parent: str | None) -> list[tuple[Any, str | None]]:
-        """Add a group and what is in it; return the entries of the groups in it."""
-        try:
-            fetched = await get_group(ask, entry, parent)
-        except ProtocolError as error:
-            self.warnings.append(
-                f"The group {quoted(entry['name'])!r} is left out: groups/get answered with the error {error.code} "
-                f"({error.message})."
-            )
-            return []
-        name = fetched.group.name
-        self.groups[name] = fetched.group
-        for kind, definitions in fetched.contents.items():
-            for one in definitions:
-                self._add(kind, one, name)
-        return [(inner, name) for inner in fetched.inner]
-
-    def _add(self, kind: Kind, definition: Table, group: str) -> None:
-        identity = _identity(kind, definition)
-        if self.contents[kind].setdefault(identity, definition) != definition:
-            self.warnings.append(different(kind, identity, self._origins[kind, identity], group))
-        self._origins.setdefault((kind, identity), group)
-
-
-def different(kind: Kind, identity: str, first: str, second: str) -> str:
-    """Return a sentence on something that two groups define differently."""
-    return (
-        f"The {kind.replace('_', ' ')} {quoted(identity)!r} is defined differently by the groups {quoted(first)!r} and "
-        f"{quoted(second)!r}; the definition in {quoted(first)!r} is used."
-    )
-
-
-def _identity(kind: Kind, definition: Table) -> str:
-    return _text(definition.get(IDENTIFIED_BY[kind]))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

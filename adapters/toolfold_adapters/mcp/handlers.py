@@ -10,8 +10,7 @@ from typing import Any
 import mcp_types as types
 from anyio.abc import TaskGroup
 from attrs import define
-from mcp.server import ServerRequestContext
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Session

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
 from attrs import field, frozen
-from mcp.server import Server
+from mcp.server.lowlevel import Server
 
 from toolfold import ConfigError, Limit, Profile, Store, __version__
 

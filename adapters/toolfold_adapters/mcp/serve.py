@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, get_args
 
 import anyio
 import uvicorn
-from mcp.server import Server
+from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.server.stdio import stdio_server
 from mcp_types import JSONRPCRequest

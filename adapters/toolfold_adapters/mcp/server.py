@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import anyio
 from anyio.abc import TaskGroup
 from attrs import evolve
-from mcp.server import NotificationOptions, Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp_types import InitializeRequestParams, PaginatedRequestParams
 from starlette.applications import Starlette

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import mcp_types as types
-from mcp.server import Server
 from mcp.server.context import CallNext
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Component, Session, ToolfoldError

@@ -3,5 +3,5 @@
 upstream.py       one server: what it offers, and its connections   life.py     the life of a connection, as a table
 link.py           one connection, and the task that holds it        wire.py     messages over it, as they are
 notifications.py  what comes beside answers                         oauth.py    logins
-definitions.py    what it offers: asked for, and what can be used   transports.py  processes and URLs
+definitions.py    what it offers: asked for, and what can be used   transports.py  processes; http.py  URLs
 """

@@ -13,8 +13,8 @@ from pydantic_core import to_json
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
-from ...mcp.client import IDENTIFIED_BY, OfferedGroup, OfferedGroups
 from ...mcp.delivery.render import LISTS
+from ...mcp.offered_groups import IDENTIFIED_BY, OfferedGroup, OfferedGroups
 from ...names import GROUPS_CHANGED
 from .life import NotMcp, unparsed_warning
 from .wire import Wire

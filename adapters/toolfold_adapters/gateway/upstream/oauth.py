@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing, suppress
-from http import HTTPStatus
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
-import httpx2
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl, TypeAdapter
@@ -31,7 +29,7 @@ from .transports import transport_of
 from .wire import Transport, start_limit
 
 if TYPE_CHECKING:
-    from mcp.client.auth import OAuthClientProvider
+    from .http import Login
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -95,7 +93,7 @@ class Authorized:
     def __init__(self, folder: Path, open_url: OpenUrl | None = None) -> None:
         self._files = Files(folder, "stored tokens", _STORED)
         self._open_url = open_url or _in_browser
-        self._logins: dict[str, _Login] = {}
+        self._logins: dict[str, Login] = {}
 
     def __call__(self, config: UpstreamConfig) -> Transport:
         """Return the transport to an upstream; a header of its own for authorization is left alone."""
@@ -105,8 +103,10 @@ class Authorized:
             self._logins[config.url] = self._login(config.url)
         return transport_of(config, self._logins[config.url])
 
-    def _login(self, url: str) -> _Login:
-        from mcp.client.auth import OAuthClientProvider  # not for those who have no server at a URL
+    def _login(self, url: str) -> Login:
+        from mcp.client.auth import OAuthClientProvider
+
+        from .http import Login  # not for those who have no server at a URL
 
         digest = hashlib.sha256(url.encode()).hexdigest()
         redirect = _Redirect(FIRST_PORT + int(digest[:8], 16) % PORTS, self._open_url)
@@ -117,38 +117,7 @@ class Authorized:
             token_endpoint_auth_method="none",
         )
         tokens = _Tokens(self._files, url)
-        return _Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result))
-
-
-class _Login(httpx2.Auth):
-    """Has the SDK's provider log in where a server wants that, and lets all other requests go side by side.
-
-    The provider has one request answered before the next is sent, so that a slow call would hold up all others.
-    """
-
-    def __init__(self, provider: OAuthClientProvider) -> None:
-        self._provider = provider
-
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with the token that there is, and log in if it was refused, or the token has expired."""
-        from mcp.client.auth import OAuthFlowError
-
-        context = self._provider.context
-        if context.current_tokens is None or context.is_token_valid():
-            if context.current_tokens is not None:
-                request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
-            response = yield request
-            if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                return
-        try:
-            async with aclosing(self._provider.async_auth_flow(request)) as flow:
-                with suppress(StopAsyncIteration):
-                    sent = await anext(flow)
-                    while True:
-                        response = yield sent
-                        sent = await flow.asend(response)
-        except OAuthFlowError as error:
-            raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
+        return Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result))
 
 
 class _Redirect:

@@ -15,19 +15,16 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import IO, Any
 
 import anyio
 import anyio.to_thread
-import httpx2
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.client.sse import sse_client
 from mcp.client.stdio import get_default_environment
-from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
@@ -51,9 +48,6 @@ log = logging.getLogger("toolfold.gateway")
 
 Item = SessionMessage | Exception
 FLUSH_SECONDS = 0.5
-CONNECT_SECONDS = 30.0
-SSE_SECONDS = 24 * 3600.0
-"""How long a stream of the older HTTP transport may be silent; the SDK has no way to say for ever."""
 LARGE = 64 * 1024
 """Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
 LINE_BYTES = 8192
@@ -65,95 +59,13 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(r"[\w.\[\] -]*(error|exception|fatal|panic)[^:]{0,40}: \S", re.IGNORECASE)
 
 
-def transport_of(config: UpstreamConfig, auth: httpx2.Auth | None = None) -> Transport:
-    """Return what carries the messages of an upstream, to be entered once."""
+def transport_of(config: UpstreamConfig, auth: Any = None) -> Transport:
+    """Return what carries the messages of an upstream, to be entered once; `auth` authorizes requests over HTTP."""
     if config.url is None:
         return _process(config)
-    headers = dict(config.headers)
-    make = _bounding(config.max_message_bytes)
-    if config.transport == "sse":
-        return sse_client(
-            config.url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS, httpx_client_factory=make
-        )
-    return http_transport(config.url, headers, auth, make, config.max_message_bytes)
+    from .http import transport_to  # not for those who have no server at a URL
 
-
-@asynccontextmanager
-async def http_transport(
-    url: str,
-    headers: dict[str, str],
-    auth: httpx2.Auth | None,
-    make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
-    limit: int | None = None,
-) -> AsyncGenerator[tuple[Any, Any]]:
-    """Carry messages over streamable HTTP for the duration of the block.
-
-    Args:
-        url: Where to.
-        headers: More for the headers of each request.
-        auth: Authorizes requests.
-        make: Makes the HTTP client.
-        limit: The most bytes of an event in a stream; other answers are limited by a client that `_bounding` makes.
-    """
-    # A call takes as long as its caller waits, and a result has the size that it has.
-    timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
-    async with (
-        make(headers=headers, timeout=timeout, auth=auth) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=limit) as streams,
-    ):
-        client.event_hooks["response"].append(_by_status)
-        yield streams
-
-
-def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
-    """Return what makes HTTP clients that read no answer of more bytes than `limit`, but for streams of events."""
-
-    async def bound(response: httpx2.Response) -> None:
-        if not _is_stream(response):
-            response.stream = _Bounded(response, limit)
-            response.headers.pop("content-encoding", None)  # what it yields is decoded
-
-    def make(
-        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
-    ) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [bound]})
-
-    return make
-
-
-def _is_stream(response: httpx2.Response) -> bool:
-    """Return whether the SDK reads a response event by event, with a limit for each, whatever the server calls it."""
-    asked, kind = response.request, response.headers.get("content-type", "").lower()
-    streamed = asked.method != "DELETE" and "text/event-stream" in asked.headers.get("accept", "")
-    return response.is_success and streamed and kind.startswith("text/event-stream")
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """The decoded body of a response; reading it fails once more has come than may."""
-
-    def __init__(self, response: httpx2.Response, limit: int) -> None:
-        self._body = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
-        self._limit = limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for part in self._body.aiter_bytes():
-            size += len(part)
-            if size > self._limit:
-                raise httpx2.StreamError(str(MessageTooLarge(self._limit)))
-            yield part
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
-
-
-async def _by_status(response: httpx2.Response) -> None:
-    """Have the SDK go by the status 404, and not by the body, where a server no longer knows a session.
-
-    The protocol gives this status that meaning, but each server writes an error of its own beside it.
-    """
-    if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-        response.headers.pop("content-type", None)
+    return transport_to(config.url, config, auth)
 
 
 def _process(config: UpstreamConfig) -> Transport:

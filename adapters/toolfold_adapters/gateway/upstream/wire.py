@@ -49,8 +49,8 @@ from mcp_types.version import (
 from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
-from ...mcp.client import EXTENSIONS, extension_of
 from ...mcp.delivery.render import OWN_PREFIX
+from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
 from .life import ConnectionLost, MessageTooLarge, NotMcp
 

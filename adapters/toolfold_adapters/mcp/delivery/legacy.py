@@ -23,9 +23,9 @@ import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from attrs import define, field
-from mcp.server import Server, ServerRequestContext
 from mcp.server.connection import Connection
-from mcp.server.context import CallNext, HandlerResult
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 

@@ -12,17 +12,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from weakref import WeakKeyDictionary
 
 import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp import Client
-from mcp.server import MCPServer, Server, ServerRequestContext
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
 
 from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
-from ...sdk import low_level_of, when_http_is_served
+from ...sdk import is_mcp_server, low_level_of, when_http_is_served
 from ..delivery.render import Definition, Offer, dumped, offer_of, offering, passed
 from ..handlers import introducing
 from ..http.application import is_fastmcp
@@ -31,9 +31,12 @@ from ..options import GroupedOptions, ServerSettings
 from ..server import Service
 from .grouping import By, Grouping, OwnTools, asking
 
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
 RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
-S = TypeVar("S", bound=Server[Any] | MCPServer[Any])
+S = TypeVar("S", bound="Server[Any] | MCPServer[Any]")
 
 
 class RunningTasks:
@@ -248,7 +251,7 @@ def group_server(
         hint = " Import group_server from toolfold_adapters.integrations.fastmcp." if is_fastmcp(server) else ""
         raise ConfigError(f"{type(server).__name__} is no server of the MCP SDK: give an MCPServer or a Server.{hint}")
     made = grouped_server(low, by, tools, options)
-    if isinstance(server, MCPServer):
+    if is_mcp_server(server):
         made.own.check(at_once(_definitions(server)), complete=True)
     made.install()
     return server
@@ -276,8 +279,10 @@ async def definitions_of(server: Any) -> list[Definition]:
         with asking(groups_of(server) or server):
             tools = await server.list_tools(run_middleware=False)
         return [dumped(tool.to_mcp_tool(name=tool.name)) for tool in tools]
-    if isinstance(server, MCPServer):
-        return await _definitions(server)  # pyright: ignore[reportUnknownArgumentType]
+    if is_mcp_server(server):
+        return await _definitions(server)
+    from mcp import Client
+
     found: list[Definition] = []
     async with Client(server) as client:
         page = await client.list_tools()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
-from mcp.server import MCPServer, Server
+from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,7 +20,10 @@ from ..server import build_server
 from .auth import Authentication, OperatorPage, check_operator_page
 from .guards import MAX_REQUEST_BYTES, Addresses, guarded
 
-Existing = Server[Any] | MCPServer[Any]
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+Existing: TypeAlias = "Server[Any] | MCPServer[Any]"
 
 
 def http_app(

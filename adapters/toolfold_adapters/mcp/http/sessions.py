@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import anyio
-from mcp.server import Server
+from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import INTERNAL_ERROR

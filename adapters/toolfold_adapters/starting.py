@@ -1,0 +1,100 @@
+"""A program that starts soon: what it does not use of the MCP SDK is not loaded, and no model is built before its use.
+
+`import mcp.server.stdio` imports the packages that it is in first, and these import a client, another server and HTTP
+in both directions. And the SDK builds validators of all models of three revisions of the protocol, of which a session
+meets a few. A program may change how its process imports; the library, which programs of others import, does not.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from threading import RLock
+from types import ModuleType
+from typing import Any, TypeVar
+
+import pydantic
+
+PACKAGES = ("mcp", "mcp.server", "mcp.client")
+"""Packages that import more than their modules need, each after the one that it is in."""
+
+_loading = RLock()
+
+
+class _Package(ModuleType):
+    """A package whose modules can be imported; it is run itself when one of its own names is first asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":  # what the import system, warnings and others look for
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        with _loading:
+            if type(self) is _Package:
+                self.__class__ = ModuleType  # type: ignore[assignment]
+                loader: Any = self.__loader__
+                loader.exec_module(self)
+        return getattr(self, name)
+
+
+T = TypeVar("T")
+
+
+class _LaterAdapter(pydantic.TypeAdapter[T]):  # type: ignore[misc]  # in place of it
+    """A type adapter that is built when it is first used; a pydantic that does not ask this property builds it now."""
+
+    @property
+    def _defer_build(self) -> bool:
+        return True
+
+
+@contextmanager
+def starting() -> Generator[Callable[[], None]]:
+    """Defer the SDK, and look for no garbage until the function that this yields is called, or the end of the block."""
+    gc.disable()  # what is made until it serves stays, so looking for garbage in it takes time in vain
+
+    def started() -> None:
+        gc.freeze()
+        gc.enable()
+
+    try:
+        defer_sdk()
+        yield started
+    finally:
+        gc.enable()
+
+
+def defer_sdk() -> None:
+    """Load the protocol's types alone, and of the rest of the SDK later what is used."""
+    if "mcp" not in sys.modules:
+        for name in PACKAGES:
+            _defer(name)
+    with _models_built_on_use():
+        import_module("mcp_types.methods")
+
+
+def _defer(name: str) -> None:
+    spec = find_spec(name)
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    package = _Package(name)
+    package.__spec__, package.__loader__, package.__package__ = spec, spec.loader, name
+    package.__path__, package.__file__ = [*(spec.submodule_search_locations or ())], spec.origin
+    sys.modules[name] = package
+    above, _, last = name.rpartition(".")
+    if above:
+        setattr(sys.modules[above], last, package)
+
+
+@contextmanager
+def _models_built_on_use() -> Generator[None]:
+    """Have the models that are defined meanwhile built when they are first used."""
+    config, adapter = pydantic.BaseModel.model_config, pydantic.TypeAdapter
+    config["defer_build"], pydantic.TypeAdapter = True, _LaterAdapter  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        del config["defer_build"]
+        pydantic.TypeAdapter = adapter  # type: ignore[misc]
