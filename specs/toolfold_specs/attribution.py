@@ -358,15 +358,17 @@ class Judgement:
         expected, got = self.expected, self.got
         home = "PER-1" if self.oracle.following(self.operation).setup == self.oracle.setup else "PER-2"
         same = self.operation.arguments.get("setup") is None
-        self._tests(home, "active", *([f"{IN_DETAIL}dropped"] if expected.detail["dropped"] else []))
+        self._tests(home, "active", *([f"{IN_DETAIL}discarded"] if expected.detail["discarded"] else []))
         if same:
             self._tests("PER-1", f"{IN_DETAIL}equal")
         self._judge_error(home, "success")
         if got.active is not None and got.active != expected.active:
             right, wrong = set(expected.active or ()), set(got.active)
             self._differs(home, _difference(wrong - right, right - wrong, "is active"))
-        if (dropped := got.detail.get("dropped")) is not None and set(dropped) != set(expected.detail["dropped"]):
-            self._differs(home, f"{', '.join(dropped) or 'nothing'} is reported as dropped")
+        if (discarded := got.detail.get("discarded")) is not None and set(discarded) != set(
+            expected.detail["discarded"]
+        ):
+            self._differs(home, f"{', '.join(discarded) or 'nothing'} is reported as discarded")
         if got.detail.get("equal") is False and same:
             self._differs("PER-1", "the restored session is dumped as another value")
 

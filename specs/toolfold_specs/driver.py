@@ -356,8 +356,8 @@ class Driver:
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
         """Dump a session, configure `setup` (the same if None), and restore the session in it: "persistence".
 
-        The answer has `active`, and in `detail` as `dropped` the groups that were not restored, and perhaps as `equal`
-        whether what the restored session is dumped as equals the first dump. Nothing else remains: other sessions are
+        The answer has `active`, and in `detail` as `discarded` the groups that were not restored, and perhaps as
+        `equal` whether the dump of the restored session equals the first one. Nothing else remains: other sessions are
         new, and hooks are unscripted. Whether hooks run is not judged.
         """
         raise NotSupported("restore")

@@ -335,8 +335,8 @@ class Oracle:
                 restored -= frozenset[int]().union(*displaced)
         order = there.with_pinned(there.number[path] for path in dumped if there.number.get(path) in restored)
         after = SessionState(tuple(order if there.setup.max_active else sorted(order)), session_state.facts)
-        dropped = tuple(path for path in dumped if there.number.get(path) not in restored)
-        return there.initial.having(session, after), Answer(active=there.active(after), detail={"dropped": dropped})
+        discarded = tuple(path for path in dumped if there.number.get(path) not in restored)
+        return there.initial.having(session, after), Answer(active=there.active(after), detail={"discarded": discarded})
 
     def _register(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
         """Return the world with all sessions in the system of `there`, removed groups closed (SPEC REG-5, REG-7)."""

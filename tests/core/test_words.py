@@ -20,6 +20,7 @@ PACKAGES = (toolfold, toolfold_adapters, toolfold_cli, toolfold_diagrams, toolfo
 INSTEAD = {
     "anchored": "grouped, or required",
     "blame": "attribution",
+    "dropped": "discarded",
     "heard": "notify",
     "knock": "check",
     "lasting": "persistent",

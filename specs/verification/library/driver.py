@@ -138,7 +138,7 @@ class CoreDriver(Driver):
     async def _restored(self, name: str, dumped: str) -> Answer:
         session = await self._started(name, self._tools.restore_session(json.loads(dumped)))
         equal = session.dump() == json.loads(dumped)
-        return self._observed(name, session, detail={"dropped": session.discarded, "equal": equal})
+        return self._observed(name, session, detail={"discarded": session.discarded, "equal": equal})
 
     async def _answer(self, operation: Operation) -> Answer:
         answer: Answer = await getattr(self, f"_{operation.verb}")(operation.session, **operation.arguments)

@@ -101,9 +101,11 @@ class EngineDriver(Driver):
         answer = self.configure(self.engine.setup if setup is None else setup)
         if answer.error is not None:
             return answer
-        dropped = tuple(self.engine.load(self.engine.session(session), dumped))
+        discarded = tuple(self.engine.load(self.engine.session(session), dumped))
         equal = self.engine.dump(self.engine.session(session)) == dumped
-        return evolve(self.perform(Operation("snapshot", session=session)), detail={"dropped": dropped, "equal": equal})
+        return evolve(
+            self.perform(Operation("snapshot", session=session)), detail={"discarded": discarded, "equal": equal}
+        )
 
     def start(self, operation: Operation) -> int:
         """Begin an operation; return once it has ended, is queued or is blocked."""

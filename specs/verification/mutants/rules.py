@@ -339,7 +339,7 @@ class Rules:
         return {"active": list(session.active), "facts": dict(session.facts)}
 
     def load(self, session: Session, data: Mapping[str, Any]) -> list[str]:  # PER-1, PER-2
-        """Restore a session; the result is the groups that are dropped."""
+        """Restore a session; the result is the groups that are discarded."""
         session.facts = dict(data["facts"])
         normalised = self.normalised(data["active"])
         session.active = [path for path in data["active"] if path in normalised]

@@ -159,7 +159,7 @@ SESSIONS = (
 # -- persistence ------------------------------------------------------------------------------------------------------
 
 
-def restores_below_dropped(right: Right[Paths], self: Engine, paths: Iterable[str]) -> Paths:
+def restores_below_discarded(right: Right[Paths], self: Engine, paths: Iterable[str]) -> Paths:
     known = {path for path in paths if path in self.groups and set(self.ancestors(path)) <= set(paths)}
     for path in self.canonical(known):
         known -= self.partners(path) if path in known else set[str]()
@@ -181,7 +181,7 @@ PERSISTENCE = (
             self, session, {**data, "facts": {fact: value for fact, value in data["facts"].items() if value}}
         ),
     ),
-    vectors("says of no group that it was dropped", "PER-2")(
+    vectors("says of no group that it was discarded", "PER-2")(
         Engine.load, lambda right, self, session, data: [*right()][:0]
     ),
     vectors("restores groups whose parent is inactive", "PER-2")(
@@ -196,7 +196,7 @@ PERSISTENCE = (
     vectors("restores the last of an exclusion set instead of the first", "PER-2")(
         Engine.preferred, lambda right, self, paths: right()[::-1]
     ),
-    vectors("restores children of groups that are not restored", "PER-2")(Engine.normalised, restores_below_dropped),
+    vectors("restores children of groups that are not restored", "PER-2")(Engine.normalised, restores_below_discarded),
     vectors("restores nothing if anything has to be discarded", "PER-2")(
         Engine.normalised, lambda right, self, paths: restored if (restored := right()) == set(paths) else set()
     ),

@@ -294,7 +294,7 @@ async def connect(
         ended = anyio.Event()
         dispatcher = JSONRPCDispatcher(_Noting(read, ended), _Noting(write, ended), on_stream_exception=observe)
         wire = Wire(dispatcher, capabilities, takes_groups, ended=ended)
-        await tasks.start(dispatcher.run, answer, _dropped, intercept)
+        await tasks.start(dispatcher.run, answer, _discard, intercept)
         try:
             await wire.shake_hands(mode)
             yield wire
@@ -358,7 +358,7 @@ def _is_reserved(key: str) -> bool:
     return key.startswith(OWN_PREFIX) or key == ALWAYS_LOAD_META
 
 
-async def _dropped(_: Any, method: str, params: Mapping[str, Any] | None) -> None:
+async def _discard(_: Any, method: str, params: Mapping[str, Any] | None) -> None:
     """Take no notification: all are intercepted, in order."""
 
 
