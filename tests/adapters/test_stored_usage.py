@@ -92,11 +92,11 @@ async def test_what_was_written_without_an_answer_is_not_added_again() -> None:
     class Unheard(MemoryStore):
         is_heard = False
 
-        async def create(self, *arguments: Any) -> Any:
-            return self.answer(await super().create(*arguments))
+        async def create(self, *arguments: Any, **named: Any) -> Any:
+            return self.answer(await super().create(*arguments, **named))
 
-        async def swap(self, *arguments: Any) -> Any:
-            return self.answer(await super().swap(*arguments))
+        async def swap(self, *arguments: Any, **named: Any) -> Any:
+            return self.answer(await super().swap(*arguments, **named))
 
         def answer(self, answer: Any) -> Any:
             if not self.is_heard:
