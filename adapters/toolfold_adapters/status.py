@@ -31,7 +31,7 @@ async def status_of(
     lines = [_of_server(one, quarantined=one.name in quarantined) for one in servers()]
     if store is not None:
         lines.append(await _of_store(store))
-    limit = tools.pool.upkeep.limit.total
+    limit = tools.pool.upkeep.kind.limit.total
     text = f"{len(tools.sessions)} open" + (f", of at most {limit:,}" if limit is not None else "")
     return [*lines, _line("sessions", tools.name, "running", text)]
 

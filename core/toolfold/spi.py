@@ -8,11 +8,10 @@ from ._names import ancestors
 from ._plain import array, table
 from ._quota import Caller, Full, Tally
 from ._schema.arguments import HANDLE, Arguments, plain_json
-from ._session.sessions import SessionKind
 from ._session.state import StatePacker
 from ._session.state import dumped as dumped_state
 from ._session.state import read as read_state
-from ._session.upkeep import background
+from ._session.upkeep import SessionKind, background
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
 from ._usercode import is_failure

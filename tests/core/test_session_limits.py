@@ -128,7 +128,7 @@ async def test_a_session_whose_hook_asks_for_the_end_of_idle_sessions_is_not_amo
 async def test_the_default_session_and_sessions_without_a_timeout_never_end_as_idle() -> None:
     clock = Clock()
     for tools in (desk(idle_timeout=10, clock=clock), desk(clock=clock)):
-        held = tools.default_session if tools.pool.upkeep.lifetime else await tools.open_session().start()
+        held = tools.default_session if tools.pool.upkeep.kind.lifetime == 10 else await tools.open_session().start()
         clock.now += 1000
         assert await tools.end_idle_sessions() == 0
         assert held.is_open

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import count
+from itertools import count, takewhile
+from math import inf
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import anyio
 from attrs import define, field
@@ -29,7 +30,7 @@ from ..errors import ConfigError, SessionClosed
 from .events import Listed, PredicateFailed, SessionEnded, SessionOpened
 from .observers import Observers, log
 from .store import Created
-from .upkeep import Upkeep
+from .upkeep import SessionKind, Upkeep
 from .usage import Usage
 
 if TYPE_CHECKING:
@@ -134,14 +135,14 @@ class OpenSessions:
     ) -> None:
         if idle_timeout is not None and clock is None:
             raise ConfigError("idle_timeout needs a clock in seconds, such as time.monotonic.")
-        self.upkeep = Upkeep(
-            "open sessions", limit, idle_timeout, self._due, self._idlest, self._expiry, self._end_idle
-        )
+        kind = SessionKind("open", "open sessions", limit, inf if idle_timeout is None else idle_timeout)
+        self.upkeep = Upkeep(kind, self._due, self._idlest, self._expiry, self._end_idle)
         self._clock = clock or (lambda: 0.0)
         self._observers = observers
         self._used: dict[Session, float] = {}
         self._persistent: dict[Session, None] = {}
         self._others: WeakKeyDictionary[Session, bool] = WeakKeyDictionary()
+        self._owners: WeakSet[Session] = WeakSet()
         self._ending: set[Session] = set()
         self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
 
@@ -162,7 +163,7 @@ class OpenSessions:
         """Admit a session, after others have ended if that makes room; raises `QuotaExceeded`."""
 
         async def create() -> Created:
-            total = self.upkeep.limit.total
+            total = self.upkeep.kind.limit.total
             if total is not None and len(self._used) >= total:
                 return "full"
             self._others.pop(session, None)
@@ -171,6 +172,7 @@ class OpenSessions:
             self.touch(session)
             return 1
 
+        self._note_owner(session)
         await self.upkeep.admit(create, session.caller)
 
     def add_persistent(self, session: Session) -> None:
@@ -180,11 +182,13 @@ class OpenSessions:
 
     def meet(self, session: Session) -> None:
         """Note a session that is neither counted nor idle here, without an event: one of a store, which has its own."""
+        self._note_owner(session)
         self._others[session] = False
 
     @asynccontextmanager
     async def passing(self, session: Session) -> AsyncGenerator[Session]:
         """Yield the session of one request, which ends with it unless `admit` or `meet` is called before."""
+        self._note_owner(session)
         self._others[session] = True
         try:
             yield session
@@ -197,6 +201,10 @@ class OpenSessions:
                     await self.end(session)
             else:
                 session.forget()
+
+    def _note_owner(self, session: Session) -> None:
+        if session.owner is not None:
+            self._owners.add(session.owner)
 
     async def end(self, session: Session) -> None:
         """End a session; hooks that fail are logged, and observers were notified of them."""
@@ -226,27 +234,28 @@ class OpenSessions:
 
     # -- which end ----------------------------------------------------------------------------------------------------
 
-    def _owners(self) -> set[Session | None]:
-        """Return the sessions that others inherit from, which end before them."""
-        return {session.owner for session in self.live}
+    def _lends(self, session: Session) -> bool:
+        """Return whether others inherit from a session, which end before it."""
+        return session in self._owners and any(other.owner is session for other in self.live)
 
     async def _due(self, count: int) -> Sequence[Session]:
-        if (timeout := self.upkeep.lifetime) is None:
-            return ()
-        passed_over, now = self._owners() | self._ending, self._clock()
-        idle = (session for session, used in self._used.items() if now - used >= timeout)
-        return [session for session in idle if session not in passed_over][:count]
+        now, timeout = self._clock(), self.upkeep.kind.lifetime
+        idle = [session for session, _ in takewhile(lambda one: now - one[1] >= timeout, self._used.items())]
+        return [session for session in idle if session not in self._ending and not self._lends(session)][:count]
 
     async def _idlest(self, caller: Caller) -> Session | None:
         """Return the one of a caller that was used least recently; one that is ending only if there is no other."""
-        owners = self._owners()
-        own = [session for session in self._used if session.caller == caller and session not in owners]
-        return next((session for session in own if session not in self._ending), own[0] if own else None)
+        ending = None
+        for session in self._used:
+            if session.caller == caller and not self._lends(session):
+                if session not in self._ending:
+                    return session
+                ending = ending or session
+        return ending
 
-    async def _expiry(self, caller: Caller, own: bool) -> float | None:
-        timeout = self.upkeep.lifetime
+    async def _expiry(self, caller: Caller, own: bool) -> float:
         used = (used for session, used in self._used.items() if not own or session.caller == caller)
-        return None if timeout is None else next(used, self._clock()) + timeout - self._clock()
+        return next(used, self._clock()) + self.upkeep.kind.lifetime - self._clock()
 
     async def _end_idle(self, session: Session, asked: bool) -> bool:
         await self.end(session)

@@ -13,10 +13,9 @@ from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
-from attrs import frozen
 
 from .._catalog.components import Profile
-from .._quota import Caller, Limit
+from .._quota import Caller
 from .._snapshot import Snapshot
 from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
@@ -27,7 +26,7 @@ from .runtime import Runtime
 from .session import HookContext, Session
 from .state import Content, decoded
 from .store import Place, Record, Store
-from .upkeep import Upkeep, background
+from .upkeep import SessionKind, Upkeep, background
 
 CACHED = 10_000
 """How many sessions a process caches."""
@@ -35,23 +34,6 @@ PAUSE = 0.1
 """Seconds until a session that another process creates is looked for."""
 FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
 """Seconds until a store that does not answer is asked for changes again: they grow from the first to the last."""
-
-
-@frozen
-class SessionKind:
-    """A kind of stored sessions.
-
-    Attributes:
-        name: Its name, part of the keys.
-        what: What they are called in refusals.
-        limit: How many there may be.
-        lifetime: Seconds without use after which one ends.
-    """
-
-    name: str
-    what: str
-    limit: Limit
-    lifetime: float
 
 
 class StoredSessions:
@@ -77,7 +59,6 @@ class StoredSessions:
     ) -> None:
         self._runtime = runtime
         self._store = store
-        self._kind = kind
         self._owners = owners
         self._local = local
         self._prefix = f"{runtime.name}/{kind.name}"
@@ -86,9 +67,7 @@ class StoredSessions:
         self._known: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._upkeep = Upkeep(
-            kind.what,
-            kind.limit,
-            kind.lifetime,
+            kind,
             due=partial(store.due, self._prefix),
             idlest=partial(store.idlest, self._prefix),
             expiry=lambda caller, own: store.expiry(self._prefix, caller, own=own),
@@ -325,9 +304,9 @@ class StoredSessions:
 
     async def _admit(self, session: Session, content: Content) -> int:
         """Create the record of a session, after others have ended if that makes room; return its version (SES-4)."""
-        limit, key, caller = self._kind.limit, session.executor.stored.key, session.caller
+        limit, key, caller = self._upkeep.kind.limit, session.executor.stored.key, session.caller
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
-        create = partial(self._store.create, key, content, place, self._kind.lifetime)
+        create = partial(self._store.create, key, content, place, self._upkeep.kind.lifetime)
         if (version := await self._upkeep.admit(create, caller)) is None:
             self._runtime.pool.remove(session)
             raise KeyInUse("There is a stored session of that name already.")

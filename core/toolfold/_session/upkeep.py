@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -31,14 +32,29 @@ LATER = 30.0
 K = TypeVar("K")
 
 
+@frozen
+class SessionKind:
+    """A kind of sessions.
+
+    Attributes:
+        name: Its name, part of the keys in a store.
+        what: What they are called in refusals.
+        limit: How many there may be.
+        lifetime: Seconds without use after which one ends.
+    """
+
+    name: str
+    what: str
+    limit: Limit
+    lifetime: float = inf
+
+
 @frozen(eq=False)
 class Upkeep(Generic[K]):
     """Admits and ends the sessions of one kind.
 
     Attributes:
-        what: What they are called in refusals.
-        limit: How many there may be.
-        lifetime: Seconds without use after which one ends; `None` for never.
+        kind: What they are.
         due: Returns up to so many that have expired, or were left in the middle of a step.
         idlest: Returns the one that a caller has used least recently and that may end; `None` for none.
         expiry: Returns the seconds until one expires that is not used until then, of a caller's own or of all.
@@ -46,9 +62,7 @@ class Upkeep(Generic[K]):
         heirs: The upkeep of those that inherit groups from these, which so end first.
     """
 
-    what: str
-    limit: Limit
-    lifetime: float | None
+    kind: SessionKind
     due: Callable[[int], Coroutine[Any, Any, Sequence[K]]]
     idlest: Callable[[Caller], Coroutine[Any, Any, K | None]]
     expiry: Callable[[Caller, bool], Coroutine[Any, Any, float | None]]
@@ -71,20 +85,21 @@ class Upkeep(Generic[K]):
         """End what is due, or else the idlest session of a caller if the limit says so; return whether any ended."""
         if await self.sweep():
             return True
-        idlest = await self.idlest(caller) if self.limit.when_full == "end_idlest" else None
+        idlest = await self.idlest(caller) if self.kind.limit.when_full == "end_idlest" else None
         return idlest is not None and await self.end(idlest, True)
 
     async def _refusal(self, caller: Caller, *, own: bool) -> QuotaExceeded:
-        bound = (self.limit.per_caller if own else self.limit.total) or 0
-        if self.lifetime is None:
-            return QuotaExceeded(self.what, bound, "close one before you open another")
+        what, limit = self.kind.what, self.kind.limit
+        bound = (limit.per_caller if own else limit.total) or 0
+        if self.kind.lifetime == inf:
+            return QuotaExceeded(what, bound, "close one before you open another")
         seconds = await self.expiry(caller, own)
-        return Full(self.what, bound, own, caller, LATER if seconds is None else seconds)
+        return Full(what, bound, own, caller, LATER if seconds is None else seconds)
 
     def start(self, tasks: TaskGroup) -> None:
         """Start to sweep now and then, each time in a task of its own, since hooks may hang."""
-        if self.lifetime is not None:
-            tasks.start_soon(self._sweep_repeatedly, min(SWEEP, self.lifetime / 10), tasks)
+        if self.kind.lifetime < inf:
+            tasks.start_soon(self._sweep_repeatedly, min(SWEEP, self.kind.lifetime / 10), tasks)
 
     async def _sweep_repeatedly(self, seconds: float, tasks: TaskGroup) -> None:
         while True:
@@ -95,7 +110,7 @@ class Upkeep(Generic[K]):
         try:
             await self.sweep()
         except ToolfoldError as error:
-            log.warning("%s can't be swept now: %s", self.what, error)
+            log.warning("%s can't be swept now: %s", self.kind.what, error)
 
     async def sweep(self) -> int:
         """End the sessions that are due, many side by side, and return how many ended (SPEC SES-3, STO-3)."""

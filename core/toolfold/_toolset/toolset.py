@@ -20,9 +20,10 @@ from .._session.events import ListsAnnounced
 from .._session.observers import Observer, Observers, Tracer
 from .._session.runtime import OpenSessions, Runtime
 from .._session.session import Session
-from .._session.sessions import SessionKind, StoredSessions
+from .._session.sessions import StoredSessions
 from .._session.state import read
 from .._session.store import Store
+from .._session.upkeep import SessionKind
 from .._session.usage import Label, Usage
 from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
