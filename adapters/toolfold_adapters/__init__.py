@@ -13,7 +13,7 @@ stored_usage, status     what is used, written to a store, and how servers and s
 names, tokens            the names that clients and models accept, keys of `_meta`, the cost of definitions
 hosts                    the programs that people run servers in, as data
 processes                starting processes, and ending them with their children
-signals                  signals and standard streams of a program that serves
+signals, starting        signals and standard streams of a program that serves, and what it loads
 sdk                      the only module that uses private parts of the `mcp` SDK
 
 Nothing is imported here, so that each needs only its own extra.
