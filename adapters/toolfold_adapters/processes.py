@@ -65,7 +65,7 @@ async def end(process: Process, grace: float = GRACE_SECONDS) -> None:
 async def has_ended(process: Process, seconds: float = GRACE_SECONDS) -> bool:
     """Return whether a process ends in time.
 
-    By its status: waiting for it would also wait for whoever has inherited its pipes.
+    By its status: waiting for it would also wait for any process that has inherited its pipes.
     """
     with anyio.move_on_after(seconds):
         while process.returncode is None:  # noqa: ASYNC110

@@ -31,7 +31,7 @@ def is_mcp_server(server: object) -> TypeGuard[MCPServer[Any]]:
 def low_level_of(server: object) -> Server[Any] | None:
     """Return the low-level server that an SDK server is or has; `None` for anything else.
 
-    An `MCPServer` lets nobody else see the handlers of its tools, or extend its lifespan, after it is made.
+    An `MCPServer` does not show the handlers of its tools, or let its lifespan be extended, after it is made.
     """
     given: Any = server
     if is_mcp_server(server):

@@ -49,7 +49,7 @@ NAME = "toolfold"
 class ClientFile:
     """The configuration file of a client.
 
-    `project` is the folder whose servers in it are meant, where it has some for each, as that of Claude Code.
+    `project` is the folder whose servers are read, for a file that has servers for each folder, as Claude Code's has.
     """
 
     client: str

@@ -85,7 +85,7 @@ class ServerCost:
 
 
 def costs_by_server(view: RequestView, servers: Mapping[str, str]) -> tuple[ServerCost, ...]:
-    """Return what each server costs; `servers` maps the name of a tool to its server. Control tools are of none."""
+    """Return what each server costs; `servers` maps the name of a tool to its server. Control tools belong to none."""
     shown = {component.name for component in listed(view, "tool")}
     tools = view.snapshot.catalog.tools
     costs: list[ServerCost] = []

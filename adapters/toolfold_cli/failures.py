@@ -51,7 +51,7 @@ def failing(*expected: type[Exception], failure: type[Failed] = Failed) -> Gener
         raise
     except Exception as error:
         leaves = list(_leaves(error))
-        if isinstance(leaves[0], BrokenPipeError):  # whoever read the output has gone: click exits quietly
+        if isinstance(leaves[0], BrokenPipeError):  # the reader of the output has gone: click exits quietly
             raise leaves[0] from None
         if traceback_wanted():
             traceback.print_exception(error)

@@ -13,7 +13,7 @@ from .failures import traceback_wanted
 
 LOGGERS = ("toolfold", "mcp", "uvicorn")
 NAMING_SESSIONS = ("mcp.server.streamable_http", "mcp.server.streamable_http_manager")
-"""Loggers whose messages at info have the ids of sessions, which whoever reads them could use."""
+"""Loggers whose messages at info have the ids of sessions, which a reader of the log could use."""
 LEVELS = ("debug", "info", "warning", "error")
 MESSAGE_LENGTH = 2000
 """The maximum length of a logged message in characters."""

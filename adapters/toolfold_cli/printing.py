@@ -62,6 +62,6 @@ def show(renderable: Table | Text | str, width: int = UNLIMITED) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print for a program, or for whoever reads it on a terminal."""
+    """Print for a program, or for a person at a terminal."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     click.echo("".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text))

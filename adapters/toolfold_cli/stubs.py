@@ -24,7 +24,7 @@ from .options import OneOf, chosen_target, parse_groups, target_command
     "toolfold stubs gateway.toml --open github.issues",
     "toolfold stubs -- npx -y some-mcp-server",
 )
-@click.option("--profile", metavar="NAME", help="Declare what there is with this profile.")
+@click.option("--profile", metavar="NAME", help="Declare what this profile has.")
 @click.option(
     "--open",
     "active",

@@ -133,7 +133,7 @@ def parse_target(
 
 
 def is_target(text: str) -> bool:
-    """Return whether a text can be meant for nothing but a TARGET; the name of a module may also be a command's."""
+    """Return whether a text can only be a TARGET; the name of a module may also be a command's."""
     return ":" in text or text.lower().endswith((".py", *FILES))
 
 

@@ -1,6 +1,6 @@
 """Which extra of the distribution installs a package, and the error that is raised where one is missing.
 
-A package that needs an extra imports it within `extras_named()`, so that whoever imports that package learns
+A package that needs an extra imports it within `extras_named()`, so that a program that imports that package learns
 what to install. What the core calls of other packages has an entry point: the core itself names none of them.
 """
 

@@ -185,7 +185,7 @@ class InThread:
         function: What to call.
         limited: Whether it waits while as many threads are at work as anyio's default limiter allows, 40 at first.
             What is called from within a thread never does: those that it would wait for may be waiting for it. Nor does
-            what is `counted`: whoever counts calls bounds their threads.
+            what is `counted`: a caller that counts calls also limits their threads.
     """
 
     function: Callable[..., Any]

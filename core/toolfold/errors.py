@@ -211,7 +211,7 @@ class StoreUnavailable(StoreError):
 
     AWAY: ClassVar = "The store of this server's sessions does not answer, so nothing was changed; try again soon."
     FULL: ClassVar = "The store of this server's sessions is full, so nothing was changed; try again later."
-    """What callers are told."""
+    """The message for callers."""
 
 
 class KeyInUse(StoreError):

@@ -24,7 +24,7 @@ TOOLS, NOTES = "tools/LiveMCPTool/tools.json", "annotated_data/all_annotations.j
 
 @frozen
 class Server:
-    """A server: its name, what it says of itself, and its tools."""
+    """A server: its name, its introduction, and its tools."""
 
     name: str
     description: str

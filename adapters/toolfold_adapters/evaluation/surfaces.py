@@ -236,7 +236,7 @@ class Host:
     Attributes:
         client: The name by which it introduces itself.
         era: `"auto"` for the newest revision of MCP, `"legacy"` for those with a handshake.
-        lists_again: Whether it lists the tools again when it is told that they have changed.
+        lists_again: Whether it lists the tools again after a notification that they have changed.
         instructions: How much of the server's instructions.
         descriptions: How much of a tool's description.
         results: How long a result may be that is shown whole; of a longer one the beginning and the end, as `ends` has.

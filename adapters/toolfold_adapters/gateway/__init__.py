@@ -1,6 +1,6 @@
 """Groups in front of MCP servers (SPEC 20): their tools in groups that open and close, their answers unchanged.
 
-gateway.py       `open_gateway`: opening and closing it      config/    what it is told
+gateway.py       `open_gateway`: opening and closing it      config/    its configuration
 registration.py  a layout in a tool set                      upstream/  its servers: what they offer, connections
 layout.py        the name and the group of everything        serving/   its clients: what they ask, and the answers
 grouping.py      groups from names, or as others say         stored.py  what was offered and approved, in files

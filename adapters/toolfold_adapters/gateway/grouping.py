@@ -314,7 +314,7 @@ def matches(aliases: Iterable[str], globs: Iterable[str]) -> bool:
 
 
 def description_of(names: Sequence[str]) -> str:
-    """Return a description of a group that nobody described: how many tools it has, and the names of a few.
+    """Return a description of a group that has none: how many tools it has, and the names of a few.
 
     Words that all names begin with are left out.
     """

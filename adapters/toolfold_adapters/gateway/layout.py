@@ -359,7 +359,7 @@ def _groups(
 def _of_one_server(
     config: GatewayConfig, servers: Mapping[str, Usable], path: str, members: Mapping[str, Sequence[str]]
 ) -> PlacedGroup:
-    """Return a derived group: of all that a server has, with what the server says of itself, or of a part of it."""
+    """Return a derived group: of all that a server has, with the introduction of the server, or of a part of it."""
     names = members[path]
     if path not in servers:
         return PlacedGroup(path=path, description=description_of(names))
@@ -454,7 +454,7 @@ def _is_server(config: GatewayConfig, path: str) -> bool:
 
 
 def _summary(text: str) -> str:
-    """Return the beginning of what a server says of itself, without the words that it is an MCP server."""
+    """Return the beginning of the introduction of a server, without the words that it is an MCP server."""
     said = " ".join(text.split())
     summary = _PREAMBLE.sub("", said) or said
     return shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""

@@ -35,7 +35,7 @@ T = TypeVar("T")
 CHANGED = "dev.toolfold/changed"
 """Marks a definition that changed since it was approved (SPEC GWY-11)."""
 TEXT = "server text"
-"""The kind of what a server says of itself."""
+"""The kind of the introduction of a server."""
 TEXTS = ("title", "instructions")
 GROUP = "group"
 """The kind of what a server says of its groups."""

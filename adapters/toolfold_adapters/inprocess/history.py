@@ -2,7 +2,7 @@
 
 Messages do not always mark errors. So an answer is compared with the texts with which the library refuses a call. These
 are made by the same code as for the model, with placeholders for names, so a changed wording needs no change here. Any
-other answer is no evidence of a failure: whoever stores the messages may have shortened or removed it.
+other answer is no evidence of a failure: the application that stores the messages may have shortened or removed it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ their tools are available by then:
 So the answer to a control call stays true until the end of the turn, unless a call that was written after it changes
 that. This does not hold for groups that a handler opens or closes through its context, which can't be predicted.
 
-A framework that makes the calls of a turn itself, so that nobody sees the whole of it, starts them in the order in
+A framework that makes the calls of a turn itself, so that the whole of it is never seen, starts them in the order in
 which they were written. They pass a barrier: a call of a control tool waits for the calls before it, and those after it
 wait for it; all others run concurrently.
 

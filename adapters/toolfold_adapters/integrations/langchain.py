@@ -42,10 +42,10 @@ with extras_named():
 __all__ = ["ToolfoldState", "ToolfoldToolset"]
 
 LIMIT = 1_000
-"""How many conversations of runs that have not ended stay open: whoever goes on with an older one restores it."""
+"""How many conversations of runs that have not ended stay open: an older one is restored when it continues."""
 
 PATIENCE = 0.1
-"""Seconds that a call waits for those that were written before it in the same message, if nobody makes them."""
+"""Seconds that a call waits for those that were written before it in the same message, if these are never made."""
 
 POLLING = 0.1
 """Seconds between two looks whether the program has ended."""
@@ -101,7 +101,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
     """A tool set as middleware: `create_agent(model, middleware=[ToolfoldToolset(tools)])` (SPEC INT-2).
 
     Each run has a session of its own, opened by its first call of a tool and closed at its end; an interrupted run that
-    is resumed goes on with it. With a checkpointer, the groups that are open at the end of a run are open in the next
+    is resumed continues with it. With a checkpointer, the groups that are open at the end of a run are open in the next
     one of the same thread; without one, pass all messages on. Agents may be invoked with and without `await`. A handler
     finds LangGraph's `ToolRuntime` in `context.request`. A call that fails is a `ToolMessage` with the status "error".
 
@@ -339,7 +339,7 @@ class _Arrivals:
         self._next = anyio.Event()
 
     async def come(self, call: str, before: frozenset[str]) -> None:
-        """Arrive behind the calls that were written before; one that is made by nobody is not waited for long."""
+        """Arrive behind the calls that were written before; one that is never made is not waited for long."""
         with anyio.move_on_after(PATIENCE):
             while not self._ids.issuperset(before):
                 await self._next.wait()

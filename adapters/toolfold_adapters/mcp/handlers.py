@@ -37,7 +37,7 @@ class RequestHandlers:
         legacy: Answers requests of the era up to 2025-11-25.
         modern: Answers those of 2026-07-28.
         disclosure: Answers the requests of clients that declare the extension for groups, by whether they are modern;
-            empty to serve it to nobody.
+            empty to serve it to no client.
         toolbox: Answers modern requests that declare `toolbox.v1` in its place, if they are answered.
         by_principal: Whether modern requests must be authenticated.
         subscriptions: The subscriptions of modern clients.
@@ -150,7 +150,7 @@ def label_of(ctx: Any) -> tuple[str, str]:
 
 
 def introducing(introduced: Callable[[Context, dict[str, Any]], dict[str, Any]]) -> ServerMiddleware[Any]:
-    """Return middleware that has `introduced` adapt what a server says of itself to each client."""
+    """Return middleware that has `introduced` adapt the introduction of a server to each client."""
 
     async def answered(ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)

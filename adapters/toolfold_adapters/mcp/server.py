@@ -84,7 +84,7 @@ class ToolSetServer(Server[TaskGroup]):
             settings.extend(self, handlers)
 
     def _introduce(self) -> None:
-        """Set what clients are told of the server: instructions, which name its groups, and whether it has skills."""
+        """Set how the server introduces itself: instructions, which name its groups, and whether it has skills."""
         given = self._settings.instructions
         self.instructions = self._service.instructions(given, modern=True) or None
         self._legacy_instructions = self._service.instructions(given, modern=False) or None

@@ -229,7 +229,7 @@ class SQLiteStore:
             return [(key, changed) for key, changed in found]
 
         seen = await self._run(count, writes=False)
-        yield None  # what changed before is unknown, also to whoever begins anew after a failure
+        yield None  # what changed before is unknown, also after a failure
         while True:
             for key, changed in await self._run(since, writes=False):
                 seen = changed

@@ -1,6 +1,6 @@
 """Arguments and results against JSON Schema, at a bounded cost.
 
-signatures            what a function says of itself: parameters, annotations, docstring
+signatures            the signature of a function: parameters, annotations, docstring
 annotations, returns  schemas of what functions take, and of what they return
 fields                schemas in their three forms: field specifications, mappings, texts
 arguments             schemas checked at registration, with which each call is validated

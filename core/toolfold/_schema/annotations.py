@@ -69,7 +69,7 @@ class _Field:
 
     @property
     def described(self) -> str | None:
-        """The description by a `Field` in the annotation, of which the last one counts."""
+        """The description by a `Field` in the annotation; the last one counts."""
         texts = [one.description for one in self._given if one.description is not None]
         return texts[-1] if texts else None
 

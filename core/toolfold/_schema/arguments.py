@@ -220,14 +220,14 @@ class Output:
 
     @classmethod
     def unchecked(cls, name: str, schema: Any) -> Output:
-        """Return results that nobody here checks (SPEC GWY-7)."""
+        """Return results that are not checked here (SPEC GWY-7)."""
         if (plain := table(plain_json(name, schema, "output schema"))) is None:
             raise InvalidDefinition(name, "its output schema must be a JSON object")
         return cls(plain)
 
     def faults(self, structured: Any) -> Faults | None:
         """Return where a result does not fit, without what was found there; or `None` if it does."""
-        assert self._compiled is not None, "results that nobody checks have no faults"
+        assert self._compiled is not None, "results that are not checked have no faults"
         return self._compiled.faults(structured, "result")
 
 

@@ -1,4 +1,4 @@
-"""What a function says of itself: its parameters, their annotations, and its docstring."""
+"""The signature of a function: its parameters, their annotations, and its docstring."""
 
 from __future__ import annotations
 

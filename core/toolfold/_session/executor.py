@@ -381,7 +381,7 @@ class Executor:
                 raise StoreUnavailable(UNCERTAIN) from error
 
     async def claim(self) -> tuple[frozenset[str], ...]:
-        """Return the kinds of lists, for each step, of which the caller, and nobody else, is to notify the client.
+        """Return the kinds of lists, for each step, of which only the caller is to notify the client.
 
         There are none if another process was faster, or while another request changes the session: that one claims what
         there is at its end (SPEC NTF-1).

@@ -60,7 +60,7 @@ class Journal:
         present: The active groups that were set up, or resumed, in this process.
         token: The token of the lease, while it is held.
         client: Notifies the client, if this process is connected to it, of kinds of lists that are announced to all;
-            without any, the record has changes for whoever claims them. Set by an adapter.
+            without any, the record has changes for the first process to claim them. Set by an adapter.
         users: How many have the session open here, beside requests.
         is_away: Whether the store did not answer when it was last looked up, so that its state may be older.
     """
@@ -333,7 +333,7 @@ class Journal:
         return version is not None
 
     async def _whole(self, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Await an operation to its end, since nobody could say whether one that is cancelled was done."""
+        """Await an operation to its end, since it would be unknown whether a cancelled one was done."""
         if self.is_local:
             return await operation()
         result, interruption = await uninterrupted(operation)

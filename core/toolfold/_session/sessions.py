@@ -90,9 +90,9 @@ class StoredSessions:
     ) -> AsyncGenerator[Session]:
         """Yield the session of a name, in the state that it was left in, or a new one (SPEC STO-1, STO-4).
 
-        It outlives the context: whoever opens it next, here or in another process, continues with it. It ends by `end`,
-        or when it was not used for as long as its lifetime. Within the context it is known here; `Session.request`, or
-        opening it anew, reads what other processes have changed. Listeners are removed when it is left.
+        It outlives the context: the next caller to open it, here or in another process, continues with it. It ends by
+        `end`, or after its lifetime without use. Within the context it is known here; `Session.request`, or opening it
+        again, reads what other processes have changed. Listeners are removed at the end of the context.
 
         Args:
             name: What it is found by, such as the id of a conversation.
@@ -239,7 +239,7 @@ class StoredSessions:
             profile: The profile that it is opened under.
             caller: Whose it is.
             snapshot: Its state; without groups unless given.
-            start: The groups that whoever first gets it opens.
+            start: The groups that are opened with its first use.
             owner: The session that has run the hooks of the active groups, if they have any.
             notifies: Whether it records which lists changed until they are claimed.
             about: What an adapter stores with it, as a JSON value.
@@ -356,7 +356,7 @@ class StoredSessions:
         return session
 
     def _cache(self, session: Session) -> None:
-        """Keep a session as the one used last, and not the idlest of too many, which whoever uses it still has.
+        """Cache a session as the one used last; beyond the limit, forget the idlest, which its users still have.
 
         In a store of the process's own, all are kept: what hooks have opened for a session is found by that object.
         """

@@ -19,7 +19,7 @@ UNCERTAIN = (
     "The store of this server's sessions did not answer when the change was saved, so it may or may not have been "
     "made; look before you repeat it."
 )
-"""Its message where nobody can say whether a change was saved."""
+"""Its message where it is unknown whether a change was saved."""
 
 
 @frozen
@@ -31,7 +31,7 @@ class Record:
             record that was deleted since, and for a state that the store has lost since.
         data: What was stored of the session, or its text.
         intent: The hooks of a transition that has begun and not ended, as text.
-        held: Seconds for which the lease is held if it is not renewed; 0 if nobody holds it.
+        held: Seconds for which the lease is held if it is not renewed; 0 if it is free.
     """
 
     version: int
@@ -130,7 +130,7 @@ class Store(Protocol):
         ...
 
     async def due(self, kind: str, count: int) -> Sequence[str]:
-        """Return up to `count` keys of records that have expired, or whose intent is nobody's any more."""
+        """Return up to `count` keys of records that have expired, or whose intent no process holds any more."""
         ...
 
     async def idlest(self, kind: str, caller: str | None) -> str | None:

@@ -165,7 +165,7 @@ class Usage:
                 self._followed(awaited, component)
 
     def listed(self, catalog: Catalog, items: tuple[Component, ...], *, begins: bool) -> None:
-        """Count a page of a list of tools, which `begins` the list or goes on with it."""
+        """Count a page of a list of tools, which `begins` the list or continues it."""
         if begins:
             self.lists.lists += 1
             self.lists.ungrouped += _UNGROUPED.of(catalog.memo, None, lambda: ungrouped_tokens(catalog))

@@ -1,4 +1,4 @@
-"""The catalog tool: what there is to call, listed or hidden, with full definitions (SPEC 16).
+"""The catalog tool: all that can be called, listed or hidden, with full definitions (SPEC 16).
 
 It is a tool like any other, registered by `ToolSet.register_catalog_tool`. It decides nothing: what is available is
 `visibility.available`'s answer for the view that the call was checked against, and what is hidden `is_hidden`'s, so

@@ -36,7 +36,7 @@ log = logging.getLogger("toolfold")
 
 @frozen
 class Handled:
-    """A function as a handler, and what it says of itself.
+    """A function as a handler, and its description.
 
     `arguments` are those that its annotations describe, and `returned` is the annotation of its structured results;
     either is `None` if there is none.

@@ -167,7 +167,7 @@ class Registration:
         return group
 
     def _pinnable(self, group: GroupSpec) -> GroupSpec:
-        """Return a group, which nobody closes if it is pinned, or raise if it can't be open always (SPEC FND-4)."""
+        """Return a group, which can't be closed if it is pinned, or raise if it can't be open always (SPEC FND-4)."""
         path, parent = group.path, group.parent
         if group.pinned:
             if group.has_hooks or group.opens_on is not None or group.transient:
@@ -321,7 +321,7 @@ class Registration:
 
     @on_loop
     def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
-        """Say why tools are missing, instead of what was said before."""
+        """Replace the reasons why tools are missing."""
         if tools != self._withheld:
             self._withheld, self.catalogs.newest = dict(tools), None
 

@@ -236,7 +236,7 @@ class ToolSet(Displayed):
         return self._registration.remove_profile(name)
 
     def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
-        """Say why tools that are known of are not registered, for `explain`, instead of what was said before (EXP-1).
+        """Replace the reasons why known tools are not registered, for `explain` (EXP-1).
 
         Args:
             tools: For each name the reason, and a sentence on it; a name that ends with `*` stands for all that begin

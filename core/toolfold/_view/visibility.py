@@ -101,7 +101,7 @@ def available(component: Component, view: RequestView) -> bool:
 
     A composite tool is not while none of its modes is (SPEC MOD-1).
     """
-    if component.is_settled:  # it asks nobody
+    if component.is_settled:  # it has no predicate
         return holds(component.rule, view)
     is_available = view.ask(component, lambda: holds(component.rule, view), otherwise=False)
     return is_available and (component.modes is None or bool(view.modes_of(component)))

@@ -1,4 +1,4 @@
-"""What a gateway is told: its configuration, as a file or in Python, and those of clients (SPEC GWY-2, GWY-9).
+"""The configuration of a gateway, as a file or in Python, and those of clients (SPEC GWY-2, GWY-9).
 
 settings.py  a configuration, as values            clients.py  the words of clients, in ours
 read.py      a file, and again when it changes

@@ -141,7 +141,7 @@ class Dialogues:
     async def go_on(
         self, call: Call, principal: str, perform: Callable[[Call], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any] | InputRequired:
-        """Begin a call, or go on with the one whose token the request has; return its result or what it asks for.
+        """Begin a call, or continue the one whose token the request has; return its result or what it asks for.
 
         Raises:
             ToolError: There is no such call any more, or its caller has too many that wait.

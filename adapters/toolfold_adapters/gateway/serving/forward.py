@@ -40,7 +40,7 @@ Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
 class Request:
     """What a client asks of an upstream.
 
-    `item` is what it is about, and `progress` is told how far the answer has come.
+    `item` is what it is about, and `progress` receives the progress of the answer.
     """
 
     upstream: Upstream

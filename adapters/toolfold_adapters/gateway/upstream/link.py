@@ -173,7 +173,7 @@ class Link:
             raise
 
     async def unwatch(self, params: Mapping[str, Any], watcher: object) -> dict[str, Any]:
-        """End what `watch` began; the server is asked only if nobody else watches. Raises as `watch` does."""
+        """End what `watch` began; the server is asked only if there are no other watchers. Raises as `watch` does."""
         uri = str(params.get("uri"))
         self.watched.remove(uri, watcher)
         if self.wire is None or uri in self.watched:
@@ -372,7 +372,7 @@ class Link:
                         await self.upstream.refresh(self, wire)
                 except (ToolfoldError, MCPError) as error:
                     if self.upstream.quarantine:
-                        raise  # nobody knows what would be used
+                        raise  # what would be used is unknown
                     log.warning("the lists of the MCP server %s could not be read: %s", self.upstream.name, error)
                 listed = False
                 self.upstream.asked(self)

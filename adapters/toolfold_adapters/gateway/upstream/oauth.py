@@ -145,7 +145,7 @@ class _Redirect:
             with anyio.fail_after(LOGIN_SECONDS):
                 return await self._listen()
         except TimeoutError as error:
-            raise LoginFailed(f"it wants a login, and nobody logged in within {LOGIN_SECONDS:g} seconds") from error
+            raise LoginFailed(f"it requires a login, and there was none within {LOGIN_SECONDS:g} seconds") from error
         finally:
             if limit is not None:
                 limit.deadline = anyio.current_time() + deadline

@@ -104,7 +104,7 @@ async def _running(
 
 
 async def _read_lines(process: Process, incoming: MemoryObjectSendStream[Item], limit: int) -> None:
-    """Hand over the lines that a process writes, as messages; drain the rest once nobody takes them."""
+    """Hand over the lines that a process writes, as messages; drain the rest once they are no longer read."""
     assert process.stdout is not None
     with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         async with incoming:
@@ -163,7 +163,7 @@ async def _end(process: Process) -> None:
 def parsed(line: bytes) -> Item:
     """Return the message in a line, or why it is none; what no text can hold is replaced.
 
-    A broken answer is an error in answer to the same request, so that nobody waits for it for ever.
+    A broken answer is an error in answer to the same request, so that no request waits for ever.
     """
     try:
         text = line.decode(errors="replace")
@@ -224,7 +224,7 @@ class ServerStderr:
 
     @contextmanager
     def opened(self) -> Generator[IO[bytes]]:
-        """Yield a file for the process to write to; a thread reads until nobody has it open any more."""
+        """Yield a file for the process to write to; a thread reads until no process has it open any more."""
         reading, writing = os.pipe()
         self._thread = threading.Thread(target=self._copy, args=(reading,), daemon=True, name="toolfold stderr")
         self._thread.start()

@@ -162,8 +162,8 @@ class Upstream:
     def link(self, client: Client, *, call: bool = False) -> Link:
         """Return the connection that a client uses, or with `call` the one for a call.
 
-        What a server asks over a shared connection can be for whoever has a call under way there. So while a client is
-        asked there, the calls of others have connections of their own, and are asked, too.
+        What a server asks over a shared connection can be for any client with a call under way there. So while a client
+        is asked there, the calls of others have connections of their own, and are asked, too.
 
         Raises:
             UpstreamError: There are as many as there may be, in all or of the client's caller.
@@ -279,7 +279,7 @@ class Upstream:
 
         It may offer less to a client that can do less, and more to one that asked for it. So what is missing is gone
         only if this connection had it, and what is new at the beginning of a connection has the server asked anew: also
-        a list that such clients did not have before, since what it lacks may have gone while nobody was connected.
+        a list that such clients did not have before, since what it lacks may have gone while there was no connection.
         """
         now = await known_of(wire)
         before, known = link.offered, self.known

@@ -76,7 +76,7 @@ start_limit: ContextVar[anyio.CancelScope | None] = ContextVar("toolfold_gateway
 
 @frozen(kw_only=True)
 class ServerFacts:
-    """What a server says of itself in the handshake."""
+    """The introduction of a server in the handshake."""
 
     version: str
     info: Mapping[str, Any]
@@ -217,7 +217,7 @@ class Wire:
         self.facts = found or await self._initialize()
 
     async def _discover(self) -> ServerFacts | None:
-        """Return what a server of the modern era says of itself, or `None` for one of the other era."""
+        """Return the introduction of a server of the modern era, or `None` for one of the other era."""
         version = LATEST_MODERN_VERSION
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
         options: CallOptions = {"timeout": DISCOVER_SECONDS, "cancel_on_abandon": False, "headers": headers}

@@ -319,7 +319,7 @@ class HandleDelivery:
         return ToolNotFound(error.name, hint, error.kind)
 
     async def _handle(self, ctx: Any, state: RequestState) -> tuple[str, str]:
-        """Return a handle of the current state, and what a model is told of it."""
+        """Return a handle of the current state, and its description for a model."""
         handle = await self._issued(ctx, state)
         if handle == self._own:
             return handle, f"Call the tools below by {self._call_tool}."

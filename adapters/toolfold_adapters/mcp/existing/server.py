@@ -46,7 +46,7 @@ class RunningTasks:
         self.running: list[TaskGroup] = []
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
-        """Start a task in one of them; without any, there is nobody left whom it would serve."""
+        """Start a task in one of them; without any, no client is left to serve."""
         if self.running:
             self.running[-1].start_soon(function, *arguments)
 

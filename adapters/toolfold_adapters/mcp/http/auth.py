@@ -39,7 +39,7 @@ class Authentication:
 
     Attributes:
         verifier: Finds out whose token a request has.
-        settings: What the server says of itself, and the scopes that a token needs.
+        settings: The metadata of the server, and the scopes that a token needs.
         operators: Those callers, by the subjects of their tokens, who may see the live page.
     """
 

@@ -1,4 +1,4 @@
-"""A server in operation: its connections, the probes of whoever runs it, and its end (SPEC DEL-10, SAF-4, SAF-5).
+"""A server in operation: its connections, the probes of its operator, and its end (SPEC DEL-10, SAF-4, SAF-5).
 
 uvicorn has no time-outs for requests, and its limit of connections is not per caller. A shutdown lets calls finish.
 
@@ -208,7 +208,7 @@ _STREAMING_METHOD = b"subscriptions/listen"
 class Operation:
     """An ASGI application with probes in front, which counts the calls that it is answering.
 
-    The probes say nothing about the tools, so they are answered for any host name: whoever checks a container knows its
+    The probes say nothing about the tools, so they are answered for any host name: a check of a container knows its
     address at most.
     """
 
