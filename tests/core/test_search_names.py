@@ -74,7 +74,7 @@ def servers() -> ToolSet:
 async def test_every_name_is_found_first_with_any_prefix_or_none(form: str) -> None:
     async with servers().open_session() as session:
         for server, names in NAMES.items():
-            for name in names.split():
+            for name in names.split()[:: 1 if form == "{1}" else 5]:
                 (best,) = await found(session, form.format(server, name), limit=1)
                 own = best.partition(".")
                 assert own[2] == name

@@ -72,7 +72,7 @@ def overriding(base: type[B], method: Callable[P, T], wrong: Callable[Concatenat
     return cast("type[B]", made)
 
 
-exhaustive = partial(Mutant, layer="exhaustive")
+exhaustive = partial(Mutant, layer="exhaustive", budget=450)
 vectors = partial(Mutant, layer="vectors")
 schedules = partial(Mutant, layer="schedules")
 

@@ -78,7 +78,7 @@ ONE_GROUP = (
             self, session, [*filter(None, activate)], [*filter(None, deactivate)]
         ),
     ),
-    exhaustive("names the nearest inactive ancestor", "ACT-2")(
+    exhaustive("names the nearest inactive ancestor", "ACT-2", budget=700)(
         Engine.locked, lambda right, self, path, inactive: Refused("ParentInactive", missing=inactive[-1])
     ),
     vectors("names one of the five nearest inactive ancestors", "ACT-2")(
@@ -88,7 +88,7 @@ ONE_GROUP = (
         Engine.locked, lambda right, self, path, inactive: Refused("GroupNotFound", group=path)
     ),
     exhaustive("requires no active parent", "ACT-2")(Engine.check_ancestors, lambda right, self, now, path: None),
-    exhaustive("requires only the topmost ancestor to be active", "ACT-2")(
+    exhaustive("requires only the topmost ancestor to be active", "ACT-2", budget=700)(
         Engine.check_ancestors,
         lambda right, self, now, path: Engine.check_ancestors(self, now | set(self.ancestors(path)[1:]), path),
     ),
@@ -137,10 +137,10 @@ ONE_GROUP = (
     exhaustive("deactivates siblings", "ACT-6")(Engine.deactivated, deactivates_siblings),
     exhaustive("deactivates emptied parents", "ACT-6")(Engine.deactivated, deactivates_empty_parents),
     exhaustive("displaces partners of partners", "ACT-7")(Engine.displaced, displaces_partners_of_partners),
-    exhaustive("displaces partners of ancestors and descendants", "ACT-7")(
+    exhaustive("displaces partners of ancestors and descendants", "ACT-7", budget=700)(
         Engine.displaced, displaces_partners_of_relatives
     ),
-    exhaustive("displaces parents of partners", "ACT-7")(Engine.displaced, displaces_parents),
+    exhaustive("displaces parents of partners", "ACT-7", budget=700)(Engine.displaced, displaces_parents),
     exhaustive("reactivates former children", "ACT-8")(Engine.commit, reactivates),
 )
 
@@ -282,7 +282,7 @@ class EverySeventhDenied(Engine):
 
 
 INVARIANTS = (
-    exhaustive("displaces a partner but not its children", "INV-1")(
+    exhaustive("displaces a partner but not its children", "INV-1", budget=700)(
         Engine.displaced, lambda right, self, now, path: self.partners(path)
     ),
     vectors("displaces a partner but not its grandchildren", "INV-1")(Engine.displaced, spares_grandchildren),
