@@ -8,7 +8,7 @@ plan       what happens in a world, drawn from its seed: requests and faults as 
 disk       the store that all replicas share: slow, away, or without its last writes
 desk       the tool set of each replica, and what its hooks do to the world
 replicas   the processes that serve it, which are killed and started again
-judging    the oracle: what answers and hooks have to be
+judging    the oracle: what answers, hooks and traces of real runs have to be
 worlds     runs a plan, and says what is wrong
 outcome    what comes of that
 suppliers  servers behind a gateway, which change, lag and end

@@ -12,6 +12,8 @@ from typing import Any
 from attrs import frozen
 
 from tests.simulation.desk import PATHS
+from toolfold_diagrams import Trace
+from toolfold_diagrams.trace import Asked, Committed, Ended
 from toolfold_specs import reference as model
 from toolfold_specs.linearize import Operation, linearizable
 from toolfold_specs.reference import System
@@ -121,6 +123,29 @@ def _explained(history: Sequence[Operation], start: Start) -> bool:
     steps = [replace(one, answer=one.answer[0]) if one in looks else one for one in history if one not in notes]
     groups: Groups = (start.active, frozenset())
     return linearizable(groups, stepped, steps) and linearizable(start.facts, noted, facts)
+
+
+def traced(trace: Trace, session: str) -> list[Operation]:
+    """Return the history of the steps of a session of `desk.make_tools` in the trace of a real run."""
+    asked: dict[int, tuple[int, Asked]] = {}
+    changed: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+    history: list[Operation] = []
+    for clock, entry in enumerate(trace.entries):
+        match entry:
+            case Asked(what="transition") if entry.session == session:
+                asked[entry.request] = clock, entry
+            case Committed():
+                changed[entry.request] = numbered(entry.activated), numbered(entry.deactivated)
+            case Ended() if entry.request in asked:
+                called, one = asked.pop(entry.request)
+                activate, deactivate = (tuple(map(PATHS.index, paths)) for paths in (one.activate, one.deactivate))
+                step = Request(entry.request, "step", activate, deactivate)
+                nothing = (frozenset[int](), frozenset[int]())
+                answer = entry.error or changed.get(entry.request, nothing)
+                history.append(Operation(entry.request, called, clock, step, answer))
+            case _:
+                pass
+    return history
 
 
 def overlap(one: Operation, other: Operation) -> bool:

@@ -183,7 +183,7 @@ async def answered(stored: StoredSessions, number: int, request: Request, notify
         with suppress(KeyInUse):
             await stored.ensure(stored.draft(name_of(number), None, caller, notifies=True))
     async with stored.open("desk", caller=caller) as session:
-        answer = await _asked(session, request)
+        answer = await asked(session, request)
         await session.flush()
         if not request.number % 2 or request.number >= FINAL:  # otherwise the client can't be notified now
             for _ in await session.executor.claim():
@@ -191,7 +191,8 @@ async def answered(stored: StoredSessions, number: int, request: Request, notify
         return answer
 
 
-async def _asked(session: Session, request: Request) -> Answer:
+async def asked(session: Session, request: Request) -> Answer:
+    """Return the answer of a session to a request; raises as the product does."""
     if request.kind == "control":
         verb, (group,) = ("activate", request.activate) if request.activate else ("deactivate", request.deactivate)
         changed = await (session.activate if verb == "activate" else session.deactivate)(PATHS[group])
