@@ -424,7 +424,7 @@ class StoredSessions:
         pause = FIRST_PAUSE
         while True:
             try:
-                async for key in self._store.changes():
+                async for key in self._store.changes():  # pragma: no branch - it goes on until it fails
                     pause = FIRST_PAUSE
                     for session in [self._known.get(key)] if key is not None else self.known:
                         if session is not None and session.executor.is_followed:
