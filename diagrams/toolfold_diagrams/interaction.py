@@ -219,8 +219,8 @@ class _RowBuilder:
         again = "planned again" if request.planned else "planned"
         request.planned = True
         if hooks_follow:
-            self._note(request.head, f"{again}: {_signed(entry.entering, entry.leaving)}")
-        elif not entry.entering and not entry.leaving and request.asked.what != "close":
+            self._note(request.head, f"{again}: {_signed(entry.activated, entry.deactivated)}")
+        elif not entry.activated and not entry.deactivated and request.asked.what != "close":
             self._note(request.head, "nothing to change")
 
     def _hook_began(self, entry: HookBegan) -> None:

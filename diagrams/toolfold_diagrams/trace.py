@@ -64,8 +64,8 @@ class _Outcome(OfRequest):
 class Planned(OfRequest):
     """A transition was planned: the groups to activate and to deactivate."""
 
-    entering: tuple[str, ...] = _texts()
-    leaving: tuple[str, ...] = _texts()
+    activated: tuple[str, ...] = _texts()
+    deactivated: tuple[str, ...] = _texts()
 
 
 @frozen(kw_only=True)

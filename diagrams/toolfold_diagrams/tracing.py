@@ -134,7 +134,7 @@ class TraceRecorder:
         match event:
             case events.Planned():
                 self._transitions[request] = _Transition()
-                self._add(trace.Planned(request=request, entering=event.activated, leaving=event.deactivated))
+                self._add(trace.Planned(request=request, activated=event.activated, deactivated=event.deactivated))
             case events.HookBegan():
                 self._transitions[request].hooks_ran = True
                 group, phase, undoes = event.group, event.phase, event.undoes

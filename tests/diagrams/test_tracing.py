@@ -51,7 +51,7 @@ async def test_a_trace_has_what_happened_in_order() -> None:
     assert received == [
         Asked(request=2, session="s", what="tool", name="b.activate"),
         Asked(request=3, session="s", what="transition", by=2, activate=("b",)),
-        Planned(request=3, entering=("b",), leaving=("a",)),
+        Planned(request=3, activated=("b",), deactivated=("a",)),
         HookBegan(request=3, group="a", phase="on_deactivate"),
         HookEnded(request=3),
         HookBegan(request=3, group="b", phase="on_activate"),
@@ -64,7 +64,7 @@ async def test_a_trace_has_what_happened_in_order() -> None:
         Ended(request=2),
         Asked(request=4, session="s", what="tool", name="b.activate"),
         Asked(request=5, session="s", what="transition", by=4, activate=("b",)),
-        Planned(request=5, entering=("b",), leaving=("a",)),
+        Planned(request=5, activated=("b",), deactivated=("a",)),
         HookBegan(request=5, group="a", phase="on_deactivate"),
         HookEnded(request=5),
         HookBegan(request=5, group="b", phase="on_activate"),

@@ -27,7 +27,7 @@ from toolfold_specs.driver import (
     Setup,
 )
 from toolfold_specs.drivers.link import Link
-from toolfold_specs.drivers.messages import HELLO, greeting, load_schema, validated
+from toolfold_specs.drivers.messages import HELLO, introduction, load_schema, validated
 from toolfold_specs.drivers.protocol import CLAIMED
 from toolfold_specs.drivers.replies import TargetNotStarted
 from toolfold_specs.drivers.tool import ToolDriver
@@ -173,8 +173,8 @@ def test_an_unsupported_verb_is_distinguished_from_a_refusal() -> None:
 
 def test_a_driver_of_another_version_is_turned_away() -> None:
     with pytest.raises(DriverFault, match="version 2 of the driver protocol, and this kit version 1"):
-        greeting({"protocol": 2, "abilities": {}})
-    assert greeting({"protocol": 1, "capabilities": ["setups"]}).capabilities == {"setups"}
+        introduction({"protocol": 2, "abilities": {}})
+    assert introduction({"protocol": 1, "capabilities": ["setups"]}).capabilities == {"setups"}
 
 
 class Odd(CoreDriver):

@@ -13,7 +13,7 @@ from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, DriverFault, Opera
 
 from .connection import Connection
 from .link import Link
-from .messages import HELLO, Greeting, greeting, validated
+from .messages import HELLO, Introduction, introduction, validated
 from .protocol import BEYOND, BEYOND_MODERN, CLAIMED, TOOL, wire_capabilities
 from .replies import Pending
 from .sessions import GRACE, McpDriver, Session, canonical
@@ -48,15 +48,15 @@ class FixtureDriver(McpDriver):
         super().__init__(link, grace)
         self._scripts: dict[tuple[str, str], str] = {}
         self._tickets: dict[int, _Ticket] = {}
-        said = self._or_close(self._greet)
+        said = self._or_close(self._introduction)
         self.call_tool = said.call_tool
         self._by_arguments = said.by_arguments
         self.capabilities, self.left_out = self._able(said)
 
-    def _greet(self) -> Greeting:
-        return greeting(structured("hello", self.main.reply(TOOL, HELLO)))
+    def _introduction(self) -> Introduction:
+        return introduction(structured("hello", self.main.reply(TOOL, HELLO)))
 
-    def _able(self, said: Greeting) -> tuple[frozenset[str], Mapping[str, str]]:
+    def _able(self, said: Introduction) -> tuple[frozenset[str], Mapping[str, str]]:
         """Return what can be driven, and why the rest can't."""
         unnamed = {name: said.left_out.get(name, "the server does not name it") for name in CLAIMED - said.capabilities}
         missing = {**unnamed, **BEYOND}

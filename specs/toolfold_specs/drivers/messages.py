@@ -23,7 +23,7 @@ HELLO: Final = {"verb": "hello", "arguments": {"protocol": VERSION}}
 
 
 @frozen
-class Greeting:
+class Introduction:
     """What a driver says of itself in its response to `hello`."""
 
     capabilities: frozenset[str]
@@ -62,14 +62,14 @@ def validated(verb: str, response: object) -> dict[str, Any]:
     return known
 
 
-def greeting(response: object) -> Greeting:
+def introduction(response: object) -> Introduction:
     """Return what a response to `hello` says; raises `DriverFault` if it is for another version, or is none."""
     match response:
         case {"protocol": int(version)} if version != VERSION:
             raise DriverFault(f"It speaks version {version} of the driver protocol, and this kit version {VERSION}.")
         case _:
             said = validated("hello", response)
-    return Greeting(
+    return Introduction(
         frozenset(said["capabilities"]),
         said.get("left_out", {}),
         said.get("call_tool"),

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from toolfold_specs.driver import Answer, Driver, DriverFault, Operation, Setup, TargetFailed
 
-from .messages import HELLO, greeting, validated
+from .messages import HELLO, introduction, validated
 from .replies import TargetNotStarted
 
 
@@ -37,7 +37,7 @@ class RemoteDriver(Driver):
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         try:
-            said = greeting(channel.ask(HELLO))
+            said = introduction(channel.ask(HELLO))
         except TargetFailed as error:
             channel.close()
             raise TargetNotStarted(str(error)) from None

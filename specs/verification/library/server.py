@@ -182,7 +182,7 @@ class Fixture:
         arguments: Mapping[str, Any] = request.get("arguments", {})
         match request["verb"]:
             case "hello":
-                return self._greet(context)
+                return self._introduction(context)
             case "configure":
                 return await self._configure(arguments)
             case "observe":
@@ -201,7 +201,7 @@ class Fixture:
                 return {"error": "NotSupported"}
         return {}
 
-    def _greet(self, context: Context) -> Mapping[str, Any]:
+    def _introduction(self, context: Context) -> Mapping[str, Any]:
         modern = context.request is not None and context.request.protocol_version >= "2026"
         named = {"call_tool": CALL_TOOL} if modern or self._legacy_call_tool else {}
         return {"protocol": VERSION, "capabilities": sorted(CLAIMED), **named}

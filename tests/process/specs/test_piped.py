@@ -102,9 +102,9 @@ def test_a_driver_that_ends_or_hangs_has_failed_with_its_output(fault: str, mess
 def test_a_slow_starter_is_waited_for_longer_than_for_any_other_answer(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    greets = f'import sys; input(); open({str(gate)!r}).read(); print(\'{{"protocol": 1, "capabilities": []}}\')'
+    introduces = f'import sys; input(); open({str(gate)!r}).read(); print(\'{{"protocol": 1, "capabilities": []}}\')'
     with ThreadPoolExecutor(1) as pool:
-        started = pool.submit(PipedDriver, script(f"{greets}; sys.stdout.flush(); input(); input()"), timeout=0)
+        started = pool.submit(PipedDriver, script(f"{introduces}; sys.stdout.flush(); input(); input()"), timeout=0)
         with gate.open("w"):  # is open once the driver has read the first request
             assert not started.done()
         driver = started.result()
@@ -138,9 +138,9 @@ def test_a_command_that_speaks_something_else_is_reported() -> None:
 
 def test_a_driver_that_will_not_end_is_ended_with_what_it_started() -> None:
     stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    greeting = '{"protocol": 1, "capabilities": [], "left_out": {"calls": "%d"}}'
-    greets = f"import os; input(); print({greeting!r} % os.getpid(), flush=True)\n"
-    driver = PipedDriver(script(stubborn + greets + "while True: signal.pause()"))
+    introduction = '{"protocol": 1, "capabilities": [], "left_out": {"calls": "%d"}}'
+    introduces = f"import os; input(); print({introduction!r} % os.getpid(), flush=True)\n"
+    driver = PipedDriver(script(stubborn + introduces + "while True: signal.pause()"))
     pid = int(driver.left_out["calls"])
     os.kill(pid, 0)
     driver.close()
