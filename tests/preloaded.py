@@ -31,13 +31,15 @@ def forked_toolfold() -> tuple[str, ...]:
 def preloaded(python: str, *modules: str, path: str | None = None) -> tuple[str, ...]:
     """Return a command that runs a Python program in a process that has imported some modules already.
 
-    The program's file, or `-m` and its module, and its arguments are to follow.
+    The program's file, or `-m` and its module, and its arguments are to follow. Windows can't fork: it runs Python.
 
     Args:
         python: The Python that the program is run by.
         modules: What is imported once, for all programs that are run so.
         path: Where Python looks for them: a PYTHONPATH; as here by default.
     """
+    if sys.platform == "win32":
+        return (python,)
     folder = TemporaryDirectory()
     place = str(Path(folder.name, "socket"))
     env = {**os.environ, **({} if path is None else {"PYTHONPATH": path})}

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "adapters", "specs", "diagrams", "deploy", "examples", "tests")
 POSIX_TESTS = {"process", "external", "benchmarks", "mutation"}
 """Folders of tests that are run on POSIX alone."""
+FORKING = "tests/forking.py"
+"""What runs on POSIX alone, too: elsewhere `tests.preloaded` runs programs without it."""
 MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 NAMES = {
     *("SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGQUIT", "SIGUSR1", "SIGUSR2", "alarm", "pthread_kill", "setitimer"),
@@ -29,7 +31,7 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
-            if not (folder == "tests" and POSIX_TESTS.intersection(path.parts)):
+            if name != FORKING and not (folder == "tests" and POSIX_TESTS.intersection(path.parts)):
                 yield name, ast.parse(path.read_text(encoding="utf-8"))
 
 
