@@ -186,16 +186,16 @@ class Selections:
     def __init__(
         self, tools: ToolSet, profile: str | Profile | None, groups: Iterable[str], *, by_request: bool
     ) -> None:
-        self._catalogs = tools.runtime.catalogs
+        self._tools = tools
         self._name = profile if isinstance(profile, str) else None
         self._by_request = by_request
-        self._catalog = self._catalogs.present
+        self._catalog = tools.runtime.catalogs.present
         self._default = self._selection(tools.profile(profile), groups)
 
     @property
     def default(self) -> Selection:
         """What a request selects that says nothing; the same one until something is registered."""
-        catalog = self._catalogs.present
+        catalog = self._tools.runtime.catalogs.present
         if catalog is not self._catalog:
             profile = catalog.profiles.get(self._name or "", self._default.profile)
             self._catalog, self._default = catalog, self._selection(profile, self._default.groups)
@@ -217,7 +217,7 @@ class Selections:
         groups = _named(request, GROUPS)
         if not groups and profile is default.profile:
             return default
-        known = {*_selectable(self._catalogs.under(profile)), *default.groups}
+        known = {*_selectable(self._tools.runtime.catalogs.under(profile)), *default.groups}
         if unknown := [name for name in groups if name not in known]:
             log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
         return self._selection(profile, [name for name in groups if name in known] if groups else default.groups)
@@ -231,14 +231,14 @@ class Selections:
         )
 
     def _selection(self, profile: Profile | None, groups: Iterable[str]) -> Selection:
-        return Selection(self._catalogs.under(profile), profile, groups)
+        return Selection(self._tools.runtime.catalogs.under(profile), profile, groups)
 
     def _profile(self, asked: str, bound: Profile | None) -> Profile | None:
         if bound is not None:
             problem = "a request asked for the profile %r, but this server is bound to %r"
             log.warning(problem, quoted(asked), bound.name)
             return bound
-        if (profile := self._catalogs.present.profiles.get(asked)) is None:
+        if (profile := self._tools.runtime.catalogs.present.profiles.get(asked)) is None:
             log.warning("a request asked for the profile %r, which does not exist", quoted(asked))
         return profile
 
