@@ -22,7 +22,7 @@ from typing import Any
 
 from attrs import define, field
 
-from tests.simulation.cancelling import CASES, swept
+from tests.simulation.cancelling import CASES, swept_by_gate
 from tests.simulation.plan import Plan, drawn
 from tests.simulation.shrinking import shrunk
 from tests.simulation.worlds import run
@@ -130,7 +130,7 @@ def _until_wrong(count: int) -> int:
         if wrong := run(plan).wrong:
             print(f"seed {plan.seed}: {wrong[0].splitlines()[0]}")
             return 1
-    if wrong := [text for case in CASES.values() for text in swept(case).wrong]:
+    if wrong := [text for name in CASES for text in swept_by_gate(name).wrong]:
         print(wrong[0])
     return bool(wrong)
 

@@ -137,6 +137,7 @@ class GatewayWorld:
         await anyio.sleep(GRACE)
         for number, guest in enumerate(self.guests):
             await self._compare(number, guest)
+        await self._leave()
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
@@ -345,6 +346,19 @@ class GatewayWorld:
                 await self._finally(
                     number, guest, Use(number, 0.0, "call", upstream, tool, 9001 + 10 * upstream + place)
                 )
+
+    async def _leave(self) -> None:
+        """Have servers end that nobody uses, or whose clients have all ended."""
+        if self._given_up:
+            return
+        if self.plan.idle >= GRACE:
+            if self.plan.shared or not all(guest.legacy for guest in self.guests):
+                return
+            for guest in self.guests:
+                await guest.end()
+        await anyio.sleep(GRACE)
+        if left := {name: len(one.running) for name, one in self.suppliers.items() if one.running}:
+            self.wrong(f"servers that nobody uses go on: {left}")
 
     async def _finally(self, number: int, guest: Guest, use: Use) -> None:
         name = NAMES[use.upstream]

@@ -108,6 +108,11 @@ class Guest:
             with suppress(Unknown):
                 await self._posted(body, {})
 
+    async def end(self) -> None:
+        """End the session of the legacy era."""
+        async with self._http() as http:
+            await http.delete(URL, headers=self._headers({}))
+
     # -- what comes unasked -------------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
