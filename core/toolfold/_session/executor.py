@@ -430,7 +430,7 @@ class Executor:
         journal, before = self.stored, self.snapshot
         await journal.ensure(before)
         while journal.token is None:
-            if (record := await journal.acquire(transaction)) is None:
+            if (record := await journal.acquire(transaction if self.snapshot is before else None)) is None:
                 raise SessionClosed(self.id)
             if record.version != journal.version:
                 self._take_over(journal, record)

@@ -140,17 +140,17 @@ class Journal:
 
         Raises `StoreUnavailable` if another process has held it for too long, or the store does not answer.
         """
-        pause, left = FIRST_PAUSE, PATIENCE
+        pause, left, version = FIRST_PAUSE, PATIENCE, self.version  # another request may read a newer one meanwhile
         intent = None if transaction is None else intent_of(transaction)
         while True:
             now = 0.0 if self.is_local else anyio.current_time()
-            lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, self.version, intent))
+            lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, version, intent))
             if lease is None:
                 return None
             if lease.token is not None:
                 self.token, self._until, self._lost = lease.token, now + self.store.lease, False
                 self.leased[self] = None
-                known = lease.record.version == self.version and lease.record.intent is None
+                known = lease.record.version == version and lease.record.intent is None
                 self._intent = intent if known else lease.record.intent
                 return lease.record
             if left <= 0:
