@@ -12,7 +12,7 @@ client_files, editing             the configuration files of clients, edited in 
 printing, counts, failures, logs  tables and texts, numbers in them, failures, and what is logged
 costs                             initial token counts
 drivers                           how `conform` reaches a target, and what it begins a driver with
-runs, completion                  long runs, their progress and early end, and what a shell completes
+runs, completion, man             long runs, their early end; what a shell completes, and the manual page
 scenario, library                 the steps of the demonstration, and its tools
 mkdocs, sphinx, zensical          pictures in pages of documentation
 

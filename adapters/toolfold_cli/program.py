@@ -31,6 +31,7 @@ COMMANDS = MappingProxyType(
         "explain": "Say why a tool can or can't be seen and called.",
         "init": "Have MCP clients start Toolfold instead of their servers.",
         "inspect": "Show groups, their tools and their token counts.",
+        "man": "Print the manual page.",
         "report": "Say what was used of a server, with advice.",
         "profiles": "Show the profiles that a target can be served with.",
         "status": "Say how each server and store is doing.",
