@@ -30,6 +30,12 @@ assert issubclass(FollowingClient, mcp.Client)
 sys.modules = loaded
 """
 
+CONNECT = """
+from click.testing import CliRunner
+from toolfold_cli.program import program
+assert "Nothing answers at " in CliRunner().invoke(program, ["connect", "http://127.0.0.1:1/mcp"]).stderr
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "not_loaded"),
@@ -40,9 +46,10 @@ sys.modules = loaded
         (HELP.format(["--help"]), {"toolfold_adapters", "toolfold_diagrams", "toolfold_specs", "mcp", "rich"}),
         (HELP.format(["serve", "--help"]), {"toolfold_diagrams", "toolfold_specs", "mcp"}),
         (SERVE, {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "toolfold_cli", "toolfold_diagrams"}),
+        (CONNECT, {"mcp.client.client", "mcp.server.mcpserver", "toolfold_diagrams"}),
         (HELP.format(["conform", "--help"]), {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"}),
     ],
-    ids=["core", "kit", "names of the kit", "help", "help of serve", "serve", "help of conform"],
+    ids=["core", "kit", "names of the kit", "help", "help of serve", "serve", "connect", "help of conform"],
 )
 def test_nothing_is_loaded_before_it_is_needed(code: str, not_loaded: set[str]) -> None:
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
