@@ -88,6 +88,23 @@ def wrap_endpoint(server: Server[Any], guard: Callable[[ASGIApp], ASGIApp]) -> N
     manager.asgi_app = guard(manager.asgi_app)
 
 
+def let_http_sessions_reopen(server: Server[Any]) -> None:
+    """Have a legacy session that ends over HTTP not take along the one that was opened under its id since.
+
+    The SDK forgets what has ended by its id, some time after it was ended, since it opens no id twice.
+    """
+    manager: Any = server.session_manager
+    discard = manager._discard_session
+
+    async def discard_session(session_id: str, transport: StreamableHTTPServerTransport) -> None:
+        if http_sessions(server).get(session_id, transport) is transport:
+            await discard(session_id, transport)
+        else:
+            await transport.terminate()
+
+    manager._discard_session = discard_session
+
+
 async def end_http_session(server: Server[Any], session_id: str) -> None:
     """End the transport of a legacy session that is open over HTTP, if it is: from now on its id is unknown."""
     transport = http_sessions(server).get(session_id)
@@ -98,7 +115,10 @@ async def end_http_session(server: Server[Any], session_id: str) -> None:
 async def open_http_session(
     server: Server[Any], session_id: str, scope: Scope, handshake: Iterable[tuple[Scope, Receive]]
 ) -> None:
-    """Open a legacy session of a given id, whose handshake is repeated, as if its client had sent it here."""
+    """Open a legacy session of a given id, whose handshake is repeated, as if its client had sent it here.
+
+    If that is cancelled, wherever it is, there is no such session.
+    """
     manager = server.session_manager
     transport = StreamableHTTPServerTransport(
         mcp_session_id=session_id,
@@ -117,9 +137,13 @@ async def open_http_session(
     async def ignore(message: Message) -> None:
         """Drop what would be the answer."""
 
-    await manager._serve_opening_request(transport, *opening, ignore)  # pyright: ignore[reportPrivateUsage]
-    for request in rest:
-        await transport.handle_request(*request, ignore)
+    try:
+        await manager._serve_opening_request(transport, *opening, ignore)  # pyright: ignore[reportPrivateUsage]
+        for request in rest:
+            await transport.handle_request(*request, ignore)
+    except BaseException:
+        await manager._discard_session(session_id, transport)  # pyright: ignore[reportPrivateUsage]
+        raise
 
 
 def can_notify_in_responses(server: Server[Any], connection: Connection) -> bool:

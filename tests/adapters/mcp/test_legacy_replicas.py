@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -20,6 +22,7 @@ from tests.adapters.mcp.test_handle_delivery import received
 from tests.adapters.mcp.test_replicas import Fragile, own_meta
 from toolfold import Store
 from toolfold_adapters.mcp import Limit, Limits
+from toolfold_adapters.sdk import connection_of
 from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("STO-1", "STO-4")
@@ -184,6 +187,37 @@ async def test_what_a_replica_has_of_an_idle_session_makes_room_there_and_the_se
             answer = await moved(client, RawLegacy(small.connect(), URL)).request("tools/list")
             assert "database.query" in str(answer[-1]["result"])
     assert journal == ["database on"] * 2
+
+
+@pytest.mark.spec("SES-4")
+async def test_a_session_is_taken_up_whole_after_requests_that_were_cancelled_meanwhile() -> None:
+    store, methods = MemoryStore(), defaultdict[Any, set[str]](set)
+    there = build_server(make_desk(), store=store, limits=Limits(sessions=Limit(30)))
+
+    async def note(ctx: Any, call_next: Any) -> Any:
+        methods[connection_of(ctx)].add(ctx.method)
+        return await call_next(ctx)
+
+    there.middleware.append(note)
+    async with endpoint_of(build_server(make_desk(), store=store)) as here, endpoint_of(there) as other:
+        clients: list[RawLegacy] = []
+        for steps in range(0, 60, 2):
+            first = RawLegacy(here.connect(), URL)
+            await first.initialize()
+            clients.append(client := moved(first, RawLegacy(other.connect(), URL)))
+            request = asyncio.ensure_future(client.request("tools/list"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            for _ in range(2):  # the second one interrupts what the first one has end
+                request.cancel()
+                await asyncio.sleep(0)
+            for _ in range(3):
+                assert "result" in (await client.request("tools/list"))[-1], steps
+        assert all("notifications/initialized" in seen for seen in methods.values() if "tools/list" in seen)
+        known = len(methods)
+        for client in clients:  # there is room for all
+            await client.request("tools/list")
+        assert len(methods) == known
 
 
 @pytest.mark.spec("SAF-7")

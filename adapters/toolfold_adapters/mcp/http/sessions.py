@@ -27,7 +27,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolfold import Limit, StoreError
 from toolfold.spi import Caller, Full, Tally
 
-from ...sdk import end_http_session, http_sessions, idle_deadline, open_http_session, wrap_endpoint
+from ...sdk import (
+    end_http_session,
+    http_sessions,
+    idle_deadline,
+    let_http_sessions_reopen,
+    open_http_session,
+    wrap_endpoint,
+)
 from ..delivery.legacy import LegacySessions
 from ..request import caller_at
 from .guards import error_response, limit_response
@@ -42,6 +49,7 @@ def guard_sessions(server: Server[Any], limit: Limit, legacy: LegacySessions) ->
     """Put the limit of sessions, and those in a store, in front of the endpoint of a server's HTTP application."""
     if not server.session_manager.stateless:
         tally = Tally("sessions", limit)
+        let_http_sessions_reopen(server)
         wrap_endpoint(server, lambda endpoint: HttpSessions(endpoint, server, tally, legacy))
 
 
@@ -125,13 +133,12 @@ class HttpSessions:
             if session_id not in http_sessions(self._server):
                 if (params := await self._legacy.handshake(session_id)) is None:
                     return
-                if scope["method"] != "DELETE":  # which is not refused, and ends it below
+                # DELETE is not refused, and ends it below. What ended here by itself may have kept its place.
+                if scope["method"] != "DELETE" and session_id not in self._opened:
                     caller = _caller(scope)
                     await self._take(caller)
                     self._opened[session_id] = caller
-                # The SDK ends what half a handshake has left after a while, by the id, which would be that of the next.
-                with anyio.CancelScope(shield=True):
-                    await open_http_session(self._server, session_id, scope, _handshake(scope, params))
+                await open_http_session(self._server, session_id, scope, _handshake(scope, params))
         if scope["method"] == "DELETE":
             await self._legacy.end(session_id)
 
