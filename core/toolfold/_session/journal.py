@@ -40,6 +40,47 @@ FIRST_PAUSE, LAST_PAUSE = 0.005, 0.25
 T = TypeVar("T")
 
 
+class Steps:
+    """The steps that run in this process, by their journals; what they hold leases of is renewed."""
+
+    def __init__(self) -> None:
+        self._journals: dict[Journal, None] = {}
+        self._last: anyio.Event | None = None
+
+    def begin(self, journal: Journal) -> None:
+        """Note that a step begins."""
+        self._journals[journal] = None
+
+    def end(self, journal: Journal) -> None:
+        """Note that a step has ended."""
+        del self._journals[journal]
+        if self._last is not None and not self._journals:
+            self._last.set()
+
+    async def renew_leases(self, seconds: float) -> None:
+        """Renew leases of some seconds, at the end until the last step has ended: hooks that can't be stopped may run.
+
+        The end of that step is the end of this, without a pause.
+        """
+        try:
+            await self._renew_repeatedly(seconds / 4)
+        finally:
+            if self._journals:
+                self._last = anyio.Event()
+                with anyio.CancelScope(shield=True):
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(self._renew_repeatedly, seconds / 4)
+                        await self._last.wait()
+                        tasks.cancel_scope.cancel()
+
+    async def _renew_repeatedly(self, pause: float) -> None:
+        while True:
+            await anyio.sleep(pause)
+            async with anyio.create_task_group() as tasks:  # one that is not answered must not delay the others
+                for journal in tuple(self._journals):
+                    tasks.start_soon(journal.renew)
+
+
 @define(eq=False)
 class Journal:
     """The journal of one session.
@@ -49,7 +90,7 @@ class Journal:
         store: Where the record is.
         key: Its key there.
         tools: The name of the tool set.
-        leased: The journals whose leases this process renews; this one is among them while it has a lease.
+        steps: The steps of this process, whose leases it renews.
         admit: Creates the record with its first content, and returns its version.
         find: Returns the session of a key as it is now, for its next request; `None` if it has ended.
         left: Notes that this process has no more to do with the session.
@@ -69,7 +110,7 @@ class Journal:
     store: Store
     key: str
     tools: str
-    leased: dict[Journal, None]
+    steps: Steps
     admit: Callable[[Content], Coroutine[Any, Any, int]]
     find: Callable[[str], Coroutine[Any, Any, Any]]
     left: Callable[[str], None]
@@ -149,7 +190,6 @@ class Journal:
                 return None
             if lease.token is not None:
                 self.token, self._until, self._lost = lease.token, now + self.store.lease, False
-                self.leased[self] = None
                 known = lease.record.version == version and lease.record.intent is None
                 self._intent = intent if known else lease.record.intent
                 return lease.record
@@ -172,7 +212,7 @@ class Journal:
         the cancelled hook is to be undone, so that its step writes nothing any more.
         """
         token, held = self.token, False
-        if token is None:
+        if token is None or self._lost:
             return
         now = anyio.current_time()
         with anyio.move_on_after(self._until - now):
@@ -188,7 +228,6 @@ class Journal:
             self._until = now + self.store.lease
         else:
             self._lost = True
-            self.leased.pop(self, None)
             if self._hook is not None:
                 self._hook.cancel()
 
@@ -198,19 +237,20 @@ class Journal:
 
         An intent that is left is undone by the next holder.
         """
+        self.steps.begin(self)
         try:
             yield
         finally:
             if (token := self._let_go()) is not None:
                 with suppress(StoreError):  # otherwise it expires
                     await self._whole(partial(self.store.release, self.key, token))
+            self.steps.end(self)
             interruption, self._interruption = self._interruption, None
         if interruption is not None:
             raise interruption
 
     def _let_go(self) -> int | None:
         token, self.token = self.token, None
-        self.leased.pop(self, None)
         return token
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -339,21 +379,3 @@ class Journal:
         result, interruption = await uninterrupted(operation)
         self._interruption = self._interruption or interruption
         return result
-
-
-async def renew_repeatedly(leased: dict[Journal, None], seconds: float) -> None:
-    """Renew leases of some seconds, at the end as long as there are some: hooks that can't be stopped still run."""
-    try:
-        while True:
-            await _renew_all(leased, seconds / 4)
-    finally:
-        with anyio.CancelScope(shield=True):
-            while leased:
-                await _renew_all(leased, seconds / 4)
-
-
-async def _renew_all(leased: dict[Journal, None], pause: float) -> None:
-    await anyio.sleep(pause)
-    async with anyio.create_task_group() as tasks:  # one that is not answered must not delay the others
-        for journal in tuple(leased):
-            tasks.start_soon(journal.renew)

@@ -20,7 +20,7 @@ from .._snapshot import Snapshot
 from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
 from .events import SessionOpened
-from .journal import Journal, renew_repeatedly
+from .journal import Journal, Steps
 from .observers import log
 from .runtime import Runtime
 from .session import HookContext, Session
@@ -62,7 +62,7 @@ class StoredSessions:
         self._owners = owners
         self._local = local
         self._prefix = f"{runtime.name}/{kind.name}"
-        self._leased: dict[Journal, None] = {}
+        self._steps = Steps()
         self._cached: OrderedDict[str, Session] = OrderedDict()
         self._known: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
@@ -147,7 +147,7 @@ class StoredSessions:
     def start(self, tasks: TaskGroup) -> None:
         """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
         if not self._local:
-            tasks.start_soon(renew_repeatedly, self._leased, self._store.lease)
+            tasks.start_soon(self._steps.renew_leases, self._store.lease)
             tasks.start_soon(self._follow)
         if self._owners is None:  # whose sweeps are these ones', too
             self._upkeep.start(tasks)
@@ -345,7 +345,7 @@ class StoredSessions:
             store=self._store,
             key=key,
             tools=self._runtime.name,
-            leased=self._leased,
+            steps=self._steps,
             admit=partial(self._admit, session),
             find=self._get,
             left=self._left,
