@@ -32,12 +32,11 @@ print(CliRunner().invoke(program, ["inspect", "toolfold_cli.library:desk", "--js
 
 
 WORLDS = """
-from tests.simulation.plan import StorePlan, drawn
+from tests.simulation.plan import drawn
 from tests.simulation.worlds import run
 
 for plan in map(drawn, range(12)):
-    if isinstance(plan, StorePlan):
-        print(run(plan).digest)
+    print(run(plan).digest)
 """
 
 

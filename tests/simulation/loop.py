@@ -16,11 +16,13 @@ import warnings
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
+from itertools import count
 from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any, TypeVar, cast
 
+from anyio._backends import _asyncio
 from attrs import define, field
 
 T = TypeVar("T")
@@ -191,7 +193,7 @@ class Loop(asyncio.BaseEventLoop):
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what a function returns, and end everything else that goes on then."""
-        with _quiet(), _virtual_clocks(self):
+        with _quiet(), _virtual_clocks(self), _numbered_scopes():
             try:
                 return self.run_until_complete(main())
             finally:
@@ -305,3 +307,23 @@ def _virtual_clocks(loop: Loop) -> Iterator[None]:
     finally:
         for name in names:
             setattr(time, name, real[name])
+
+
+@contextmanager
+def _numbered_scopes() -> Iterator[None]:
+    """Give scopes numbers, by which sets of them are in the same order each time, as those of tasks are."""
+    numbers = count()
+
+    class Scope(_asyncio.CancelScope):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.number = next(numbers)
+
+        def __hash__(self) -> int:
+            return self.number
+
+    plain, cast(Any, _asyncio).CancelScope = _asyncio.CancelScope, Scope
+    try:
+        yield
+    finally:
+        cast(Any, _asyncio).CancelScope = plain

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import anyio
 import pytest
 
 from tests.simulation.__main__ import kept, main, worlds
 from tests.simulation.disk import Disk
+from tests.simulation.loop import Loop
 from tests.simulation.plan import drawn
 from tests.simulation.shrinking import shrunk
 from tests.simulation.worlds import run
@@ -29,6 +33,27 @@ def test_what_ever_failed_does_not_any_more(number: int) -> None:
 def test_a_world_is_the_same_each_time() -> None:
     for seed in range(10):
         assert run(drawn(seed)).digest == run(drawn(seed)).digest
+
+
+def test_scopes_that_are_cancelled_together_are_so_in_the_order_in_which_they_were_made() -> None:
+    ended = list[int]()
+
+    async def wait(number: int) -> None:
+        with anyio.CancelScope():
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.append(number)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(50):
+                tasks.start_soon(wait, number)
+            await anyio.sleep(1)
+            tasks.cancel_scope.cancel()
+
+    Loop(Random(1), 0.0).run(main)
+    assert ended == [*range(50)]
 
 
 def _forget_versions(monkeypatch: pytest.MonkeyPatch) -> None:
