@@ -46,10 +46,10 @@ def on_the_base_install(code: str, *arguments: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize(
     ("code", "package", "extra"),
     [
-        ("import toolfold_adapters.mcp", "mcp", "mcp"),
-        ("import toolfold_adapters.mcp.handles", "mcp", "mcp"),
-        ("import toolfold_adapters.gateway", "mcp", "mcp"),
-        ("from toolfold import ToolSet; ToolSet('desk').run()", "mcp", "mcp"),
+        ("import toolfold_adapters.mcp", "mcp_types", "mcp"),
+        ("import toolfold_adapters.mcp.handles", "mcp_types", "mcp"),
+        ("import toolfold_adapters.gateway", "mcp_types", "mcp"),
+        ("from toolfold import ToolSet; ToolSet('desk').run()", "mcp_types", "mcp"),
         ("from toolfold import ToolSet; ToolSet('desk').include_skill(__import__('sys').argv[1])", "ruamel", "cli"),
         ("import toolfold_adapters.integrations.fastmcp", "fastmcp", "fastmcp"),
         ("import toolfold_adapters.integrations.otel", "opentelemetry", "otel"),
@@ -59,7 +59,7 @@ def on_the_base_install(code: str, *arguments: str) -> subprocess.CompletedProce
         ("import anyio; from toolfold_cli.scenario import play; anyio.run(play, print)", "mcp", "mcp"),
         ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),
         ("import toolfold_specs.drivers.link", "mcp_types", "mcp"),
-        ("import verification.library.server", "mcp", "mcp"),
+        ("import verification.library.server", "mcp_types", "mcp"),
         ("import toolfold_specs.render.text", "rich", "cli"),
     ],
 )

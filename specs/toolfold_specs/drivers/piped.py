@@ -72,7 +72,7 @@ class _Pipe:
         number, before = next(self._numbers), self._asked
         self._asked = verb
         assert self._process.stdin is not None
-        if self._is_unread():
+        if before and self._is_unread():
             raise DriverFault(f"It answered {before} with more than one line.")
         try:
             self._process.stdin.write(json.dumps({**request, "id": number}, separators=(",", ":")).encode() + b"\n")

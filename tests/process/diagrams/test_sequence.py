@@ -333,7 +333,7 @@ def _hostile_entries(number: int, text: str) -> list[dict[str, Any]]:
     asked = {"entry": "Asked", "request": number, "session": text, "what": "transition", "activate": [text]}
     return [
         asked,
-        {"entry": "Planned", "request": number, "entering": [text]},
+        {"entry": "Planned", "request": number, "activated": [text]},
         {"entry": "HookBegan", "request": number, "group": text, "phase": text, "undoes": text},
         {"entry": "HookEnded", "request": number, "error": text, "problem": text},
         {"entry": "Ended", "request": number, "error": text, "problem": text},

@@ -31,9 +31,9 @@ class Served(str):
     process: subprocess.Popen[str]
 
     def stop(self) -> None:
-        """End the server."""
+        """End the server, and wait until nothing of it holds its output any more."""
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
 
 
 @contextmanager
