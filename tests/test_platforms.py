@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from attrs import define, field
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "adapters", "specs", "diagrams", "deploy", "examples", "tests")
@@ -33,6 +34,26 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
             name = path.relative_to(ROOT).as_posix()
             if name != FORKING and not (folder == "tests" and POSIX_TESTS.intersection(path.parts)):
                 yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+@define
+class Seen:
+    """What was seen of all sources, each of which is parsed once."""
+
+    uses: list[str] = field(factory=list[str])
+    without_encoding: list[str] = field(factory=list[str])
+    starting: set[str] = field(factory=set[str])
+
+
+@pytest.fixture(scope="module")
+def seen() -> Seen:
+    found = Seen()
+    for path, tree in sources():
+        found.uses += [f"{path}:{line} {name}" for line, name in uses(tree)]
+        if not path.startswith("tests/"):
+            found.without_encoding += [f"{path}:{line}" for line in without_encoding(tree)]
+            found.starting |= {path} if names_groups(tree) else set()
+    return found
 
 
 def is_platform_test(node: ast.stmt) -> bool:
@@ -71,21 +92,51 @@ def named(node: ast.AST) -> Iterator[str]:
             yield from NAMES.intersection({name})
 
 
-def test_what_not_every_system_has_is_used_in_branches_on_the_platform() -> None:
-    assert [f"{path}:{line} {name}" for path, tree in sources() for line, name in uses(tree)] == []
+def test_what_not_every_system_has_is_used_in_branches_on_the_platform(seen: Seen) -> None:
+    assert seen.uses == []
 
 
-def test_processes_are_started_apart_and_ended_with_their_children_in_one_module_of_the_adapters_and_of_the_kit() -> (
-    None
-):
-    found = {
-        path
-        for path, tree in sources()
-        if not path.startswith("tests/")
-        for node in ast.walk(tree)
-        if GROUPS.intersection(value for value in vars(node).values() if isinstance(value, str))
-    }
-    assert found == PROCESSES
+def without_encoding(tree: ast.Module) -> Iterator[int]:
+    """The lines of what reads or writes text in the encoding of the system, which is a code page on Windows."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="page" | "self"))):  # of help, no file
+                continue
+            case ast.Call(func=ast.Attribute(attr="read_text" | "write_text" as name), args=given, keywords=named):
+                is_given = len(given) > (name == "write_text")
+            case ast.Call(func=ast.Name(id="open") | ast.Attribute(attr="fdopen"), args=given, keywords=named):
+                is_given = len(given) > 1 and "b" in ast.unparse(given[1])
+            case ast.Call(keywords=named) if any(
+                one.arg == "text" and isinstance(one.value, ast.Constant) and one.value.value is True for one in named
+            ):
+                is_given = False
+            case _:
+                continue
+        if not is_given and not any(one.arg == "encoding" for one in named):
+            yield node.lineno
+
+
+def test_text_is_read_and_written_in_an_encoding_that_is_named(seen: Seen) -> None:
+    assert seen.without_encoding == []
+
+
+@pytest.mark.parametrize(
+    "code", ["path.read_text()", "path.write_text('a', newline='')", "open(path)", "os.fdopen(1)", "run(a, text=True)"]
+)
+def test_an_encoding_that_is_not_named_is_found(code: str) -> None:
+    assert len([*without_encoding(ast.parse(code))]) == 1
+
+
+def names_groups(tree: ast.Module) -> bool:
+    return any(
+        GROUPS.intersection(value for value in vars(node).values() if isinstance(value, str)) for node in ast.walk(tree)
+    )
+
+
+def test_processes_are_started_apart_and_ended_with_their_children_in_one_module_of_the_adapters_and_of_the_kit(
+    seen: Seen,
+) -> None:
+    assert seen.starting == PROCESSES
 
 
 @pytest.mark.parametrize(

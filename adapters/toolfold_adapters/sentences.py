@@ -104,7 +104,7 @@ def _fetched(name: str) -> Path:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    found: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
     return found
 
 
@@ -130,8 +130,8 @@ def bert_encoder(folder: Path) -> Encoder:
     with extras_named():
         numpy: Any = import_module("numpy")
         tokenizers: Any = import_module("tokenizers")
-    config = json.loads((folder / "config.json").read_text())
-    longest = json.loads((folder / _LIMITS).read_text())["max_seq_length"]
+    config = json.loads((folder / "config.json").read_bytes())
+    longest = json.loads((folder / _LIMITS).read_bytes())["max_seq_length"]
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / _TOKENIZER))
     tokenizer.no_padding()
     tokenizer.enable_truncation(longest)

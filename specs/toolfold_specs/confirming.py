@@ -61,7 +61,7 @@ def _is_answered_alike(exchange: Exchange, about_notices: bool) -> bool:
 def _said_by(program: str) -> Iterator[Message]:
     """Yield the messages that a script prints until it ends, or for as long as it may take."""
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with children.start([sys.executable, "-c", program], text=True, **pipes) as process:
+    with children.start([sys.executable, "-c", program], encoding="utf-8", **pipes) as process:
         try:
             printed, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:  # perhaps there is a request that nobody is answered

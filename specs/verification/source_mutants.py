@@ -122,7 +122,7 @@ def _shown(mutants: Sequence[SourceMutant], reported: Iterable[frozenset[str]]) 
 def _violated(command: Sequence[str], folder: str) -> frozenset[str]:
     """Return the clauses that a run of the kit reports, with the packages in a folder."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(f"{folder}/{name}" for name in SOURCES)}
-    ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, encoding="utf-8", check=False)
     lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     found = frozenset(line["id"] for line in lines if line["type"] == "clause" and line["verdict"] == "violated")
     return found if ran.returncode in (0, 1) else found | {"(the run failed)"}

@@ -23,12 +23,13 @@ import json, subprocess, time
 COMMAND = $address
 MESSAGES = [  # the number of the client, and what it sends
 $messages]
-servers = [subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range($clients)]
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+servers = [subprocess.Popen(COMMAND, **PIPES) for _ in range($clients)]
 answers = {}
 
 def show(client, line):
-    print(client, "<-", line.strip(), flush=True)
     message = json.loads(line)
+    print(client, "<-", json.dumps(message), flush=True)
     if "method" not in message:
         answers[client, message["id"]] = message
 

@@ -205,7 +205,13 @@ def _verify(verifier: Path, asked: Property, *options: str) -> Outcome:
 def _run(command: Iterable[str], folder: Path) -> str:
     command = list(command)
     done = subprocess.run(
-        command, cwd=folder, timeout=PATIENCE, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=folder,
+        timeout=PATIENCE,
+        check=False,
+        encoding="utf-8",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     if done.returncode != 0:
         raise SpinFailed(f"{command[0]} failed with status {done.returncode}:\n{done.stdout}")
