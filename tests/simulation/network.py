@@ -20,6 +20,8 @@ from tests.simulation.loop import Loop
 
 FATES = ("fine", "lost", "unanswered", "cut", "cut", "twice")
 """What becomes of a request while the network is bad."""
+SILENCE = 10.0
+"""Seconds after which a client gives up a request that is not answered: a question may be lost, and not the answer."""
 
 Message = MutableMapping[str, Any]
 
@@ -182,7 +184,8 @@ class Way(httpx2.AsyncBaseTransport):
             network.loop.call_later(network.random.random() * network.slow * 3, exchange.cut)
         try:
             if fate == "unanswered":
-                await exchange.whole()
+                with anyio.move_on_after(SILENCE):
+                    await exchange.whole()
                 raise Broken("the answer is lost")
             head = await exchange.head()
         except BaseException:
