@@ -14,6 +14,7 @@ import sys
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Set
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from toolfold_adapters.gateway.config.clients import (
 )
 from toolfold_adapters.gateway.config.data import data_in, read_file, read_text
 from toolfold_adapters.gateway.config.read import parse_config
-from toolfold_adapters.gateway.stored import write_whole
+from toolfold_adapters.gateway.stored import patiently, write_whole
 from toolfold_adapters.gateway.upstream.life import not_installed
 from toolfold_adapters.hosts import Host, files_of, host_of
 from toolfold_adapters.names import server_name
@@ -183,7 +184,7 @@ def plan_undo(file: ClientFile) -> Change | None:
         client.take(read.ours)
         for name in served:
             client.put(name, beside.take(name))
-        before = client.text
+        before = _ended_as(read.text, client.text)
     return Change(file=file, servers=tuple(served), text=before)
 
 
@@ -261,20 +262,25 @@ def _moved(read: _Read, served: str | None, moving: Mapping[str, Any], command: 
     if read.ours is not None:
         client.take(read.ours)
     client.add(NAME, entry)
+    after, moved = _ended_as(read.text, client.text), _ended_as(served or read.text, beside.text)
     left = {**{name: one for name, one in read.others.items() if name not in moving}, NAME: entry}
-    if (
-        _servers_in(file.path, client.text, read.section) != left
-        or _servers_in(file.served, beside.text, read.beside) != behind
-    ):
+    if _servers_in(file.path, after, read.section) != left or _servers_in(file.served, moved, read.beside) != behind:
         raise ConfigError(f"{file.path} is written in a way that can't be changed here; move its servers by hand.")
     return Change(
         file=file,
         servers=tuple(moving),
         notes=not_kept(read.host, moving),
-        text=client.text,
-        served=beside.text,
+        text=after,
+        served=moved,
         passed_on=given_by(read.host, behind),
     )
+
+
+def _ended_as(other: str, text: str) -> str:
+    """Return a text with its lines ended as on Windows, if all lines of another are."""
+    if "\n" not in other or other.count("\n") > other.count("\r\n"):
+        return text
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _refuse_both(file: ClientFile, served: Set[str], others: Set[str]) -> None:
@@ -286,17 +292,38 @@ def _refuse_both(file: ClientFile, served: Set[str], others: Set[str]) -> None:
 
 
 def apply(change: Change) -> Path:
-    """Make a change, the file that is served first, and return the backup of the client's file."""
+    """Make a change, the file that is served first, and return the backup of the client's file.
+
+    Raises:
+        ConfigError: The client's file can't be written; nothing is changed then.
+        OSError: Another file can't be written.
+    """
     path, served = change.file.path, change.file.served
     backup = path.with_name(f"{path.name}.backup{f'-{len(_backups(path)) + 1}' if _backups(path) else ''}")
     shutil.copy2(path, backup)
     mark = "\ufeff" if path.read_bytes().startswith(BOM_UTF8) else ""
+    before = served.read_bytes() if served.is_file() else None
     if change.served is not None:
         write_whole(served, change.served.encode())
-    write_whole(path, (mark + change.text).encode(), path.stat().st_mode & 0o777)
+    try:
+        write_whole(path, (mark + change.text).encode(), path.stat().st_mode & 0o777)
+    except OSError as error:
+        _put(served, before)  # or the next attempt would find each server in both
+        with suppress(OSError):  # of a file that can only be read
+            backup.unlink()
+        why = f"{path} can't be written: {error.strerror}."
+        raise ConfigError(f"{why} Nothing was changed; close the client if it is running, and try again.") from error
     if change.served is None:
-        served.unlink()
+        _put(served, None)
     return backup
+
+
+def _put(path: Path, data: bytes | None) -> None:
+    """Have a file with these bytes, or none."""
+    if data is None:
+        patiently(partial(path.unlink, missing_ok=True))
+    else:
+        write_whole(path, data)
 
 
 def _backups(path: Path) -> list[Path]:

@@ -118,7 +118,7 @@ class JsonFile:
         value = json.dumps(settings, ensure_ascii=False)
         if indent is not None:
             unit = indent[: len(indent) // (len(self._section) + 1)]
-            before = f"\r\n{indent}" if "\r\n" in self.text else f"\n{indent}"
+            before = f"\n{indent}"
             value = json.dumps(settings, ensure_ascii=False, indent=unit).replace("\n", before)
         self.put(name, _Member(name, before, f"{json.dumps(name)}: {value}", ""))
 
@@ -264,8 +264,7 @@ class YamlFile:
             lines = [f"- name: {name}", *(f"  {line}" for line in lines if not line.startswith("name:"))]
         else:
             lines = [f"{name}:", *(f"  {line}" for line in lines)]
-        end = "\r\n" if "\r\n" in self._head else "\n"
-        self._servers[name] = "".join(f"{self._indent}{line}{end}" for line in lines)
+        self._servers[name] = "".join(f"{self._indent}{line}\n" for line in lines)
 
     def _divide(self, text: str) -> None:
         """Find the lines of each server: from the comments above it to those of the next one."""

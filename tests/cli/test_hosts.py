@@ -172,6 +172,8 @@ def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_u
     assert "kept" in file.read_text()
     assert "is mine" in served.read_text() or (file.suffix == ".toml" and "is mine" in file.read_text())
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
+    for changed in (file, served):
+        assert b"\n" not in changed.read_bytes().replace(b"\r\n", b"")
     init("--undo", "--yes")
     assert file.read_bytes() == content
     assert not served.exists()

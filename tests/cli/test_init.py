@@ -52,6 +52,27 @@ def test_a_second_time_nothing_changes_and_new_servers_join_those_that_are_serve
     assert list(read(home / ".claude.toolfold.json")["mcpServers"]) == ["files", "My Web", "new"]
 
 
+def test_a_client_whose_file_cannot_be_replaced_keeps_its_servers_and_can_be_changed_later(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(home / "mcp.json", {"mcpServers": SERVERS})
+    before, replace = file.read_bytes(), Path.replace
+
+    def refuse(path: Path, target: Path) -> Path:
+        if target == file:
+            raise PermissionError(13, "Permission denied")
+        return replace(path, target)
+
+    monkeypatch.setattr("toolfold_adapters.gateway.stored.PAUSES", ())
+    with monkeypatch.context() as refusing:
+        refusing.setattr(Path, "replace", refuse)
+        result = invoke("init", "--config", str(file), "--yes")
+    assert result.exit_code == 1
+    assert "Nothing was changed; close the client if it is running, and try again." in " ".join(result.stderr.split())
+    assert (file.read_bytes(), [path.name for path in home.iterdir() if path.is_file()]) == (before, ["mcp.json"])
+    assert "Done." in init("--config", str(file), "--yes")
+
+
 def test_it_asks_first_and_changes_nothing_without_a_yes_or_in_a_dry_run(home: Path) -> None:
     file = write(home / "project" / ".mcp.json", {"mcpServers": SERVERS})
     before = file.read_bytes()

@@ -13,7 +13,8 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
@@ -40,6 +41,8 @@ TEXTS = ("title", "instructions")
 GROUP = "group"
 """The kind of what a server says of its groups."""
 GROUP_TEXTS = ("title", "description", "instructions")
+PAUSES = (0.01, 0.02, 0.04, 0.08)
+"""Seconds between two attempts to use a file that another process uses."""
 _MARK = "(changed since it was approved)"
 
 Item = tuple[str, str]
@@ -66,7 +69,7 @@ class Files(Generic[T]):
             return None
         path = self._path(self._folder, key)
         try:
-            return self._form.validate_python(json.loads(path.read_bytes()))
+            return self._form.validate_python(json.loads(patiently(path.read_bytes)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError) as error:
@@ -100,11 +103,24 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         Path(name).chmod(mode)
-        Path(name).replace(target)
+        patiently(lambda: Path(name).replace(target))
     except BaseException:
         with suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def patiently(use: Callable[[], T]) -> T:
+    """Return what the use of a file returns; raises `OSError`.
+
+    On Windows, a file can't be replaced or removed while another process reads it, nor read while it is replaced. That
+    is over within milliseconds, so what is not permitted is tried again.
+    """
+    for pause in PAUSES:
+        with suppress(PermissionError):
+            return use()
+        time.sleep(pause)
+    return use()
 
 
 def _plain(value: Any) -> Any:

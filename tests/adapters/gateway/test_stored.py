@@ -117,6 +117,47 @@ def test_a_damaged_file_approves_nothing_and_files_are_private(
     assert "can't be read" in caplog.text
 
 
+@pytest.mark.parametrize("use", ["read_bytes", "replace"])
+def test_what_another_process_uses_at_that_moment_is_read_and_replaced_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, use: str
+) -> None:
+    approvals = Approvals(tmp_path)
+    approvals.approve(SERVER, FIRST)
+    refused = monkeypatched(monkeypatch, use, times=2)
+    approvals.approve(SERVER, LATER)
+    assert approvals.changed(SERVER, LATER) == frozenset()
+    assert (refused, caplog.text, len([*tmp_path.iterdir()])) == ([use] * 2, "", 1)
+
+
+def test_a_file_that_another_process_keeps_open_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    approvals = Approvals(tmp_path)
+    approvals.approve(SERVER, FIRST)
+    refused = monkeypatched(monkeypatch, "replace", times=100)
+    approvals.approve(SERVER, LATER)
+    assert 1 < len(refused) < 100
+    assert "can't be stored" in caplog.text
+    assert len([*tmp_path.iterdir()]) == 1
+    assert approvals.changed(SERVER, FIRST) == frozenset()
+
+
+def monkeypatched(monkeypatch: pytest.MonkeyPatch, use: str, times: int) -> list[str]:
+    """Have a use of files fail as often as while another process has them open on Windows; return its failures."""
+    refused: list[str] = []
+    done: Any = getattr(Path, use)
+
+    def refuse(path: Path, *arguments: Any) -> Any:
+        if len(refused) < times:
+            refused.append(use)
+            raise PermissionError(13, "Permission denied")
+        return done(path, *arguments)
+
+    monkeypatch.setattr(Path, use, refuse)
+    monkeypatch.setattr("toolfold_adapters.gateway.stored.PAUSES", (0.0,) * 4)
+    return refused
+
+
 def test_a_folder_that_cannot_be_written_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     assert Approvals(tmp_path / "file" / "folder").changed(SERVER, FIRST) == frozenset()
