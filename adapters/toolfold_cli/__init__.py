@@ -24,11 +24,27 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
+import os
 import sys
+from typing import Any
 
 INTERRUPTED = 130
 ALLOCATIONS = 50_000
 """After how many new objects the interpreter looks for garbage among them; by default after 700."""
+
+
+def encode_output(*streams: Any, platform: str = sys.platform) -> None:
+    """Have all that is printed to streams reach its reader, whatever characters it has.
+
+    Windows writes to pipes and files in a code page that lacks most characters: it is UTF-8 here, unless
+    `PYTHONIOENCODING` says otherwise. What an encoding lacks is escaped, and no error.
+    """
+    for stream in streams:
+        if not isinstance(stream, io.TextIOWrapper) or stream.errors not in ("strict", "surrogateescape"):
+            continue
+        whose = platform == "win32" and "PYTHONIOENCODING" not in os.environ and not stream.isatty()
+        stream.reconfigure(encoding="utf-8" if whose else None, errors="backslashreplace")
 
 
 def main() -> None:
@@ -36,6 +52,7 @@ def main() -> None:
     # What is imported is no garbage: looking for it takes a tenth of the start, and at exit a third of a short run.
     gc.set_threshold(ALLOCATIONS)
     atexit.register(gc.freeze)
+    encode_output(sys.stdout)
     from toolfold import MissingExtra
     from toolfold.spi import extras_named
 
