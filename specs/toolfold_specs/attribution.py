@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 from attrs import frozen
 
@@ -49,7 +49,7 @@ CAUSE, ENDED = f"{IN_DETAIL}cause", f"{IN_DETAIL}list"
 @cache
 def rests_on(clause: str) -> frozenset[str]:
     """Return the clauses that a case of this one relies on: where it shows one violated, it may say nothing new."""
-    return next((one.rests_on for one in load_clauses() if one.id == clause), frozenset())
+    return next((one.rests_on for one in load_clauses() if one.id == clause), frozenset[str]())
 
 
 @cache
@@ -103,7 +103,7 @@ class Judgement:
         self.mismatches: list[Mismatch] = []
         """What is wrong, up to what explains the rest."""
         self._parts: dict[Part, None] = {}
-        _BY_VERB.get(operation.verb, Judgement._other)(self)
+        self._BY_VERB.get(operation.verb, Judgement._other)(self)
 
     @property
     def explained(self) -> bool:
@@ -395,23 +395,23 @@ class Judgement:
         if expected.notified is not None:
             self._judge("NTF-3", "notified", NOTICES)
 
+    _BY_VERB: ClassVar[Mapping[str, Callable[[Judgement], None]]] = MappingProxyType(
+        {
+            **dict.fromkeys(("activate", "deactivate", "transition"), _step),
+            "list": _list,
+            "list_groups": _list_groups,
+            "call": _call,
+            "why": _why,
+            "end": _end,
+            "restore": _restore,
+            "register": _register,
+        }
+    )
+
 
 NOTICES = "{0} notices of a changed list instead of {1}"
 RAN = "hooks ran as {0} instead of {1}"
 """Messages about a wrong member, with what it is and what it should be."""
-
-_BY_VERB: Mapping[str, Callable[[Judgement], None]] = MappingProxyType(
-    {
-        **dict.fromkeys(("activate", "deactivate", "transition"), Judgement._step),
-        "list": Judgement._list,
-        "list_groups": Judgement._list_groups,
-        "call": Judgement._call,
-        "why": Judgement._why,
-        "end": Judgement._end,
-        "restore": Judgement._restore,
-        "register": Judgement._register,
-    }
-)
 
 
 def _about_failure(

@@ -157,7 +157,7 @@ def test_it_moves_while_a_transition_runs_that_the_operator_has_begun(browser: B
             ["click", f"{ROWS}:nth-child(1)"],
             shows("#sequence", "committed: +slow.slower"),
             shows("#outcome", "changed"),
-            once("document.querySelector('#structure .group.active.moved')"),
+            once("document.querySelector('#structure .group.active.moved text')?.textContent === '● slower'"),
             ["texts", "#structure .group.active.moved text:first-of-type"],
             ["click", "button[aria-label='Close slow']"],
             once("document.querySelectorAll('.region.closed').length === 2"),

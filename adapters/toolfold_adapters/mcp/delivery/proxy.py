@@ -305,7 +305,8 @@ async def make_calls(
             return _error(error.error.message)
 
     async def run(number: int) -> None:
-        name, after = calls[number]["name"], [other - 1 for other in calls[number].get("after", ())]
+        name = calls[number]["name"]
+        after: list[int] = [other - 1 for other in calls[number].get("after", ())]
         try:
             for other in waits_for(number):
                 await done[other].wait()
