@@ -201,12 +201,6 @@ class Registration:
         for path in sorted(members):
             if self._groups[path].pinned:
                 raise _never_open(path, members)
-            for above in ancestors(path):
-                if above in members:
-                    raise ExclusionConflict(
-                        (above, path),
-                        f"{above!r} contains {path!r}, which needs it active, so they can't exclude one another.",
-                    )
         return members
 
     @on_loop

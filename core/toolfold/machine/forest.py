@@ -118,8 +118,8 @@ class Forest:
             children=tuple(children),
             descendants=tuple(descendants),
             subtree=tuple(subtree),
-            partners=_excluded(sets, index, above, alone),
-            displaces=_excluded(sets, index, above, subtree),
+            partners=_excluded(sets, index, alone),
+            displaces=_excluded(sets, index, subtree),
             roots=sum(own for own, mask in zip(alone, above, strict=True) if not mask),
         )
 
@@ -212,11 +212,16 @@ def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def exclusion_of(paths: Iterable[str]) -> frozenset[str]:
-    """Return an exclusion set, which has two or more different groups (SPEC REG-3)."""
+    """Return an exclusion set: two or more different groups, of which none contains another (SPEC REG-3)."""
     given = paths_of(paths)
     if len(members := frozenset(given)) < 2 or len(members) != len(given):
         named = ", ".join(map(repr, given)) or "none"
         raise ExclusionConflict(given, f"An exclusion set needs two or more different groups, and not: {named}.")
+    for path in sorted(members):
+        if above := members.intersection(ancestors(path)):
+            outer = min(above)
+            problem = f"{outer!r} contains {path!r}, which needs it active, so they can't exclude one another."
+            raise ExclusionConflict((outer, path), problem)
     return members
 
 
@@ -229,20 +234,13 @@ def _numbers(index: Mapping[str, int], paths: Iterable[str]) -> int:
     return mask
 
 
-def _excluded(
-    exclusions: Iterable[frozenset[str]], index: Mapping[str, int], above: list[int], with_each: list[int]
-) -> tuple[int, ...]:
+def _excluded(exclusions: Iterable[frozenset[str]], index: Mapping[str, int], with_each: list[int]) -> tuple[int, ...]:
     """Return for each group the bit set of those that exclude it, each as `with_each` gives it."""
     excluded = [0] * len(with_each)
     for exclusion in exclusions:
         members = bits(_numbers(index, exclusion))
-        own = _numbers(index, exclusion)
         everyone = 0
         for member in members:
-            if above[member] & own:
-                raise ExclusionConflict(
-                    tuple(sorted(exclusion)), "A group can't exclude one that contains it, which it needs active."
-                )
             everyone |= with_each[member]
         for member in members:
             excluded[member] |= everyone & ~with_each[member]

@@ -7,13 +7,14 @@ refuses it as a whole. A plan is a value; all functions here are pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol
+from typing import Literal
 
 from attrs import field, frozen
 
 from ..errors import ExclusionConflict, ParentInactive, QuotaExceeded
 from .compiled import Run
 from .forest import Configuration, Forest, bits, paths_of
+from .interpreter import Interpreter
 from .table import RegionEvent
 
 
@@ -46,39 +47,7 @@ class Plan:
         return bool(self.activated | self.deactivated)
 
 
-class Running(Protocol):
-    """A run of the table: `compiled.Run`, or the interpreter."""
-
-    @property
-    def active(self) -> int:
-        """The active groups."""
-        ...
-
-    @property
-    def locked(self) -> int:
-        """The locked groups."""
-        ...
-
-    @property
-    def set_up(self) -> int:
-        """The groups that were set up."""
-        ...
-
-    @property
-    def torn_down(self) -> int:
-        """The groups that were torn down."""
-        ...
-
-    @property
-    def refused(self) -> bool:
-        """Whether a row refused the request."""
-        ...
-
-    def send(self, event: RegionEvent, number: int) -> None:
-        """Let an event reach a region, and all that follows from it."""
-        ...
-
-
+Running = Run | Interpreter
 Runner = Callable[[Configuration], Running]
 
 
