@@ -70,34 +70,29 @@ async def run(component: Component, arguments: Mapping[str, Any] | None, context
         ProtocolError: The handler asked for an error of the protocol.
     """
     try:
-        try:
-            values = as_object(name, arguments)
-            if component.arguments is not None:
-                values = component.arguments.check(name, values)
-        except InvalidArguments as error:
-            return arguments_refused(component, error)
-        return to_result(await component.handler(values, context))
-    except ProtocolError as error:
-        raise _carried(error) from error.__cause__
-    except (ToolError, StoreError) as error:
+        result: ToolResult = await fetch(component, arguments, context, to_result, name)
+    except InvalidArguments as error:
+        return arguments_refused(component, error)
+    except ToolError as error:
         return ToolResult.of_text(str(error), is_error=True)
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        log.exception("the handler of %r failed", component.name)
-        return internal_error(name)
+    return result
 
 
 async def fetch(
-    component: Component, arguments: Mapping[str, Any] | None, context: Any, to_answer: Callable[[Any], Any]
+    component: Component,
+    arguments: Mapping[str, Any] | None,
+    context: Any,
+    to_answer: Callable[[Any], Any],
+    name: str | None = None,
 ) -> Any:
-    """Return the answer of an available prompt, resource or resource template (SPEC REG-9, SAF-3).
+    """Return the answer of something available (SPEC REG-9, SAF-3).
 
     Args:
-        component: The prompt, resource or template.
+        component: The tool, prompt, resource or template.
         arguments: Its arguments.
         context: What the handler is given.
         to_answer: Makes the answer of what the handler returned.
+        name: What the caller knows a tool as.
 
     Raises:
         InvalidArguments: The arguments do not fit.
@@ -105,9 +100,9 @@ async def fetch(
             of, and that is logged in full.
         ProtocolError: The handler asked for that error of the protocol.
     """
-    values = as_object(component.name, arguments)
+    values = as_object(name or component.name, arguments)
     if component.arguments is not None:
-        values = component.arguments.check(component.name, values)
+        values = component.arguments.check(name or component.name, values)
     try:
         return to_answer(await component.handler(values, context))
     except ProtocolError as error:
@@ -121,8 +116,7 @@ async def fetch(
             raise
         kind = component.kind.replace("_", " ")
         log.exception("the handler of the %s %r failed", kind, component.name)
-        text = f"The {kind} {component.name} failed with an internal error; its operator can find it in the log."
-        raise ToolError(text) from error
+        raise ToolError(internal_error(name or f"The {kind} {component.name}").text) from error
 
 
 def _carried(error: ProtocolError) -> ProtocolError:

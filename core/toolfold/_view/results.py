@@ -173,27 +173,27 @@ def _encodable_needs(needs: InputRequired) -> InputRequired:
 
 def to_prompt(value: Any) -> Any:
     """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
-    if isinstance(value, Passed):
-        return value.answer
-    if isinstance(value, InputRequired):
-        return _encodable_needs(value)
-    if isinstance(value, str):
-        value = [{"role": "user", "content": {"type": "text", "text": value}}]
-    return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"messages": value})
+    is_text = isinstance(value, str)
+    return _with("messages", [{"role": "user", "content": {"type": "text", "text": value}}] if is_text else value)
 
 
 def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
     """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
-    if isinstance(value, Passed):
-        return value.answer
-    if isinstance(value, InputRequired):
-        return _encodable_needs(value)
     kind = {"mimeType": mime_type} if mime_type else {}
     if isinstance(value, bytes):
         value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]
     elif isinstance(value, str):
         value = [{"uri": uri, **kind, "text": value}]
-    return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"contents": value})
+    return _with("contents", value)
+
+
+def _with(key: str, value: Any) -> Any:
+    """Return an answer as a result that has it under a key, unless it is a result itself, or needs something first."""
+    if isinstance(value, Passed):
+        return value.answer
+    if isinstance(value, InputRequired):
+        return _encodable_needs(value)
+    return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {key: value})
 
 
 # -- content and results as other packages have them ------------------------------------------------------------------
