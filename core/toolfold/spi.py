@@ -15,8 +15,7 @@ from ._session.upkeep import SessionKind, background
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
 from ._usercode import is_failure
-from ._view.describe import Described, describe, names_alone, shortened
-from ._view.directory import Directory
+from ._view.describe import Described, Directory, describe, names_alone, shortened
 from ._view.listing import listed, paged
 from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.core.support import answer
 from toolfold import Loader, ToolSet
-from toolfold._view.directory import Directory
+from toolfold._view.describe import Directory
 
 pytestmark = pytest.mark.spec("CTL-7")
 

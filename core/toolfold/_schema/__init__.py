@@ -1,7 +1,7 @@
 """Arguments and results against JSON Schema, at a bounded cost.
 
 signatures            the signature of a function: parameters, annotations, docstring
-annotations, returns  schemas of what functions take, and of what they return
+annotations           schemas of what functions take, and of what they return
 fields                schemas in their three forms: field specifications, mappings, texts
 arguments             schemas checked at registration, with which each call is validated
 validator             whether a value fits; `cost` bounds what that takes, `explain` says where it does not

@@ -9,14 +9,18 @@ what pydantic would refuse in a model, it refuses in a single parameter.
 from __future__ import annotations
 
 import json
+import sys
+import typing
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import partial
 from inspect import Parameter
 from operator import attrgetter
 from types import GenericAlias
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NotRequired, Required, cast, get_args, get_origin, get_type_hints
 
+import typing_extensions
 from attrs import evolve, frozen
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
@@ -27,8 +31,7 @@ from .._limits import quoted
 from .._memo import Memo, Memory
 from .._plain import table
 from ..errors import InvalidDefinition
-from .arguments import Arguments, Output, compile_schema, plain_json
-from .returns import structured
+from .arguments import Arguments, Conversion, Output, compile_schema, plain_json
 
 _FEW = 32
 """How many light schemas make one that is certainly within every limit, so that it need not be compiled to know it."""
@@ -255,7 +258,7 @@ def _made(name: str, field: _Field) -> _Property:
 def _output(name: str, annotation: Any) -> Output | str:
     """Return the structured results that a return annotation describes, or why it describes none."""
     try:
-        made = structured(annotation, _schema_of)
+        made = structured(annotation)
     except Exception as error:  # annotations may be anything, with schemas of their own
         return f"no schema follows from what its handler returns ({_reason(error)})"
     return "its handler is not annotated with what it returns" if made is None else Output.from_schema(name, *made)
@@ -288,6 +291,90 @@ def untitled(schema: Any) -> Any:
         elif key != "title":
             made[key] = untitled(value)
     return made
+
+
+# -- what a return annotation says of structured content (SPEC KIT-6) ------------------------------------------------
+
+
+_PRIMITIVES = (str, int, float, bool, bytes, type(None))
+_LOCAL = "#/$defs/"
+
+
+def structured(annotation: Any) -> tuple[dict[str, Any], Conversion] | None:
+    """Return the schema of structured content and what converts to it, or `None` if the annotation describes none.
+
+    As in the MCP SDK, a model, a `TypedDict`, a dataclass, another class with annotated attributes, and `dict[str, …]`
+    describe an object: it is the structured content. Of all else the structured content is `{"result": …}`, for it must
+    be an object. A class that says nothing of what is in it, such as `object` or a bare `list`, describes nothing.
+
+    Raises whatever pydantic does for an annotation that has no schema.
+    """
+    if annotation is None or (described := _described(annotation)) is None:
+        return None
+    adapter: TypeAdapter[Any] = TypeAdapter(described)
+    schema = _inlined(_schema_of(adapter))
+    is_wrapped = not _is_object(annotation) or schema.get("type") != "object"
+    if is_wrapped:
+        definitions = {key: schema.pop(key) for key in ("$defs",) if key in schema}
+        schema = {**definitions, "type": "object", "properties": {"result": schema}, "required": ["result"]}
+    return schema, Conversion(adapter, is_wrapped)
+
+
+def _described(annotation: Any) -> Any:
+    """Return the annotation as pydantic can read it, or `None` for a class that says nothing of what is in it."""
+    kind: Any = bare(annotation)
+    if not _is_class(kind) or kind in _PRIMITIVES or issubclass(kind, BaseModel):
+        return annotation
+    if typing_extensions.is_typeddict(kind):
+        return _readable(kind)
+    if not (hints := {name: hint for name, hint in get_type_hints(kind).items() if not name.startswith("_")}):
+        return None
+    return annotation if is_dataclass(kind) else _model_of(kind, hints)
+
+
+def _is_object(annotation: Any) -> bool:
+    kind = bare(annotation)
+    if get_origin(kind) is dict:
+        return get_args(kind)[0] is str
+    return _is_class(kind) and kind not in _PRIMITIVES
+
+
+def _is_class(kind: Any) -> bool:
+    return isinstance(kind, type) and get_origin(kind) is None
+
+
+def bare(annotation: Any) -> Any:
+    """Return an annotation without its metadata."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _model_of(kind: type, hints: dict[str, Any]) -> type[BaseModel]:
+    """Return a model with the annotated attributes of a class."""
+    fields: dict[str, Any] = {name: (hint, getattr(kind, name, ...)) for name, hint in hints.items()}
+    return create_model(kind.__name__, __config__=ConfigDict(from_attributes=True), **fields)
+
+
+def _readable(kind: Any) -> Any:
+    """Return a `TypedDict` as pydantic can read it: before Python 3.12, not one of `typing`."""
+    if sys.version_info >= (3, 12) or type(kind).__module__ != typing.__name__:
+        return kind
+    made: dict[str, Any] = {}
+    for key, hint in get_type_hints(kind, include_extras=True).items():
+        is_optional = get_origin(hint) not in (Required, NotRequired) and key not in kind.__required_keys__
+        made[key] = NotRequired[hint] if is_optional else hint
+    make: Any = typing_extensions.TypedDict
+    rebuilt = make(kind.__name__, made)
+    rebuilt.__doc__ = kind.__doc__
+    return rebuilt
+
+
+def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema whose root is no reference, as that of a model that refers to itself is."""
+    reference: Any = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith(_LOCAL):
+        return schema
+    root = table(schema["$defs"][reference.removeprefix(_LOCAL)]) or {}
+    return {**root, **{key: value for key, value in schema.items() if key != "$ref"}}
 
 
 # -- which annotations are alike --------------------------------------------------------------------------------------

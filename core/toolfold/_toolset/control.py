@@ -21,8 +21,17 @@ from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
 from .._session.session import Context
 from .._snapshot import Change
-from .._view.describe import FINDABLE, SHORTENED, describe, shortened
-from .._view.directory import FIRST_LINE, Directory, has_whole, names_within, one_line
+from .._view.describe import (
+    FINDABLE,
+    FIRST_LINE,
+    SHORTENED,
+    Directory,
+    describe,
+    has_whole,
+    names_within,
+    one_line,
+    shortened,
+)
 from .._view.listing import listed
 from .._view.reasons import needing, opener
 from .._view.results import AboutTools, ToolResult, arguments_refused

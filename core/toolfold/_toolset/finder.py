@@ -14,8 +14,7 @@ from .._limits import quoted
 from .._session.session import Context
 from .._snapshot import Change
 from .._usercode import caller
-from .._view.describe import Described, describe_best
-from .._view.directory import Directory
+from .._view.describe import Described, Directory, describe_best
 from .._view.reasons import reason_of
 from .._view.results import AboutTools, ToolResult
 from .._view.search import Found, Ranker, search_of, to_state, unsearched

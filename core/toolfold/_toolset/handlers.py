@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from .._catalog.components import Handler
 from .._limits import enumerated
-from .._schema.annotations import SchemaCache
+from .._schema.annotations import SchemaCache, bare
 from .._schema.arguments import Arguments, Output
 from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
@@ -176,7 +176,7 @@ def _structured(answer: Any, output: Output) -> tuple[ToolResult, Faults | None]
 
 
 def _is_mapping(hint: Any) -> bool:
-    kind = get_origin(_bare(hint)) or _bare(hint)
+    kind = get_origin(bare(hint)) or bare(hint)
     return kind in (Any, object) or (isinstance(kind, type) and issubclass(kind, Mapping))
 
 
@@ -209,20 +209,16 @@ def _arms(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
-def _bare(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-
-
 def _is_result(annotation: Any) -> bool:
-    bare = _bare(annotation)
-    return bare is ToolResult or is_result_type(bare)
+    kind = bare(annotation)
+    return kind is ToolResult or is_result_type(kind)
 
 
 def _has_content(annotation: Any) -> bool:
-    bare = _bare(annotation)
-    if get_origin(bare) in (Union, UnionType, list, tuple, Sequence):
-        return any(map(_has_content, get_args(bare)))
-    return is_content_type(bare)
+    kind = bare(annotation)
+    if get_origin(kind) in (Union, UnionType, list, tuple, Sequence):
+        return any(map(_has_content, get_args(kind)))
+    return is_content_type(kind)
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------

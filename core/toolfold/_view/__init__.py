@@ -5,6 +5,6 @@ listing              pages of what is available, and the groups with their state
 calling, results     a call: its handler, and what its answer becomes
 search               which tools a session may find, and their order for a query
 reasons              why something can or can't be called, and what opens its group
-describe, directory  tools and groups in texts, as full as a budget allows
+describe             tools and groups in texts, as full as a budget allows
 types, stubs         schemas as types, and declarations of tools for programs
 """
