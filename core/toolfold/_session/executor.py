@@ -143,7 +143,6 @@ class Executor:
         force: bool = False,
         view: RequestView | None = None,
         compare: bool = True,
-        shielded: bool = False,
     ) -> Change:
         """Plan a transition, run its hooks, commit it, and return what changed; call it within `change`.
 
@@ -156,7 +155,6 @@ class Executor:
             force: Continue past failing `on_deactivate` hooks (SPEC HOOK-8).
             view: The view of the request that this is part of, if there is one (SPEC MOD-3).
             compare: Whether a list was given out that may differ afterwards.
-            shielded: Let every hook finish before a cancellation is raised (SPEC HOOK-9).
 
         Raises:
             HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
@@ -164,7 +162,7 @@ class Executor:
             StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
         """
         async with self._step():
-            change, interrupted = await self._execute(planner, context_of, force, view, compare, shielded)
+            change, interrupted = await self._execute(planner, context_of, force, view, compare)
         if interrupted is not None:
             raise interrupted
         return change
@@ -212,9 +210,12 @@ class Executor:
         force: bool,
         view: RequestView | None,
         compare: bool,
-        shielded: bool,
+        shielded: bool = False,
     ) -> tuple[Change, BaseException | None]:
-        """Make a transition; return what changed, and the cancellation that arrived meanwhile, still to be raised."""
+        """Make a transition; return what changed, and the cancellation that arrived meanwhile, still to be raised.
+
+        If it is `shielded`, every hook finishes before that (SPEC HOOK-9).
+        """
         interrupted: BaseException | None = None
         while True:
             before = self.snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import UnionType
 from typing import Any, Literal
@@ -47,47 +47,51 @@ class Settings:
         return tools if self.ranker is None else (*tools, finder_component(self.ranker, named))
 
 
-def check_known(unknown: Iterable[str], known: Collection[str]) -> None:
-    """Raise `ConfigError` for settings that there are not."""
+def check(given: Mapping[str, Any], unknown: Iterable[str]) -> None:
+    """Raise `ConfigError` for a setting that there is not, or one that is not as `EXPECTED` says."""
     for setting in unknown:
+        known = given.keys() - {"self", "name", "unknown"}
         raise ConfigError(f"There is no setting {setting!r} ({instead(setting, known)}).")
+    for setting, (expected, is_right) in EXPECTED.items():
+        if not is_right(given[setting]):
+            raise ConfigError(f"{setting} must be {expected}, not {given[setting]!r}.")
 
 
-def check_text(**given: object) -> None:
-    """Raise `ConfigError` unless each setting is a text."""
-    _check(given, "a text", lambda value: isinstance(value, str))
-
-
-def check_choice(choices: tuple[object, ...], **given: object) -> None:
-    """Raise `ConfigError` unless each setting is one of `choices`."""
-    _check(given, f"one of {', '.join(map(repr, choices))}", lambda value: value in choices)
-
-
-def check_counts(**given: object) -> None:
-    """Raise `ConfigError` unless each setting is `None` or a whole number from 1."""
-    _check(given, "a whole number of at least 1", lambda value: value is None or (_is(int, value) and value >= 1))
-
-
-def check_seconds(**given: object) -> None:
-    """Raise `ConfigError` unless each setting is `None` or a number of seconds above 0."""
-    _check(given, "a number of seconds above 0", lambda value: value is None or (_is(int | float, value) and value > 0))
-
-
-def check_functions(expected: str = "a function that is not async", **given: object) -> None:
-    """Raise `ConfigError` unless each setting is `None` or a function that answers at once."""
-    _check(given, expected, lambda value: value is None or (callable(value) and not is_async(value)))
-
-
-def check_budget(**given: object) -> None:
-    """Raise `ConfigError` unless each setting is `None` or a `ListBudget`."""
-    _check(given, "a ListBudget", lambda value: value is None or isinstance(value, ListBudget))
-
-
-def _check(given: Mapping[str, object], expected: str, is_right: Callable[[Any], bool]) -> None:
-    for setting, value in given.items():
-        if not is_right(value):
-            raise ConfigError(f"{setting} must be {expected}, not {value!r}.")
+def _one_of(*choices: object) -> Expected:
+    return f"one of {', '.join(map(repr, choices))}", lambda value: value in choices
 
 
 def _is(number: type | UnionType, value: object) -> bool:
     return isinstance(value, number) and not isinstance(value, bool)
+
+
+def _answers_at_once(value: Any) -> bool:
+    return value is None or (callable(value) and not is_async(value))
+
+
+Expected = tuple[str, Callable[[Any], bool]]
+"""What a setting must be, and whether a value is that."""
+
+_COUNT: Expected = (
+    "a whole number of at least 1",
+    lambda value: value is None or (_is(int, value) and value >= 1),
+)
+_SECONDS: Expected = (
+    "a number of seconds above 0",
+    lambda value: value is None or (_is(int | float, value) and value > 0),
+)
+_FUNCTION: Expected = ("a function that is not async", _answers_at_once)
+
+EXPECTED: Mapping[str, Expected] = {
+    "name": ("a text", lambda value: isinstance(value, str)),
+    "on_hidden": _one_of("opaque", "hint"),
+    "when_full": _one_of("refuse", "end_idlest"),
+    "evict": _one_of(None, "oldest", "idlest"),
+    **dict.fromkeys(("run_in_thread", "structured_output"), _one_of(True, False)),
+    **dict.fromkeys(("page_size", "max_active", "max_sessions"), _COUNT),
+    **dict.fromkeys(("hook_timeout", "idle_timeout"), _SECONDS),
+    **dict.fromkeys(("state", "clock"), _FUNCTION),
+    "list_budget": ("a ListBudget", lambda value: value is None or isinstance(value, ListBudget)),
+    "search": ("a ranker, such as toolfold_adapters.search.bm25", _answers_at_once),
+}
+"""The settings that are checked by themselves."""

@@ -114,17 +114,7 @@ class ToolSet(Displayed):
         search: Ranker | None = None,
         **unknown: Never,
     ) -> None:
-        settings.check_known(unknown, ToolSet.__init__.__kwdefaults__ or ())
-        settings.check_text(name=name)
-        settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
-        settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
-        settings.check_choice((None, "oldest", "idlest"), evict=evict)
-        settings.check_choice((True, False), run_in_thread=run_in_thread, structured_output=structured_output)
-        settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
-        settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
-        settings.check_functions(state=state, clock=clock)
-        settings.check_budget(list_budget=list_budget)
-        settings.check_functions("a ranker, such as toolfold_adapters.search.bm25", search=search)
+        settings.check(locals(), unknown)
         if evict is not None and max_active is None and list_budget is None:
             raise ConfigError(f"evict={evict!r} says what makes room under a limit: set max_active or list_budget too.")
         style = ControlStyle.of(control, control_visibility)
