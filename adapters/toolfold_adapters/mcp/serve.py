@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import sys
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Literal, Unpack, get_args
 
 import anyio
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.server.stdio import stdio_server
 from mcp_types import JSONRPCRequest
 from starlette.types import ASGIApp
 
-from toolfold import ConfigError, ToolfoldError, ToolSet
+from toolfold import ConfigError, ToolSet
 from toolfold.spi import Tally
 
 from ..sdk import low_level_of
 from ..signals import stdin_closed_by_signals
-from .http.application import Existing, HttpApp, as_server, http_app, is_fastmcp
+from .http.application import Existing, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
-from .http.guards import MAX_REQUEST_BYTES
-from .http.operation import (
-    BODY_TIMEOUT,
-    HEADER_TIMEOUT,
-    ConnectionBounds,
-    OperatedServer,
-    Operation,
-    within_descriptors,
-)
+from .http.guards import BODY_TIMEOUT, HEADER_TIMEOUT, MAX_REQUEST_BYTES
 from .options import DEFAULTS, ServerOptions
 from .request import one_client
 
 SHUTDOWN_TIMEOUT = 5.0
-CLOSING_SECONDS = 3
-"""How long connections may take to close after that. A container is given ten seconds in all by default."""
 
 Ready = Callable[[str], None]
 Transport = Literal["stdio", "http"]
@@ -115,6 +101,8 @@ async def serve(
                 on_ready("stdio")
             await run_stdio(server, era, many_clients=many_clients)
         return
+    from .http.operation import ConnectionBounds, serve_http, within_descriptors  # h11, which stdio does without
+
     app = http_app(
         server,
         host=host,
@@ -131,7 +119,7 @@ async def serve(
         tally=Tally("connections", within_descriptors(limits.connections)),
         by_address=forwarded_allow_ips is None,
     )
-    await _serve_http(app, host, port, path, connections.protocol(), forwarded_allow_ips, shutdown_timeout, on_ready)
+    await serve_http(app, host, port, path, connections, forwarded_allow_ips, shutdown_timeout, on_ready)
 
 
 async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = False) -> None:
@@ -201,67 +189,3 @@ def _request_in(item: Any) -> str:
     """Return the method of a request, or an empty text for whatever else comes over a stream."""
     message = getattr(item, "message", None)
     return message.method if isinstance(message, JSONRPCRequest) else ""
-
-
-async def _serve_http(
-    app: HttpApp,
-    host: str,
-    port: int,
-    path: str,
-    protocol: type[asyncio.Protocol],
-    forwarded_allow_ips: str | None,
-    shutdown_timeout: float,
-    on_ready: Ready | None,
-) -> None:
-    listener = _listen(host, port)
-    address = f"[{host}]" if ":" in host else host
-    url = f"http://{address}:{listener.getsockname()[1]}{path}"
-    operation = Operation(app)
-    config = uvicorn.Config(
-        operation,
-        http=protocol,
-        ws="none",
-        log_config=None,
-        timeout_graceful_shutdown=CLOSING_SECONDS,
-        proxy_headers=forwarded_allow_ips is not None,
-        forwarded_allow_ips=forwarded_allow_ips,
-    )
-    server = OperatedServer(config, operation, shutdown_timeout, lambda: on_ready(url) if on_ready else None)
-    await _run(server, listener)
-    if app.failure is not None:
-        raise ToolfoldError("The server has ended: its background work failed, as the log says.") from app.failure
-
-
-async def _run(server: OperatedServer, listener: socket.socket) -> None:
-    """Run the server until it ends; if cancelled, let it finish its calls and close its sessions first."""
-    ended = anyio.Event()
-
-    async def run() -> None:
-        with anyio.CancelScope(shield=True):
-            await server.serve(sockets=[listener])
-        ended.set()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run)
-        try:
-            await ended.wait()
-        finally:
-            server.end()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets declared as TCP; without it, answers wait for acknowledgements
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    if sys.platform == "win32":  # where SO_REUSEADDR would let two servers take one port
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-    else:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"{host}:{port} can't be bound: {error.strerror}. Choose another --host or --port."
-        ) from error
-    return listener

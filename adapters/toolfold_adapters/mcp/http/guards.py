@@ -23,6 +23,8 @@ from toolfold.spi import Full, quoted
 from ..request import record_refusal
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HEADER_TIMEOUT = 10.0
+BODY_TIMEOUT = 60.0
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 
 log = logging.getLogger("toolfold.mcp")

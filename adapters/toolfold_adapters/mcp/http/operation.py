@@ -27,15 +27,15 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
-from toolfold import ConfigError, Limit
+from toolfold import ConfigError, Limit, ToolfoldError
 from toolfold.spi import Caller, Full, Tally
 
 from ..request import address
 from .application import HttpApp
 from .guards import limit_response
 
-HEADER_TIMEOUT = 10.0
-BODY_TIMEOUT = 60.0
+CLOSING_SECONDS = 3
+"""How long connections may take to close at the end. A container is given ten seconds in all by default."""
 EXEMPT = Limit(64, 32)
 """Connections beyond the limit whose request is read: it may be a probe, or end a session (SPEC SAF-7)."""
 DESCRIPTORS_OF_OTHERS = 192
@@ -334,3 +334,68 @@ class OperatedServer(uvicorn.Server):
             self._operation.end()
             self._deadline = anyio.current_time() + self._shutdown_timeout
         return not self._operation.answering or anyio.current_time() >= self._deadline
+
+
+async def serve_http(
+    app: HttpApp,
+    host: str,
+    port: int,
+    path: str,
+    connections: ConnectionBounds,
+    forwarded_allow_ips: str | None,
+    shutdown_timeout: float,
+    on_ready: Callable[[str], None] | None,
+) -> None:
+    """Bind an address and serve an application there until it ends; see `serve`."""
+    listener = _listen(host, port)
+    address = f"[{host}]" if ":" in host else host
+    url = f"http://{address}:{listener.getsockname()[1]}{path}"
+    operation = Operation(app)
+    config = uvicorn.Config(
+        operation,
+        http=connections.protocol(),
+        ws="none",
+        log_config=None,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
+        proxy_headers=forwarded_allow_ips is not None,
+        forwarded_allow_ips=forwarded_allow_ips,
+    )
+    server = OperatedServer(config, operation, shutdown_timeout, lambda: on_ready(url) if on_ready else None)
+    await _run(server, listener)
+    if app.failure is not None:
+        raise ToolfoldError("The server has ended: its background work failed, as the log says.") from app.failure
+
+
+async def _run(server: OperatedServer, listener: socket.socket) -> None:
+    """Run the server until it ends; if cancelled, let it finish its calls and close its sessions first."""
+    ended = anyio.Event()
+
+    async def run() -> None:
+        with anyio.CancelScope(shield=True):
+            await server.serve(sockets=[listener])
+        ended.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        try:
+            await ended.wait()
+        finally:
+            server.end()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sets TCP_NODELAY only on sockets declared as TCP; without it, answers wait for acknowledgements
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    if sys.platform == "win32":  # where SO_REUSEADDR would let two servers take one port
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host}:{port} can't be bound: {error.strerror}. Choose another --host or --port."
+        ) from error
+    return listener
