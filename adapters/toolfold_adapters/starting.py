@@ -67,12 +67,12 @@ def starting() -> Generator[Callable[[], None]]:
 
 
 def defer_sdk() -> None:
-    """Load the protocol's types alone, and of the rest of the SDK later what is used."""
+    """Load what has models, the protocol's types and a server, and of the rest of the SDK later what is used."""
     if "mcp" not in sys.modules:
         for name in PACKAGES:
             _defer(name)
     with _models_built_on_use():
-        import_module("mcp_types.methods")
+        import_module("mcp.server.lowlevel")
 
 
 def _defer(name: str) -> None:
@@ -88,13 +88,24 @@ def _defer(name: str) -> None:
         setattr(sys.modules[above], last, package)
 
 
+_rebuild: Any = pydantic.BaseModel.__dict__["model_rebuild"].__func__
+
+
+def _rebuild_on_use(cls: Any, **how: Any) -> Any:
+    """Build a model that is used, which is no error if that fails; none that a module has only defined in full."""
+    return _rebuild(cls, **how) if how.get("raise_errors") is False else None
+
+
 @contextmanager
 def _models_built_on_use() -> Generator[None]:
     """Have the models that are defined meanwhile built when they are first used."""
-    config, adapter = pydantic.BaseModel.model_config, pydantic.TypeAdapter
-    config["defer_build"], pydantic.TypeAdapter = True, _LaterAdapter  # type: ignore[misc]
+    model: Any = pydantic.BaseModel
+    adapter = pydantic.TypeAdapter
+    model.model_config["defer_build"], pydantic.TypeAdapter = True, _LaterAdapter  # type: ignore[misc]
+    model.model_rebuild = classmethod(_rebuild_on_use)
     try:
         yield
     finally:
-        del config["defer_build"]
+        del model.model_config["defer_build"]
         pydantic.TypeAdapter = adapter  # type: ignore[misc]
+        model.model_rebuild = classmethod(_rebuild)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from difflib import get_close_matches
 from importlib import import_module
@@ -80,6 +81,7 @@ class Program(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; after Ctrl-C exit without the word "Aborted!"."""
+        gc.enable()  # which `main` has turned off
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
