@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from attrs import evolve, field, frozen
 
@@ -320,6 +320,9 @@ class Catalog(Displayed):
 
     def under(self, profile: Profile) -> Catalog:
         """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
+        return _UNDER.of(self.memo, profile, partial(self._under, profile))
+
+    def _under(self, profile: Profile) -> Catalog:
         admitted = {group.path for group in self.groups if profile.admits(group.path)}
         registered = {
             kind: {name: component for name, component in held.items() if _admitted(component, admitted, profile)}
@@ -337,6 +340,10 @@ class Catalog(Displayed):
     def ungrouped(self) -> Catalog:
         """This catalog without its groups: what is at root, and no control tools."""
         return evolve(self.under(Profile(name="root")), make_controls=None)
+
+
+_UNDER = Memo[Profile, Catalog](most=256)
+"""A catalog under profiles."""
 
 
 def canonical(groups: Iterable[GroupSpec]) -> tuple[GroupSpec, ...]:
@@ -362,7 +369,7 @@ def _admitted(component: Component, admitted: set[str], profile: Profile) -> boo
 
 
 class Catalogs:
-    """The newest catalog of a tool set, made when it is first asked for after a registration, also as under profiles.
+    """The newest catalog of a tool set, made when it is first asked for after a registration.
 
     Args:
         name: The name of the tool set.
@@ -375,8 +382,6 @@ class Catalogs:
         self.name = name
         self.newest: Catalog | None = None
         self._make = make
-        self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
-        self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
 
     @property
     def present(self) -> Catalog:
@@ -392,13 +397,7 @@ class Catalogs:
     def under(self, profile: Profile | None) -> Catalog:
         """Return the newest catalog as a session under `profile` knows it (SPEC PRO-1)."""
         catalog = self.present
-        if profile is None:
-            return catalog
-        source, restricted = self._restricted.get(profile, (None, None))
-        if source is not catalog or restricted is None:
-            restricted = catalog.under(profile)
-            self._restricted[profile] = (catalog, restricted)
-        return restricted
+        return catalog if profile is None else catalog.under(profile)
 
     def profile(self, profile: str | Profile | None) -> Profile | None:
         """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
@@ -410,10 +409,7 @@ class Catalogs:
         if isinstance(profile, Profile):
             now = profiles.get(profile.name)
             gone = {*profile.active, *profile.available} - catalog.index.keys() - {"*"}
-            if now is not None and now == profile.without(gone):
-                return now
-            # one object stands for all equal profiles, so that they share a catalog while one is in use
-            return self._profiles.setdefault(profile, ref(profile))() or profile
+            return profile if now is None or now != profile.without(gone) else now
         if profile is None:
             return None
         if profile not in profiles:

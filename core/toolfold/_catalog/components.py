@@ -177,7 +177,7 @@ class Component:
         return {**self.definition, "name": to_wire(self.name)} if self.kind == "tool" else {**self.definition}
 
 
-@frozen
+@frozen(cache_hash=True)
 class Profile:
     """A named choice of groups (SPEC PRO-1): active from the start, and allowed to be activated.
 
