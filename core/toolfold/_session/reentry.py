@@ -29,13 +29,13 @@ class Queue:
     __slots__ = ("_lock", "_running")
 
     def __init__(self) -> None:
-        self._lock: anyio.Semaphore | None = None
+        self._lock = anyio.Semaphore(1, fast_acquire=True)
         self._running: _Hooks | None = None
 
     @property
     def under_way(self) -> bool:
         """Whether one is under way, or is to be."""
-        return self._lock is not None
+        return self._lock.value == 0
 
     async def enter(self, session: str, *, patient: bool = False) -> BaseException | None:
         """Wait for the changes that came before, and keep later ones waiting until `leave`.
@@ -49,25 +49,21 @@ class Queue:
         Raises:
             ReentrantTransition: It would deadlock: see `_refuse_deadlock` (SPEC HOOK-7).
         """
-        if self._lock is None:
-            self._lock = anyio.Semaphore(1, fast_acquire=True)
-        lock = self._lock
-        if lock.value == 0:
+        if self.under_way:
             self._refuse_deadlock(session)
-            return await self._wait(lock, patient=patient)
+            return await self._wait(patient=patient)
         if patient:
-            lock.acquire_nowait()
+            self._lock.acquire_nowait()
         else:
-            await lock.acquire()  # which does not wait, but notices a cancellation
+            await self._lock.acquire()  # which does not wait, but notices a cancellation
         return None
 
     @contextmanager
     def unless_busy(self) -> Generator[bool]:
         """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
-        if self._lock is not None:
+        if self.under_way:
             yield False
             return
-        self._lock = anyio.Semaphore(1, fast_acquire=True)
         self._lock.acquire_nowait()
         try:
             yield True
@@ -76,11 +72,7 @@ class Queue:
 
     def leave(self) -> None:
         """Let the next change begin."""
-        lock = self._lock
-        assert lock is not None
-        if lock.statistics().tasks_waiting == 0:
-            self._lock = None
-        lock.release()
+        self._lock.release()
 
     @contextmanager
     def running_hooks(self) -> Generator[None]:
@@ -120,15 +112,15 @@ class Queue:
                 met.add(hooks)
                 ahead += hooks.waits
 
-    async def _wait(self, lock: anyio.Semaphore, *, patient: bool) -> BaseException | None:
+    async def _wait(self, *, patient: bool) -> BaseException | None:
         """Wait for the lock; return the cancellation that a `patient` caller received meanwhile and waited through."""
         asking = _under_way.get()
         for hooks in asking:
             hooks.waits.append(self)
         try:
             if patient:
-                return (await uninterrupted(lock.acquire))[1]
-            await lock.acquire()
+                return (await uninterrupted(self._lock.acquire))[1]
+            await self._lock.acquire()
         finally:
             for hooks in asking:
                 hooks.waits.remove(self)
