@@ -9,7 +9,6 @@ from ._limits import MAX_NAME
 from .errors import ConfigError, InvalidName, ToolNotFound
 
 SEPARATOR = "."
-MAX_SEGMENT = 64
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ALPHABET = "use 1 to 64 of the characters A-Z a-z 0-9 _ -"
 

@@ -370,11 +370,8 @@ class StoredSessions:
         self._cached.pop(key, None)
         self._known.pop(key, None)
 
-    @asynccontextmanager
-    async def _turn(self, key: str) -> AsyncGenerator[None]:
-        lock = self._turns.setdefault(key, anyio.Lock())
-        async with lock:
-            yield
+    def _turn(self, key: str) -> anyio.Lock:
+        return self._turns.setdefault(key, anyio.Lock())
 
     # -- ending -------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
-from .._catalog.catalog import Components
 from .._catalog.components import Component, Kind
 from .._limits import MAX_CURSOR
 from .._memo import Memo
@@ -20,7 +19,7 @@ from .._names import ToWire, is_text
 from .._snapshot import Outlook, Snapshot
 from .._snapshot import Page as Page
 from ..errors import InvalidCursor
-from ..machine import Configuration, bits
+from ..machine import bits
 from .visibility import RequestView, is_listed, only_listed, render, restrict
 
 T = TypeVar("T")
@@ -103,24 +102,13 @@ def paged(
     return items[start : start + size], _encode(key(items[start + size - 1]), issuer)
 
 
-Candidates = tuple[list[Component], list[Component], list[Component]]
-
-
-def _candidates(components: Components, configuration: Configuration) -> Candidates:
-    """Return everything that might be listed in a configuration: what is plain, has a rule, or changes."""
-    ungrouped = components.ungrouped
-    plain, ruled, changing = [*ungrouped.plain], [*ungrouped.ruled], [*ungrouped.changing]
-    for number in bits(configuration.active):
-        if (bucket := components.grouped.get(number)) is not None:
-            plain += bucket.plain
-            ruled += bucket.ruled
-            changing += bucket.changing
-    return plain, ruled, changing
-
-
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
-    plain, ruled, changing = _candidates(snapshot.catalog.components[kind], snapshot.configuration)
-    return Outlook(Page(_sorted(plain + only_listed(ruled, view))), tuple(changing))
+    components = snapshot.catalog.components[kind]
+    grouped = (components.grouped.get(number) for number in bits(snapshot.configuration.active))
+    buckets = [components.ungrouped, *(bucket for bucket in grouped if bucket is not None)]
+    certain = [component for bucket in buckets for component in bucket.plain]
+    certain += only_listed((component for bucket in buckets for component in bucket.ruled), view)
+    return Outlook(Page(_sorted(certain)), tuple(component for bucket in buckets for component in bucket.changing))
 
 
 def _listed(
