@@ -23,8 +23,8 @@ from toolfold import (
     ToolSet,
     Visibility,
 )
-from toolfold._catalog.catalog import Components
-from toolfold._view.listing import Candidates, _candidates, changes
+from toolfold._catalog.catalog import Bucket, Components
+from toolfold._view.listing import _buckets, changes
 from toolfold._view.visibility import RequestView
 
 NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
@@ -307,12 +307,12 @@ class Counted:
         self.seen = 0
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def counting(components: Components, configuration: Configuration) -> Candidates:
-            found = _candidates(components, configuration)
-            self.seen += sum(map(len, found))
+        def counting(components: Components, configuration: Configuration) -> list[Bucket]:
+            found = _buckets(components, configuration)
+            self.seen += sum(len(bucket.everything) for bucket in found)
             return found
 
-        monkeypatch.setattr("toolfold._view.listing._candidates", counting)
+        monkeypatch.setattr("toolfold._view.listing._buckets", counting)
 
     def take(self) -> int:
         seen, self.seen = self.seen, 0

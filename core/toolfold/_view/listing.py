@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
+from .._catalog.catalog import Bucket, Components
 from .._catalog.components import Component, Kind
 from .._limits import MAX_CURSOR
 from .._memo import Memo
@@ -19,7 +20,7 @@ from .._names import ToWire, is_text
 from .._snapshot import Outlook, Snapshot
 from .._snapshot import Page as Page
 from ..errors import InvalidCursor
-from ..machine import bits
+from ..machine import Configuration, bits
 from .visibility import RequestView, is_listed, only_listed, render, restrict
 
 T = TypeVar("T")
@@ -103,12 +104,16 @@ def paged(
 
 
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
-    components = snapshot.catalog.components[kind]
-    grouped = (components.grouped.get(number) for number in bits(snapshot.configuration.active))
-    buckets = [components.ungrouped, *(bucket for bucket in grouped if bucket is not None)]
+    buckets = _buckets(snapshot.catalog.components[kind], snapshot.configuration)
     certain = [component for bucket in buckets for component in bucket.plain]
     certain += only_listed((component for bucket in buckets for component in bucket.ruled), view)
     return Outlook(Page(_sorted(certain)), tuple(component for bucket in buckets for component in bucket.changing))
+
+
+def _buckets(components: Components, configuration: Configuration) -> list[Bucket]:
+    """Return the buckets of everything that might be listed in a configuration."""
+    grouped = (components.grouped.get(number) for number in bits(configuration.active))
+    return [components.ungrouped, *(bucket for bucket in grouped if bucket is not None)]
 
 
 def _listed(
