@@ -7,7 +7,8 @@ configured only once and every refusal occurs too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import TypeAlias
 
 from attrs import evolve
@@ -15,7 +16,7 @@ from attrs import evolve
 from ..checks import Check
 from ..driver import Operation, Setup, Tool
 from ..oracle import Oracle, World, as_setup
-from ..runs import Case, TestRun
+from ..runs import TestRun
 from ..systems import distinct_systems
 
 SIZE, SIZE_OVER_MCP = 4, 3
@@ -42,6 +43,8 @@ def steps(oracle: Oracle) -> list[Operation]:
 
 Left: TypeAlias = dict[World, list[Operation]]
 """The edges not taken yet, for each visited state."""
+Edges: TypeAlias = Callable[[World], list[tuple[Operation, World]]]
+"""The operations in each state, with the state that follows."""
 
 
 def tour(
@@ -63,20 +66,22 @@ def tour(
     case = test_run.begin(setup)
     if case is None:
         return False
-    reads = tuple(after)
+    reads, oracle = tuple(after), case.oracle
+    requests = steps(oracle)
+    edges = cache(lambda world: [(one, oracle.apply(world, one)[0]) for one in requests])
     left = {} if left is None else left
     taken = 0
     while not case.over and (limit is None or taken < limit):
         if case.world not in left:
-            left[case.world] = steps(case.oracle)
+            left[case.world] = [*requests]
             if not all(case.do(read) for read in reads):
                 return False
-        route = _nearest(case, left)
+        route = _nearest(case.world, edges, left)
         if route is None:
             test_run.showed(case.last_step, () if any(left.values()) else (("INV-4", "active"),))
             return True
         for operation in route:
-            left.setdefault(case.world, steps(case.oracle))
+            left.setdefault(case.world, [*requests])
             if operation in left[case.world]:
                 left[case.world].remove(operation)
             following = () if test_run.driver.given is None else reads  # there each step reads the list anyway
@@ -86,22 +91,17 @@ def tour(
     return not case.over
 
 
-def _nearest(case: Case, left: Left) -> list[Operation] | None:
+def _nearest(world: World, edges: Edges, left: Left) -> list[Operation] | None:
     """Return the shortest route, by the oracle, that ends with an edge not taken yet."""
-    if left[case.world]:
-        return [left[case.world][0]]
-    seen = {case.world}
-    queue: deque[tuple[World, list[Operation]]] = deque([(case.world, [])])
+    seen, queue = {world}, deque[tuple[World, list[Operation]]]([(world, [])])
     while queue:
         world, route = queue.popleft()
-        for operation in steps(case.oracle):
-            following, _ = case.oracle.apply(world, operation)
-            if following in seen:
-                continue
-            seen.add(following)
-            if left.get(following):
-                return [*route, operation, left[following][0]]
-            queue.append((following, [*route, operation]))
+        if left.get(world):
+            return [*route, left[world][0]]
+        for operation, following in edges(world):
+            if following not in seen:
+                seen.add(following)
+                queue.append((following, [*route, operation]))
     return None
 
 
