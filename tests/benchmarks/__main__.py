@@ -23,7 +23,6 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "traced-growth": ("sessions", "traced_growth"),
     "telemetry": ("telemetry", "measure"),
     "observed": ("observed", "measure"),
-    "usage": ("usage", "measure"),
     "watched": ("watched", "measure"),
     "loading": ("loading", "measure"),
     "drawing": ("drawing", "measure"),

@@ -5,7 +5,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter, process_time
 from typing import Any
 
@@ -104,6 +104,30 @@ def median(job: Callable[[], Any], *, runs: int, inner: int = 1) -> float:
     finally:
         gc.enable()
     return statistics.median(samples)
+
+
+async def turn_by_turn(
+    ways: Sequence[Callable[[], Awaitable[object]]],
+    *,
+    samples: int,
+    inner: int = 1,
+    clock: Callable[[], float] = perf_counter,
+) -> list[float]:
+    """Return the median seconds of each of some jobs, over samples of `inner` runs that begin with another job each."""
+    times: list[list[float]] = [[] for _ in ways]
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(samples):
+            for offset in range(len(ways)):
+                which = (number + offset) % len(ways)
+                start = clock()
+                for _ in range(inner):
+                    await ways[which]()
+                times[which].append((clock() - start) / inner)
+    finally:
+        gc.enable()
+    return [statistics.median(each) for each in times]
 
 
 async def echo(arguments: dict[str, Any]) -> str:

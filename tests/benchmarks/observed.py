@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
+from functools import partial
 from time import perf_counter
 
 import anyio
@@ -16,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from toolfold import Session, ToolSet
 from toolfold_adapters.integrations.otel import instrument
 
-from .harness import Row
+from .harness import Row, turn_by_turn
 
 INNER = 200
 
@@ -32,19 +31,10 @@ async def _measure(samples: int) -> list[Row]:
     tracers = TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(exporter := InMemorySpanExporter()))
     instrument(recording, tracer_provider=tracers, meter_provider=MeterProvider([InMemoryMetricReader()]))
-    times: list[list[float]] = [[], [], []]
     async with never.open_session() as one, ended.open_session() as two, recording.open_session() as three:
-        gc.collect()
-        gc.disable()
-        try:
-            for _ in range(samples):
-                for taken, session in zip(times, (one, two, three), strict=True):
-                    taken.append(await _timed(session))
-                exporter.clear()
-        finally:
-            gc.enable()
-        guards = _guards()
-    without, off, on = map(statistics.median, times)
+        ways = [partial(_used, session, exporter) for session in (one, two, three)]
+        without, off, on = [each / INNER for each in await turn_by_turn(ways, samples=samples)]
+    guards = _guards()
     return [
         Row(what="a call and a list, telemetry ended against never begun", value=off / without, unit="×", target=1.05),
         Row(
@@ -81,9 +71,8 @@ def _guards() -> float:
     return (perf_counter() - start) / (100 * INNER)
 
 
-async def _timed(session: Session) -> float:
-    start = perf_counter()
+async def _used(session: Session, exporter: InMemorySpanExporter) -> None:
     for _ in range(INNER):
         session.list_tools()
         await session.call("tool_0", {})
-    return (perf_counter() - start) / INNER
+    exporter.clear()

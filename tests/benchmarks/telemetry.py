@@ -1,10 +1,7 @@
 """Document B's server with all buffers full: its list with modes and counts, beside the same list without."""
 
-import gc
-import statistics
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import islice
-from time import perf_counter
 
 import anyio
 
@@ -14,7 +11,7 @@ from examples.browser_telemetry.telemetry import CAPACITY, Telemetry
 from toolfold import Session, ToolSet, WireNames
 from toolfold_adapters.mcp.delivery.render import Renderer
 
-from .harness import Row
+from .harness import Row, turn_by_turn
 
 LIMIT = 1e-3
 """What document B allows for a list."""
@@ -34,8 +31,10 @@ async def _measure(samples: int) -> list[Row]:
     async with page_tools(telemetry).open_session() as projected:
         await projected.call("observe", {"what": "errors"})
         async with _without_projection(projected).open_session() as plain:
-            core = _turn_by_turn(projected.list_tools, plain.list_tools, samples)
-            wire = _turn_by_turn(_rendered(projected), _rendered(plain), samples)
+            core, wire = [
+                await turn_by_turn([way(projected), way(plain)], samples=samples, inner=INNER)
+                for way in (_listed, _rendered)
+            ]
             assert [len(session.list_tools().tools) for session in (projected, plain)] == [TOOLS, TOOLS]
     return [
         Row(
@@ -63,30 +62,20 @@ def _without_projection(session: Session) -> ToolSet:
     return tools
 
 
-def _rendered(session: Session) -> Callable[[], object]:
+def _listed(session: Session) -> Callable[[], Awaitable[object]]:
+    async def listed() -> object:
+        return session.list_tools()
+
+    return listed
+
+
+def _rendered(session: Session) -> Callable[[], Awaitable[object]]:
     wire = WireNames(".")
     for name in session.catalog.tools:
         wire.admit(name)
     renderer = Renderer(wire, modern=False)
-    return lambda: renderer.page(session.list_tools(), "tool")
 
+    async def rendered() -> object:
+        return renderer.page(session.list_tools(), "tool")
 
-def _turn_by_turn(one: Callable[[], object], other: Callable[[], object], samples: int) -> tuple[float, float]:
-    """Return the median seconds of each of two jobs."""
-    times: tuple[list[float], list[float]] = ([], [])
-    gc.collect()
-    gc.disable()
-    try:
-        for number in range(samples):
-            for which in (0, 1) if number % 2 else (1, 0):
-                times[which].append(_timed((one, other)[which]))
-    finally:
-        gc.enable()
-    return statistics.median(times[0]), statistics.median(times[1])
-
-
-def _timed(job: Callable[[], object]) -> float:
-    start = perf_counter()
-    for _ in range(INNER):
-        job()
-    return (perf_counter() - start) / INNER
+    return rendered

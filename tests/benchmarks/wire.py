@@ -1,8 +1,6 @@
 """`tools/list` through the SDK's in-memory client: a server built here against a bare one that lists the same tools."""
 
-import statistics
 from contextlib import AsyncExitStack
-from time import perf_counter
 from typing import Any, Literal
 
 import anyio
@@ -12,7 +10,7 @@ from mcp.server import Server
 
 from toolfold_adapters.mcp import build_server
 
-from .harness import Row, flat_forest
+from .harness import Row, flat_forest, turn_by_turn
 
 ERAS: tuple[Literal["legacy", "auto"], ...] = ("legacy", "auto")
 
@@ -46,14 +44,7 @@ def _bare(listed: list[types.Tool]) -> Server[Any]:
 async def _compare(era: str, ours: Client, bare: Client, samples: int) -> Row:
     listed = (await ours.list_tools()).tools
     assert listed == (await bare.list_tools()).tools
-    times: tuple[list[float], list[float]] = ([], [])
-    for number in range(samples):
-        for which in (0, 1) if number % 2 else (1, 0):
-            client = (ours, bare)[which]
-            start = perf_counter()
-            await client.list_tools()
-            times[which].append(perf_counter() - start)
-    mine, other = map(statistics.median, times)
+    mine, other = await turn_by_turn([ours.list_tools, bare.list_tools], samples=samples)
     return Row(
         what="tools/list against the bare SDK",
         value=mine / other,

@@ -1,11 +1,13 @@
 """Serve the same tools with one framework over streamable HTTP, in 50 groups: `peers.http_server FRAMEWORK`.
 
-It prints its port. A framework is `toolfold`, `hooked` (Toolfold with hooks), `sdk` or `fastmcp`; only its own packages
-are imported, so that any interpreter runs this that has them.
+It prints its port; of `toolfold` and `sdk`, `/state` says how many sessions are open. A framework is `toolfold`,
+`hooked` (Toolfold with hooks), `sdk` or `fastmcp`; only its own packages are imported, so that any interpreter runs
+this that has them.
 """
 # pyright: reportMissingImports=false
 
 import argparse
+import gc
 import logging
 import socket
 from collections.abc import Callable
@@ -21,7 +23,7 @@ async def read(path: str) -> str:
     return path
 
 
-def toolfold(number: int, store: str | None, **options: Any) -> Any:
+def toolfold(number: int, store: str | None, idle: float, **options: Any) -> Any:
     """Return an app of groups with tools."""
     from toolfold import ToolSet
     from toolfold_adapters.mcp import Limit, Limits, build_server
@@ -35,19 +37,36 @@ def toolfold(number: int, store: str | None, **options: Any) -> Any:
     key = "the key that all replicas have"
     opened = None if store is None else open_store(store)
     limits = Limits(sessions=Limit(10_000), handles=Limit(10_000))  # all sessions are those of one caller
-    return build_server(tools, store=opened, handle_key=key, limits=limits).streamable_http_app()
+    server = build_server(tools, store=opened, handle_key=key, limits=limits)
+    return _stated(server, idle, lambda: len(tools.sessions))
 
 
-def hooked(number: int, store: str | None) -> Any:
+def _stated(server: Any, idle: float, sessions: Callable[[], int] | None = None) -> Any:
+    """Return the app of a server that says what is open: its sessions, or else its transports."""
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def state(_: Request) -> JSONResponse:
+        gc.collect()
+        transports = len(server.session_manager._server_instances)
+        return JSONResponse({"sessions": sessions() if sessions else transports, "transports": transports})
+
+    app = server.streamable_http_app(session_idle_timeout=idle)
+    app.router.routes.append(Route("/state", state))
+    return app
+
+
+def hooked(number: int, store: str | None, idle: float) -> Any:
     """Return an app of groups with a hook."""
-    return toolfold(number, store, on_activate=_begin)
+    return toolfold(number, store, idle, on_activate=_begin)
 
 
 async def _begin() -> None:
     """The hook."""
 
 
-def sdk(number: int, _: str | None) -> Any:
+def sdk(number: int, _: str | None, idle: float) -> Any:
     """Return an app of the same tools, all of which are always listed."""
     from mcp.server import MCPServer
 
@@ -55,10 +74,10 @@ def sdk(number: int, _: str | None) -> Any:
     for group in GROUPS:
         for index in range(number):
             server.add_tool(read, name=f"{group}__read_{index}")
-    return server.streamable_http_app()
+    return _stated(server, idle)
 
 
-def fastmcp(number: int, store: str | None) -> Any:
+def fastmcp(number: int, store: str | None, _: float) -> Any:
     """Return an app of tools that a session can enable by their tags, and of tools that use the state of a session."""
     from fastmcp import Context, FastMCP
     from fastmcp.server.sessions import SessionId, SessionProvider, get_session
@@ -103,7 +122,7 @@ def fastmcp(number: int, store: str | None) -> Any:
     return server.http_app()
 
 
-FRAMEWORKS: dict[str, Callable[[int, str | None], Any]] = {
+FRAMEWORKS: dict[str, Callable[[int, str | None, float], Any]] = {
     "toolfold": toolfold,
     "hooked": hooked,
     "sdk": sdk,
@@ -117,8 +136,9 @@ def main() -> None:
     parser.add_argument("framework", choices=FRAMEWORKS)
     parser.add_argument("--tools", type=int, default=1, help="how many tools each group has")
     parser.add_argument("--store", help="the URL of the Redis that has the sessions")
+    parser.add_argument("--idle", type=float, default=600.0, help="the seconds after which an unused session ends")
     options = parser.parse_args()
-    app = FRAMEWORKS[options.framework](options.tools, options.store)
+    app = FRAMEWORKS[options.framework](options.tools, options.store, options.idle)
     logging.disable()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
