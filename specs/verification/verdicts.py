@@ -37,6 +37,7 @@ from .mutants.wire import Silent, WireMutant
 
 TABLE = Path("specs/VERDICTS.md")
 COMMAND = "python -m verification.verdicts"
+MUTANTS_IN = "specs/verification/mutants"
 IN_PROCESS, OVER_MCP = ("exhaustive", "vectors", "stateful", "schedules"), ("wire",)
 """The layers that are run in each way."""
 ERAS: tuple[Era, ...] = ("legacy", "modern")
@@ -86,7 +87,9 @@ class Proof:
     @property
     def problems(self) -> Iterator[str]:
         """What is not as it should be."""
-        if self.clause not in INDIRECT and self.violated != frozenset({self.clause}):
+        if not self.mutant and self.clause not in INDIRECT:
+            yield f"{self.clause} has no mutant: add one that violates it and no other clause, in {MUTANTS_IN}"
+        elif self.clause not in INDIRECT and self.violated != frozenset({self.clause}):
             found = ", ".join(sorted(self.violated)) or "nothing"
             yield f"{self.clause}: the mutant that {self.mutant} is found to violate {found}"
         if self.honest is not (Verdict.PARTLY if self.clause in IN_PART else Verdict.HELD):

@@ -13,11 +13,13 @@ from tests.cli.initialising import SECRET, SERVERS, init, read, write
 from toolfold_adapters.gateway import load_config
 from toolfold_adapters.gateway.config.clients import servers_in
 from toolfold_adapters.gateway.config.data import read_file
+from toolfold_adapters.hosts import HOSTS
 from toolfold_cli.client_files import client_files
 
 pytestmark = pytest.mark.spec("GWY-2")
 
 
+ROOT = Path(__file__).resolve().parents[2]
 RIGHT = {"command": sys.executable, "args": ["-v"]}
 WRONG = {"command": "no-such-program"}
 TOOLFOLD = ["serve", "SERVED"]
@@ -282,3 +284,8 @@ def test_clients_are_found_where_their_platform_has_them(home: Path, platform: s
     found = client_files(home, home / "project", {}, platform)
     assert {file.path for file in found} == places
     assert len(found) == len(places)
+
+
+def test_the_how_to_names_each_host_that_init_knows() -> None:
+    page = " ".join((ROOT / "docs/how-to/gateway.md").read_text(encoding="utf-8").split())
+    assert [host.name for host in HOSTS if host.files and host.name not in page] == []

@@ -59,8 +59,10 @@ def test_a_clause_that_another_one_cites_exists() -> None:
 
 
 def test_the_normative_content_of_a_revision_is_frozen() -> None:
-    digests = load_digests()
-    assert digests[load_revision()] == digest(load_clauses()), "a clause has changed: give the revision another name"
+    now = digest(load_clauses())
+    assert load_digests()[load_revision()] == now, (
+        f'a clause has changed: rename the revision in clauses.toml, and add `NAME = "{now}"` to revisions.toml'
+    )
 
 
 def test_the_digest_depends_on_every_normative_part() -> None:
