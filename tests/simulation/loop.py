@@ -101,10 +101,11 @@ _extents: ContextVar[tuple[Extent, ...]] = ContextVar("extents", default=())
 
 
 class _Task(asyncio.Task[T]):
-    """A task with a number, by which sets of tasks are in the same order each time."""
+    """A task with a number, by which sets of tasks are in the same order each time; it begins in one."""
 
-    number = 0
-    extents: tuple[Extent, ...] = ()
+    def __init__(self, number: int, extents: tuple[Extent, ...], coroutine: Any, **named: Any) -> None:
+        self.number, self.extents = number, extents
+        super().__init__(coroutine, **named)
 
     def __hash__(self) -> int:
         return self.number
@@ -225,9 +226,8 @@ class Loop(asyncio.BaseEventLoop):
         extents = (_extents.get() if context is None else context.get(_extents, ())) or ()
         if extents and asyncio.iscoroutine(coroutine):
             coroutine = _observed(coroutine, extents)
-        task: _Task[Any] = _Task(coroutine, loop=loop, **named)
         self._numbers += 1
-        task.number, task.extents = self._numbers, extents
+        task: _Task[Any] = _Task(self._numbers, extents, coroutine, loop=loop, **named)
         self._tasks.append(task)
         if len(self._tasks) > 1000:
             self._tasks = [one for one in self._tasks if not one.done()]

@@ -14,6 +14,7 @@ from tests.adapters.mcp.callers import INITIALIZE
 from tests.adapters.mcp.support import modern_body, modern_headers
 from tests.simulation.desk import PATHS
 from tests.simulation.judging import Request, numbered
+from toolfold_adapters.names import STORE_AWAY_META
 
 URL = "http://127.0.0.1:8000/mcp"
 PATIENCE = 60.0
@@ -124,8 +125,10 @@ class Client:
 async def answered(client: Client, request: Request) -> tuple[Any, frozenset[int] | None]:
     """Return the answer to a request, and the active groups that it shows beside that; raises as `Client.request`."""
     if request.kind == "list":
-        tools = (await client.request("tools/list", {}))["tools"]
-        names = [tool["name"] for tool in tools if tool["name"].endswith(".probe")]
+        result = await client.request("tools/list", {})
+        if STORE_AWAY_META in result.get("_meta", {}):
+            raise Refused("the list may be old")
+        names = [tool["name"] for tool in result["tools"] if tool["name"].endswith(".probe")]
         return numbered(name.removesuffix(".probe") for name in names), None
     if request.kind == "control":
         verb, (group,) = ("activate", request.activate) if request.activate else ("deactivate", request.deactivate)
