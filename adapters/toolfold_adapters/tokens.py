@@ -29,10 +29,10 @@ def cost(components: Iterable[Component], to_wire: Callable[[str], str] = str) -
 
 @frozen(kw_only=True)
 class GroupCost:
-    """The share of one group in the list of tools.
+    """The share of one group, or of one server behind a gateway, in the list of tools.
 
     Attributes:
-        path: The group, or `None` for the tools in no group.
+        path: The group, or `None` for the tools in no group; or the server.
         tools: How many tools it has, without hidden and control tools.
         listed: How many of its tools are listed now, control tools included.
         before: The approximate tokens of its tools if all were listed, without groups.

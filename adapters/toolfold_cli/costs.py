@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from attrs import frozen
-
 from toolfold import Snapshot, ToolSet, TransitionRequest, WireNames
 from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import stdout_reserved
-from toolfold_adapters.tokens import Costs, approximate_tokens, cost, measure
+from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens, cost, measure
 
 from .targets import GatewayOptions, Target, open_target
 
@@ -73,30 +71,17 @@ def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) 
 # -- servers behind a gateway -----------------------------------------------------------------------------------------
 
 
-@frozen(kw_only=True)
-class ServerCost:
-    """What one server puts into the list of tools; see `toolfold_adapters.tokens.GroupCost`."""
-
-    server: str
-    tools: int
-    listed: int
-    before: int
-    after: int
-
-
-def costs_by_server(view: RequestView, servers: Mapping[str, str]) -> tuple[ServerCost, ...]:
+def costs_by_server(view: RequestView, servers: Mapping[str, str]) -> Mapping[str, GroupCost]:
     """Return what each server costs; `servers` maps the name of a tool to its server. Control tools belong to none."""
     shown = {component.name for component in listed(view, "tool")}
     tools = view.snapshot.catalog.tools
-    costs: list[ServerCost] = []
+    costs: dict[str, GroupCost] = {}
     for server in dict.fromkeys(servers.values()):
         own = [tools[name] for name, of in servers.items() if of == server and name in tools]
         own = [component for component in own if not component.never_listed]
         now = [component for component in own if component.name in shown]
-        costs.append(
-            ServerCost(server=server, tools=len(own), listed=len(now), before=cost(own), after=cost(now)),
-        )
-    return tuple(costs)
+        costs[server] = GroupCost(path=server, tools=len(own), listed=len(now), before=cost(own), after=cost(now))
+    return costs
 
 
 async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[str, Definitions]:
@@ -125,7 +110,7 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
 
 def costs_of_servers(
     config: GatewayConfig, definitions: Mapping[str, Definitions]
-) -> tuple[tuple[ServerCost, ...], int]:
+) -> tuple[Mapping[str, GroupCost], int]:
     """Return what each server would cost without Toolfold, and about how many tokens its list has at first with it."""
     from toolfold_adapters.gateway.registration import Registration
 

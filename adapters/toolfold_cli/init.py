@@ -115,8 +115,7 @@ def _show_savings(change: Change, measure: bool) -> None:
     definitions: Mapping[str, Definitions] = (
         run(partial(known_definitions, config, start=measure)) if config is not None else {}
     )
-    costs, listed = costs_of_servers(config, definitions) if config and definitions else ((), 0)
-    known = {cost.server: cost for cost in costs}
+    known, listed = costs_of_servers(config, definitions) if config and definitions else ({}, 0)
     rows = table("  SERVER", "TOOLS", "TOKENS", numbers=("TOOLS", "TOKENS"))
     for name in change.servers:
         cost = known.get(server_name(name))
@@ -126,8 +125,8 @@ def _show_savings(change: Change, measure: bool) -> None:
     show(rows)
     for note in change.notes:
         show(f"  {note.replace('The server is left out.', 'It stays where it is.')}")
-    if costs:
-        before = sum(cost.before for cost in costs)
+    if known:
+        before = sum(cost.before for cost in known.values())
         show(f"  {approximate(before)} tokens of tool definitions become {approximate(listed)} at first.")
     elif config is not None and not measure:
         show("  Add --measure to see what would be saved: it starts the servers.")

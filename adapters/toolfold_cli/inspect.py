@@ -14,7 +14,7 @@ from toolfold.spi import RequestView, listed
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
-from .costs import ServerCost, costs_by_server, initial_view, wire_costs
+from .costs import costs_by_server, initial_view, wire_costs
 from .counts import approximate
 from .failures import Failed, run
 from .options import Integer, active_option, chosen_target, target_command
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ROOT = "(in no group)"
 MANY_GROUPS = 12
 """How many groups may have control tools of their own before `inspect` says what is shorter."""
+NUMBERS = ("TOOLS", "LISTED", "BEFORE", "AFTER")
 _ONE_FOR_ALL = {True: "--control open_group", False: 'ToolSet(..., control="open_group")'}
 """What gives all groups the same two control tools, for a gateway or not."""
 
@@ -119,12 +120,9 @@ def _show_servers(view: RequestView, servers: Mapping[str, str]) -> None:
     costs = costs_by_server(view, servers)
     if len(costs) < 2:
         return
-    numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
-    rows = table("SERVER", *numbers, numbers=numbers)
-    for cost in costs:
-        rows.add_row(
-            cost.server, f"{cost.tools:,}", f"{cost.listed:,}", approximate(cost.before), approximate(cost.after)
-        )
+    rows = table("SERVER", *NUMBERS, numbers=NUMBERS)
+    for server, cost in costs.items():
+        rows.add_row(server, *_cells(cost))
     show("")
     show(rows)
 
@@ -148,21 +146,19 @@ def _control_tools_of_groups(view: RequestView) -> list[Component]:
 def _show_table(view: RequestView, costs: Costs, without_session: int | None, with_tools: bool, target: Target) -> None:
     infos = {info.name: info for info in view.snapshot.groups}
     listed_names = {component.name for component in listed(view, "tool")}
-    numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
-    rows = table("GROUP", "STATE", *numbers, "DESCRIPTION", numbers=numbers)
+    rows = table("GROUP", "STATE", *NUMBERS, "DESCRIPTION", numbers=NUMBERS)
     for cost in costs.groups:
         info = infos.get(cost.path or "")
         depth = cost.path.count(".") if cost.path else 0
         label = info.name.rpartition(".")[2] if info else ROOT
         description = " ".join(info.description.split()) if info else ""
-        rows.add_row(Text("  " * depth + label), *_cells(cost, info), description)
+        rows.add_row(Text("  " * depth + label), info.state.value if info else "", *_cells(cost), description)
         if with_tools:
             for component in _tools_of(view, cost.path):
                 mark = "*" if component.name in listed_names else "-"
                 label = f"{mark} {component.name}{_modes(view, component)}"
                 rows.add_row(Text("  " * (depth + 1) + label, style="dim" if mark == "-" else ""))
-    totals = (f"{costs.tools:,}", f"{costs.listed:,}", approximate(costs.before), approximate(costs.after))
-    rows.add_row("total", "", *totals, style="bold")
+    rows.add_row("total", "", *_cells(costs), style="bold")
     show(rows)
     show(_verdict(view, costs, target))
     if bare := view.snapshot.catalog.undescribed:
@@ -180,9 +176,8 @@ def _show_table(view: RequestView, costs: Costs, without_session: int | None, wi
         show(f"Only one at a time: {', '.join(sorted(members))}")
 
 
-def _cells(cost: GroupCost, info: GroupInfo | None) -> tuple[str, ...]:
-    state = info.state.value if info else ""
-    return state, f"{cost.tools:,}", f"{cost.listed:,}", approximate(cost.before), approximate(cost.after)
+def _cells(cost: GroupCost | Costs) -> tuple[str, ...]:
+    return f"{cost.tools:,}", f"{cost.listed:,}", approximate(cost.before), approximate(cost.after)
 
 
 def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
@@ -240,7 +235,7 @@ def _report(
     """Return the output of `inspect --json`; keys may be added to it, and none removed."""
     infos = {info.name: info for info in view.snapshot.groups}
     listed_names = {component.name for component in listed(view, "tool")}
-    by_server = {cost.server: cost for cost in costs_by_server(view, servers)}
+    by_server = costs_by_server(view, servers)
     return {
         "name": view.snapshot.catalog.name,
         "active": list(view.snapshot.active),
@@ -258,7 +253,7 @@ def _report(
     }
 
 
-def _server_report(status: UpstreamStatus, cost: ServerCost | None) -> dict[str, Any]:
+def _server_report(status: UpstreamStatus, cost: GroupCost | None) -> dict[str, Any]:
     """Return how a server is doing, and what it puts into the list; `offered` is how many tools it says it has."""
     return {
         "name": status.name,
