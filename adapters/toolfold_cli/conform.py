@@ -25,7 +25,7 @@ from .drivers import (
     write_starter,
 )
 from .failures import Failed, debugging, failing
-from .options import Number, OneOf, TargetCommand, chosen_target, examples, target_options
+from .options import FILE, FOLDER, Number, OneOf, TargetCommand, chosen_target, examples, names_in, target_options
 from .printing import console, show, show_json, table
 from .runs import Ended, watched
 from .targets import Target
@@ -52,9 +52,6 @@ class NothingChecked(Failed):
     """The target could not be checked: exits with status 2."""
 
     exit_code = 2
-
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(
@@ -124,13 +121,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of everything random.")
 @click.option(
-    "--expected-failures", "expected", type=_FILE, metavar="FILE", help="A .toml file of clauses that do not hold yet."
+    "--expected-failures", "expected", type=FILE, metavar="FILE", help="A .toml file of clauses that do not hold yet."
 )
-@click.option("--replay", "recorded", type=_FILE, metavar="FILE", help="Replay the violation in a failure.json.")
-@click.option("--describe", type=_FILE, metavar="FILE", help="A .toml file that describes a server's groups.")
-@click.option(
-    "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write reports."
-)
+@click.option("--replay", "recorded", type=FILE, metavar="FILE", help="Replay the violation in a failure.json.")
+@click.option("--describe", type=FILE, metavar="FILE", help="A .toml file that describes a server's groups.")
+@click.option("-o", "--output", "folder", type=FOLDER, metavar="DIR", help="Write reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @click.option(
     "--starter", type=OneOf([*BUILT_BY]), help="Write a driver in this language to the folder that is given as TARGET."
@@ -179,7 +174,7 @@ def _layers(ctx: click.Context, names: str | None) -> tuple[str, ...] | None:
 
     if names is None:
         return None
-    chosen = tuple(name.strip() for name in names.split(",") if name.strip())
+    chosen = names_in(names)
     if unknown := [name for name in chosen if name not in LAYERS]:
         raise click.UsageError(f"There is no layer {unknown[0]!r}; there are {', '.join(LAYERS)}.", ctx)
     return chosen
@@ -189,7 +184,7 @@ def _profiles(ctx: click.Context, names: str) -> tuple[str, ...]:
     from toolfold_specs.clauses import aimed_at
 
     try:
-        return aimed_at(name.strip() for name in names.split(","))
+        return aimed_at(names_in(names) or ("",))
     except ValueError as error:
         raise click.UsageError(f"{str(error).capitalize()}.", ctx) from error
 

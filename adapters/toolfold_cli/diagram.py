@@ -23,7 +23,7 @@ from toolfold_diagrams.svg import embedded
 
 from .costs import initial_view
 from .failures import Failed, failing, run
-from .options import ARGUMENTS, Integer, OneOf, active_option, chosen_target, target_command
+from .options import ARGUMENTS, FILE, Integer, OneOf, active_option, chosen_target, names_in, target_command
 from .printing import console
 from .targets import GatewayOptions, Target, open_target, parse_target
 
@@ -68,12 +68,10 @@ def _help() -> str:
 @click.option("--profile", metavar="NAME", help="Draw it with this profile.")
 @active_option(help="Groups to open, or servers of a gateway, separated by commas.")
 @click.option("--limit", type=Integer(min=1), metavar="N", help="The greatest number of groups or states to draw.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
-)
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write to a file.")
 @click.option(
     "--check",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Write nothing; exit with status 1 if FILE is not what -o FILE would write.",
 )
@@ -241,7 +239,7 @@ def page_picture(text: str | None, given: Mapping[str, str]) -> PagePicture:
         file: Path | None = None
         if views[view] != "nothing":
             target, options = parse_target(text), GatewayOptions()
-            active = [path.strip() for path in given.get("active", "").split(",") if path.strip()]
+            active = names_in(given.get("active", ""))
             opening = partial(source_of, target, options, given.get("profile"), active, trace=views[view] == "trace")
             source, file = anyio.run(opening), _file_of(target)
         svg = drawing.draw(view, "svg", source, limit=None if limit is None else int(limit)).decode()

@@ -18,6 +18,8 @@ from .counts import counted
 from .failures import Failed, run
 from .options import (
     COMMAND,
+    FILE,
+    FOLDER,
     Integer,
     Number,
     OneOf,
@@ -25,6 +27,7 @@ from .options import (
     chosen_target,
     examples,
     gateway_options,
+    parse_names,
     target_options,
 )
 from .printing import show, table
@@ -35,12 +38,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.evaluation import AnswerOptions, Plan, Player, Record, Task, World
 
 SIZES = (20, 100, 500, 1_000)
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_NAMES = partial(click.option, metavar="NAMES", multiple=True)
-
-
-def _words(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word for value in values for word in re.split(r"[,\s]+", value) if word)
+_NAMES = partial(click.option, metavar="NAMES", multiple=True, callback=parse_names)
 
 
 def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
@@ -66,23 +64,23 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 )
 @target_options
 @gateway_options
-@click.option("--tasks", "file", type=_FILE, metavar="FILE", help="A .toml file of tasks for the tools of TARGET.")
+@click.option("--tasks", "file", type=FILE, metavar="FILE", help="A .toml file of tasks for the tools of TARGET.")
 @click.option(
     "--live-mcp-bench",
     "bench",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     metavar="DIR",
     help="Play the tasks of LiveMCPBench, from its repository.",
 )
 @click.option("--suggest", is_flag=True, help="Print tasks made of the examples in the tools' schemas, and exit.")
-@_NAMES("--player", "players", callback=_words, help="Scripted players, all, or hosts; perfect unless given.")
+@_NAMES("--player", "players", help="Scripted players, all, or hosts; perfect unless given.")
 @click.option("--model", "models", metavar="NAME", multiple=True, help="A model as pydantic-ai names it, by its key.")
 @click.option(
     "--host", metavar="NAME", help="The host whose view the models have; they are shown everything otherwise."
 )
-@click.option("--replay", type=_FILE, metavar="FILE", help="Make the calls again that a file of records has.")
-@_NAMES("--arm", "arms", callback=_words, help="Ways to offer the tools: all unless given.")
-@_NAMES("--size", "sizes", callback=_words, help="Numbers of tools, with fillers, or all, which is without.")
+@click.option("--replay", type=FILE, metavar="FILE", help="Make the calls again that a file of records has.")
+@_NAMES("--arm", "arms", help="Ways to offer the tools: all unless given.")
+@_NAMES("--size", "sizes", help="Numbers of tools, with fillers, or all, which is without.")
 @click.option(
     "--answers",
     type=OneOf(["auto", "definitions", "names"]),
@@ -91,8 +89,8 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--answer-tokens", type=Integer(1), metavar="N", help="How long such an answer may be, as for serve.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of fillers, and of models.")
 @click.option("--price", metavar="READ/WRITTEN", callback=_price, help="Dollars for a million tokens, such as 3/15.")
-@click.option("-o", "--output", type=_FILE, metavar="FILE", help="Record as JSON lines; a run that was ended goes on.")
-@click.option("--report", type=_FILE, metavar="FILE", help="Write an HTML page that compares.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Record as JSON lines; a run that was ended goes on.")
+@click.option("--report", type=FILE, metavar="FILE", help="Write an HTML page that compares.")
 @click.option(
     "--require",
     type=Number(min=0, max=100),

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
 COMMAND = "toolfold.command"
 """The key in `Context.meta` of the command after `--`."""
 ARGUMENTS = "toolfold.arguments"
@@ -191,7 +194,7 @@ def gateway_options(function: F) -> F:
         function,
         click.option(
             "--groups",
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=FILE,
             metavar="FILE",
             help="A .toml file that groups the tools of the URL or COMMAND.",
         ),
@@ -245,12 +248,17 @@ def _decorated(function: F, *decorators: Callable[[F], F]) -> F:
     return function
 
 
-def parse_groups(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the group paths in an option's values, each of which may have several, separated by commas."""
-    return tuple(path.strip() for value in values for path in value.split(",") if path.strip())
+def names_in(*texts: str) -> tuple[str, ...]:
+    """Return the names in texts, each of which may have several, separated by commas."""
+    return tuple(name for text in texts for name in re.split(r"[,\s]+", text) if name)
 
 
-active_option = partial(click.option, "--active", metavar="GROUPS", multiple=True, callback=parse_groups)
+def parse_names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in an option's values."""
+    return names_in(*values)
+
+
+active_option = partial(click.option, "--active", metavar="GROUPS", multiple=True, callback=parse_names)
 
 
 def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Limits | None:

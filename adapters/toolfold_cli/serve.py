@@ -31,8 +31,8 @@ from .options import (
     OneOf,
     ServerOption,
     chosen_target,
-    parse_groups,
     parse_limits,
+    parse_names,
     parse_store,
     server_option,
     target_command,
@@ -136,7 +136,7 @@ class HttpOptions:
     "--share",
     metavar="SERVERS",
     multiple=True,
-    callback=parse_groups,
+    callback=parse_names,
     help="Servers that keep nothing for a client, so that all share one connection to each; * for all servers.",
 )
 @server_option("--profile", metavar="NAME", help="The profile to serve.")
@@ -144,7 +144,7 @@ class HttpOptions:
     "--active",
     metavar="GROUPS",
     multiple=True,
-    callback=parse_groups,
+    callback=parse_names,
     help="Groups to open first, or servers, by commas.",
 )
 @click.option(

@@ -14,7 +14,7 @@ from toolfold_adapters.tokens import approximate_tokens
 from .costs import initial_view_of
 from .counts import approximate, counted
 from .failures import run
-from .options import OneOf, chosen_target, parse_groups, target_command
+from .options import OneOf, chosen_target, parse_names, target_command
 
 
 @target_command(
@@ -30,7 +30,7 @@ from .options import OneOf, chosen_target, parse_groups, target_command
     "active",
     metavar="GROUPS",
     multiple=True,
-    callback=parse_groups,
+    callback=parse_names,
     help="Groups to open first, separated by commas; hooks do not run.",
 )
 @click.option(

@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 import shlex
 import time
+from abc import ABC
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from warnings import catch_warnings, simplefilter
@@ -28,11 +30,6 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
     from toolfold_adapters.mcp import Extend
-from abc import ABC
-from glob import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from toolfold_adapters.mcp.delivery.render import Definition
 
 FORMS = (
@@ -96,6 +93,11 @@ class GatewayOptions:
     start_timeout: float | None = None
     share: tuple[str, ...] = ()
 
+    @property
+    def of_tool_set(self) -> dict[str, Any]:
+        """Those that are options of a tool set, as far as they are given."""
+        return {name: value for name in TOOL_SET_OPTIONS if (value := getattr(self, name)) is not None}
+
 
 def parse_target(
     text: str | None,
@@ -121,11 +123,10 @@ def parse_target(
     options = options or GatewayOptions()
     if options.groups is not None and target.kind not in ("url", "command"):
         raise ConfigError(f"--groups is for a URL or a command; {target.text} groups its tools itself.")
-    given = [name for name in TOOL_SET_OPTIONS if getattr(options, name) is not None]
-    if not target.is_gateway and given:
-        option = given[0].replace("_", "-")
+    for name in () if target.is_gateway else options.of_tool_set:
+        option = name.replace("_", "-")
         raise ConfigError(
-            f"--{option} is for tools of other servers; {target.text} sets it itself: ToolSet(..., {given[0]}=...)."
+            f"--{option} is for tools of other servers; {target.text} sets it itself: ToolSet(..., {name}=...)."
         )
     if not target.is_gateway and options.start_timeout is not None:
         raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
@@ -296,7 +297,7 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
         return None
     if options.start_timeout is not None:
         raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
-    given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
+    given = options.of_tool_set
     if options.search is not None:
         from toolfold_adapters.gateway.config.settings import OptionsConfig
 
@@ -337,8 +338,7 @@ def configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
         upstreams = {name: given.model_copy(update=changed) for name, given in config.upstreams.items()}
         config = config.model_copy(update={"upstreams": upstreams})
     config = _shared(config, options.share)
-    given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
-    return config.model_copy(update={"options": config.options.model_copy(update=given)})
+    return config.model_copy(update={"options": config.options.model_copy(update=options.of_tool_set)})
 
 
 def _shared(config: GatewayConfig, names: tuple[str, ...]) -> GatewayConfig:
