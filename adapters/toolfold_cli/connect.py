@@ -11,6 +11,7 @@ from toolfold_adapters.starting import starting
 
 from .failures import run
 from .options import examples, traceback_option
+from .targets import is_url
 
 
 @click.command(
@@ -35,7 +36,7 @@ def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -
 
     Ten clients then share one server, and what is behind it, with a session each.
     """
-    if not url.startswith(("http://", "https://")):
+    if not is_url(url):
         raise click.UsageError(f"{url!r} is not the URL of an MCP server, such as http://127.0.0.1:8000/mcp.", ctx)
     parsed = {name: value for name, _, value in (header.partition("=") for header in headers)}
     if not all(parsed) or any("=" not in header for header in headers):

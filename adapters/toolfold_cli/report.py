@@ -13,9 +13,10 @@ from toolfold_adapters.stores.url import open_store
 from toolfold_diagrams.report import TABLES, cell, report, summary
 
 from .failures import failing, run
-from .operated import DEFAULT, asked, is_url
 from .options import Integer, OneOf, examples
 from .printing import show, table
+from .status import DEFAULT, asked
+from .targets import is_url
 
 
 @click.command(

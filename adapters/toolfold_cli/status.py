@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import os
 from functools import partial
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import click
 
+from toolfold import ConfigError
 from toolfold_adapters.status import status_of
 
 from .failures import failing, run
-from .operated import DEFAULT, asked, is_url
 from .options import examples
 from .printing import show, show_json, table
-from .targets import GatewayOptions, open_target, parse_target
+from .targets import GatewayOptions, is_url, open_target, parse_target
+
+DEFAULT = "http://127.0.0.1:8000"
+TOKEN = "TOOLFOLD_OPERATOR_TOKEN"
+_SECONDS = 10
 
 
 @click.command(
@@ -52,3 +61,28 @@ def status_command(ctx: click.Context, source: str, as_json: bool) -> None:
 async def _of_configuration(source: str) -> list[Any]:
     async with open_target(parse_target(source), GatewayOptions()) as opened:
         return await status_of(opened.tools, opened.status, withheld=opened.withheld)
+
+
+# -- asking a server that runs ----------------------------------------------------------------------------------------
+
+
+def asked(url: str, what: str) -> Any:
+    """Return what a server with a live page answers to a question of its operator.
+
+    Raises:
+        ConfigError: It does not answer, has no such page, or wants another token.
+    """
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc}/live/{what}"
+    token = os.environ.get(TOKEN)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        with urlopen(Request(place, headers=headers), timeout=_SECONDS) as answer:
+            return json.load(answer)
+    except HTTPError as error:
+        if error.code in (401, 403):
+            raise ConfigError(f"{place} is for the operator: set {TOKEN} to the token of one.") from error
+        raise ConfigError(f"{place} answered {error.code}: start the server with --live.") from error
+    except (URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise ConfigError(f"{place} can't be asked: {reason}. Is the server running, with --http --live?") from error

@@ -133,6 +133,11 @@ def parse_target(
     return target
 
 
+def is_url(text: str) -> bool:
+    """Return whether a text is the URL of a server."""
+    return text.startswith(("http://", "https://"))
+
+
 def is_target(text: str) -> bool:
     """Return whether a text can only be a TARGET; the name of a module may also be a command's."""
     return ":" in text or text.lower().endswith((".py", *FILES))

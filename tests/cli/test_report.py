@@ -18,7 +18,7 @@ from tests.diagrams.live.watching import get
 from toolfold import ToolSet
 from toolfold_adapters.stored_usage import Writer
 from toolfold_adapters.stores import SQLiteStore
-from toolfold_cli import operated
+from toolfold_cli import status as asking
 from toolfold_diagrams import live, report
 
 
@@ -52,7 +52,7 @@ def serving(tools: ToolSet, monkeypatch: pytest.MonkeyPatch, states: tuple[str, 
         response = anyio.run(get, app, request.selector.removeprefix("/live"))
         return io.BytesIO(response.body)
 
-    monkeypatch.setattr(operated, "urlopen", answer)
+    monkeypatch.setattr(asking, "urlopen", answer)
     return asked
 
 
@@ -117,7 +117,7 @@ def test_a_server_that_does_not_answer_is_told_with_what_to_do(
     def fail(request: Request, timeout: float) -> None:
         raise error
 
-    monkeypatch.setattr(operated, "urlopen", fail)
+    monkeypatch.setattr(asking, "urlopen", fail)
     for command in ("report", "status"):
         result = invoke(command)
         assert result.exit_code == 1
