@@ -2,9 +2,9 @@
 
 server.py    `build_server`: a server for both eras      serve.py     `serve`: stdio and streamable HTTP
 options.py   the options of a server                     program.py   `ToolSet.run`: a program that serves
-handlers.py  the delivery of each request                request.py   who asks, and what a request selects
-handles.py   handles, signed and stored
-delivery/    how requests are answered, in each era      http/        the application, its guards, its operation
+handlers.py  each request to its delivery              request.py   who asks, and what a request selects
+handles.py   handles, signed and stored, and the states of modern requests
+delivery/    how requests are answered                 http/        the application, its guards, its operation
 existing/    groups for a server that exists already
 subscriptions.py  notifications of modern clients
 client.py    a client that follows the groups that it opens; offered_groups.py  the groups of another server

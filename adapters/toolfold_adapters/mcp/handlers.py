@@ -2,73 +2,179 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
+from math import inf
+from time import perf_counter
 from typing import Any
 
+import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
-from attrs import define
+from attrs import evolve
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from toolfold import Session
-from toolfold.spi import Full, Kind, Tally
+from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
+from toolfold.spi import Full, Kind, SessionKind, Tally, background
 
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
-from .delivery.disclosure import Disclosure, GroupParams, ToolboxDelivery
-from .delivery.handle import HandleDelivery
-from .delivery.legacy import declares_groups
-from .delivery.render import dumped, wire_errors
-from .delivery.session import SessionDelivery
-from .request import caller_of, client_of, is_modern, principal_of, record_refusal
-from .subscriptions import Subscriptions, unauthenticated
+from ..stores import MemoryStore
+from .delivery.answers import Answers, instructions_for
+from .delivery.delivery import Delivery, States
+from .delivery.disclosure import Disclosure, GroupParams
+from .delivery.legacy import LegacySessions, declares_groups
+from .delivery.proxy import proxies_of, reserve_names, with_handle
+from .delivery.render import Renderer, dumped, wire_errors
+from .handles import HandleStates, SignedHandles, signing_keys
+from .options import ServerSettings
+from .request import Selections, caller_of, client_of, is_modern, principal_of, record_refusal
+from .subscriptions import PrincipalSessions, Subscriptions, unauthenticated
+
+log = logging.getLogger("toolfold.mcp")
 
 Context = ServerRequestContext[TaskGroup, Any]
 MAX_CLIENT_NAME = 64
+LEGACY_LIFETIME = 24 * 3600.0
+"""Seconds for which a legacy session is kept in a store without a request: its client may come back tomorrow."""
+ENDING_SECONDS = 10
+"""How long a server waits at its end for the hooks that tear down its sessions."""
+
+TasksOf = Callable[[Any], TaskGroup]
 
 
-@define(eq=False)
 class RequestHandlers:
-    """The handlers of a server's requests.
+    """The handlers of the requests for a tool set, whatever server these come to.
+
+    Args:
+        tools: The tool set.
+        wire: The names that clients see.
+        settings: How it is delivered.
+        tasks_of: Returns the task group of a running server, given the context of a request to it.
+        own: The names of an existing server's own tools, by those that they are registered by.
+        resumes: Whether the server resumes legacy sessions from a store, if there is one.
 
     Attributes:
-        legacy: Answers requests of the era up to 2025-11-25.
-        modern: Answers those of 2026-07-28.
-        disclosure: Answers the requests of clients that declare the extension for groups, by whether they are modern;
-            empty to serve it to no client.
-        toolbox: Answers modern requests that declare `toolbox.v1` in its place, if they are answered.
-        by_principal: Whether modern requests must be authenticated.
+        legacy: The sessions of legacy connections.
         subscriptions: The subscriptions of modern clients.
         calls: Counts requests in progress.
-        streams: Counts subscriptions.
+        on_announced: Is called when lists have changed for everybody, while the server runs.
+
+    Raises:
+        ConfigError: A setting is wrong, or two names would be the same on the wire.
+        ToolfoldError: The initial groups can't be active together.
     """
 
-    legacy: SessionDelivery
-    modern: HandleDelivery | SessionDelivery
-    disclosure: Mapping[bool, Disclosure]
-    toolbox: ToolboxDelivery | None
-    by_principal: bool
-    subscriptions: Subscriptions
-    calls: Tally
-    streams: Tally
+    def __init__(
+        self,
+        tools: ToolSet,
+        wire: WireNames,
+        settings: ServerSettings,
+        tasks_of: TasksOf = lambda ctx: ctx.lifespan_context,
+        *,
+        own: Mapping[str, str] | None = None,
+        resumes: bool = True,
+    ) -> None:
+        self._tools = tools
+        tools.count_usage(perf_counter, label_of)
+        self._wire = wire
+        self._settings = settings
+        self._selections = Selections(tools, settings.profile, settings.active, by_request=settings.selection)
+        _ = self._selections.default.start
+        limits, self._by_principal = settings.limits, settings.delivery == "principal"
+        self.on_announced: Callable[[], None] = lambda: None
+        self._store = settings.store or MemoryStore(time.monotonic, lease=inf)
+        shared = evolve(limits.handles, when_full="refuse")  # others use them, too
+        self._shared = self._sessions("shared", "stored sessions", shared, settings.handle_lifetime)
+        self._handles = self._sessions(
+            "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self._shared
+        )
+        self._legacy_sessions = (
+            self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME)
+            if resumes and settings.store is not None
+            else None
+        )
+        self.calls, self._streams = Tally("requests in progress", limits.calls), Tally("subscriptions", limits.streams)
+        self.subscriptions = Subscriptions(by_caller=self._by_principal)
+        tally = Tally("sessions", limits.sessions)
+        self.legacy = LegacySessions(tools, self._selections, tally, tasks_of, self._legacy_sessions)
+        render = partial(Renderer, wire, own=own)
+        legacy = self._delivery(self.legacy, render(modern=False), settings.call_tool_for(modern=False))
+        if self._by_principal:
+            principals = PrincipalSessions(self._selections, self._shared, self.subscriptions)
+            self.subscriptions.before_listening = principals.follow
+            modern = self._delivery(principals, render(modern=True, cache_scope="private"))
+        else:
+            states = self._handle_states(tasks_of)
+            modern = self._delivery(states, render(modern=True, adjust=with_handle), settings.call_tool)
+        self._deliveries = {False: legacy, True: modern}
+        renderers = {era: render(modern=era) for era in self._deliveries if settings.disclosure}
+        self._disclosure = {era: Disclosure(tools, wire, self._selections, one) for era, one in renderers.items()}
+        self._disclosed = {era: self._delivery(self._disclosure[era], one) for era, one in renderers.items()}
+        # The last step that can fail: a server that is not built must not reserve names.
+        reserve_names(tools, wire, settings.proxies)
 
-    def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure | ToolboxDelivery:
-        """Return the delivery of a request; raises if lists are per caller and the caller is not authenticated."""
+    def _sessions(
+        self, name: str, what: str, limit: Limit, lifetime: float, owners: StoredSessions | None = None
+    ) -> StoredSessions:
+        kind = SessionKind(name, what, limit, lifetime)
+        return StoredSessions(self._tools.runtime, self._store, kind, owners, local=self._settings.store is None)
+
+    def _delivery(self, states: States, renderer: Renderer, call_tool: str | None = None) -> Delivery:
+        """Return a delivery, with the tools that call others if `call_tool` names the one that calls any."""
+        settings = self._settings
+        answers = Answers(renderer, settings.answers, settings.answer_tokens)
+        proxies = proxies_of(
+            call_tool,
+            with_handle=isinstance(states, HandleStates),
+            read_tool=settings.read_tool,
+            call_tools=settings.call_tools,
+        )
+        return Delivery(self._tools, self._wire, states, renderer, answers, proxies)
+
+    def _handle_states(self, tasks_of: TasksOf) -> HandleStates:
+        settings = self._settings
+        signs = settings.handles == "auto" and not self._tools.catalog.has_hooks
+        keys = signing_keys(settings.handle_key, os.environ, outliving=signs and settings.store is not None)
+        signed = SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time)
+        short = settings.handles == "stored"
+        return HandleStates(self._tools, self._selections, signed, short, self._handles, self._shared, tasks_of)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def delivery(self, ctx: Context, kind: Kind = "tool", name: str | None = None) -> Delivery:
+        """Return the delivery of a request for something, or of a list.
+
+        Raises if lists are per caller and the caller is not authenticated.
+        """
         modern = is_modern(ctx)
-        if modern and self.by_principal and not principal_of(ctx):
+        if modern and self._by_principal and not principal_of(ctx):
             raise unauthenticated()
-        if self.disclosure and declares(ctx, GROUPS_EXTENSION, modern=modern):
-            return self.disclosure[modern]
-        if self.toolbox is not None and modern and declares(ctx, TOOLBOX_EXTENSION, modern=True):
-            return self.toolbox
-        return self.modern if modern else self.legacy
+        extension = self._extension(ctx)
+        if extension == GROUPS_EXTENSION or (
+            extension == TOOLBOX_EXTENSION and name is not None and self._disclosure[True].has(ctx, kind, name)
+        ):
+            return self._disclosed[modern]
+        return self._deliveries[modern]
+
+    def _extension(self, ctx: Context) -> str | None:
+        """Return the extension for groups that the client of a request declares, if it is served."""
+        modern = is_modern(ctx)
+        if self._disclosure and declares(ctx, GROUPS_EXTENSION, modern=modern):
+            return GROUPS_EXTENSION
+        if self._disclosure and modern and declares(ctx, TOOLBOX_EXTENSION, modern=True):
+            return TOOLBOX_EXTENSION
+        return None
 
     def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
-        delivery = self.modern if is_modern(ctx) else self.legacy
-        return delivery.session(ctx)
+        return self._deliveries[is_modern(ctx)].session(ctx)
 
     @asynccontextmanager
     async def request(self, ctx: Context) -> AsyncGenerator[Session]:
@@ -93,7 +199,7 @@ class RequestHandlers:
         with wire_errors(params.name, modern=is_modern(ctx)):
             try:
                 with self.calls.held(caller_of(ctx)):
-                    return await self.delivery(ctx).call(ctx, params.name, params.arguments)
+                    return await self.delivery(ctx, name=params.name).call(ctx, params.name, params.arguments)
             except Full as full:
                 record_refusal(full)
                 return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
@@ -101,38 +207,42 @@ class RequestHandlers:
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:
         """Answer a request for a prompt."""
         with self.answering(ctx, params.name):
-            return await self.delivery(ctx).prompt(ctx, params.name, params.arguments)
+            return await self.delivery(ctx, "prompt", params.name).prompt(ctx, params.name, params.arguments)
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> Any:
         """Answer a request for a resource."""
-        with self.answering(ctx, str(params.uri)):
-            return await self.delivery(ctx).read(ctx, str(params.uri))
+        uri = str(params.uri)
+        with self.answering(ctx, uri):
+            return await self.delivery(ctx, "resource", uri).read(ctx, uri)
 
     async def listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""
-        with wire_errors("subscriptions", modern=True), self.streams.held(caller_of(ctx)):
-            delivery = self.delivery(ctx)
-            groups = partial(delivery.top, ctx) if isinstance(delivery, Disclosure) else None
+        with wire_errors("subscriptions", modern=True), self._streams.held(caller_of(ctx)):
+            self.delivery(ctx)
+            shown = self._extension(ctx) == GROUPS_EXTENSION
+            groups = partial(self._disclosure[is_modern(ctx)].top, ctx) if shown else None
             return await self.subscriptions.listen(ctx, params, groups)
 
     async def list_groups(self, ctx: Context, params: types.PaginatedRequestParams) -> Any:
         """Answer `groups/list`."""
         with self.answering(ctx, "groups"):
-            disclosure = self._disclosure(ctx, "groups/list")
+            disclosure, nested = self._groups(ctx, "groups/list")
             if not is_modern(ctx):
                 async with self.session(ctx):  # its client is notified when lists change
                     pass
-            return disclosure.groups(ctx, params.cursor)
+            return disclosure.groups(ctx, params.cursor) if nested else disclosure.every(ctx)
 
     async def get_group(self, ctx: Context, params: GroupParams) -> Any:
         """Answer `groups/get`."""
         with self.answering(ctx, params.name):
-            return self._disclosure(ctx, "groups/get").group(ctx, params.name)
+            disclosure, nested = self._groups(ctx, "groups/get")
+            return disclosure.group(ctx, params.name) if nested else disclosure.flat(ctx, params.name)
 
-    def _disclosure(self, ctx: Context, method: str) -> Disclosure | ToolboxDelivery:
-        delivery = self.delivery(ctx)
-        if isinstance(delivery, Disclosure | ToolboxDelivery):
-            return delivery
+    def _groups(self, ctx: Context, method: str) -> tuple[Disclosure, bool]:
+        """Return what has the groups of a request, and whether groups can be in groups there."""
+        self.delivery(ctx)
+        if (extension := self._extension(ctx)) is not None:
+            return self._disclosure[is_modern(ctx)], extension == GROUPS_EXTENSION
         if not is_modern(ctx):
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         raise MCPError(
@@ -140,6 +250,86 @@ class RequestHandlers:
             message=f"{method} needs the extension {GROUPS_EXTENSION} in the request's client capabilities.",
             data={"requiredCapabilities": {"extensions": {GROUPS_EXTENSION: {}}}},
         )
+
+    # -- the server ---------------------------------------------------------------------------------------------------
+
+    def attach(self, server: Server[Any]) -> None:
+        """Note the server whose requests are answered, and have the sessions that its handshakes open stored."""
+        self.legacy.server = server
+        if self.legacy.stored is not None:
+            server.middleware.append(self.legacy.remember)
+
+    def selects(self, request: Any) -> bool:
+        """Return whether an HTTP request selects groups or a profile itself."""
+        return self._selections.of(request) is not self._selections.default
+
+    def instructions(self, given: str | None, *, modern: bool, declared: bool = False, request: Any = None) -> str:
+        """Return the instructions for clients of an era: how groups are opened, those given, and those of open groups.
+
+        Clients that declared the extension for groups open none here. Groups that an HTTP request selects are open.
+        """
+        selection = self._selections.of(request)
+        catalog = selection.catalog
+        begun = catalog.initial_instructions(selection.paths)
+        said = "\n\n".join(text for text in (given, begun) if text)
+        if declared:
+            return said
+        proxy = self._settings.call_tool_for(modern=modern)
+        return instructions_for(said, catalog, self._wire, proxy, modern=modern)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[TaskGroup]:
+        """Yield the task group of a running server, which sends announcements and ends idle sessions (SPEC SES-3)."""
+        subscriptions = self.subscriptions
+        async with background() as tasks:
+
+            def announce(event: events.Event) -> None:
+                # in memory, each client runs the server
+                if isinstance(event, events.ListsAnnounced) and subscriptions.running[0] is tasks:
+                    self.on_announced()
+                    subscriptions.announce(event.kinds)
+
+            stop = self._tools.observe(announce)
+            self._tools.pool.upkeep.start(tasks)
+            for sessions in (self._shared, self._handles, self._legacy_sessions):
+                if sessions is not None:
+                    sessions.start(tasks)
+            subscriptions.running.append(tasks)
+            try:
+                yield tasks
+            finally:
+                stop()
+                subscriptions.running.remove(tasks)
+                if not subscriptions.running and self._settings.store is None:
+                    await end_all((self._handles, self._shared), ENDING_SECONDS)
+
+
+async def end_all(kinds: Iterable[StoredSessions], seconds: float) -> None:
+    """End all sessions, kind after kind since the first inherit from the next, and wait at most for `seconds`.
+
+    Sessions whose hooks take longer are abandoned. That needs a task that outlives this call, which only asyncio has;
+    on trio there is no such limit.
+    """
+    ending = [*kinds]
+    sessions = [session for kind in ending for session in kind.known]
+
+    async def end() -> None:
+        for kind in ending:
+            await kind.end_all()
+
+    with anyio.CancelScope(shield=True):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            await end()
+            return
+        task = asyncio.ensure_future(end())
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            named = ", ".join(session.id for session in sessions if session.is_open)
+            log.warning(
+                "hooks of these sessions were still running %g seconds after the server ended: %s", seconds, named
+            )
 
 
 def label_of(ctx: Any) -> tuple[str, str]:

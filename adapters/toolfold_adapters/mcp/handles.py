@@ -12,11 +12,14 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from attrs import frozen
+from anyio.abc import TaskGroup
+from attrs import evolve
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
@@ -30,10 +33,13 @@ from toolfold import (
     StoredSessions,
     StoreError,
     StoreUnavailable,
+    ToolSet,
 )
-from toolfold.spi import Caller, StatePacker
+from toolfold.spi import Caller, Kind, StatePacker
 
-from .request import Selection
+from ..names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
+from .delivery.proxy import ToolCall
+from .request import RequestState, Selection, Selections, caller_of, one_client, principal_of
 
 Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
@@ -47,16 +53,11 @@ KEY_VARIABLE = "TOOLFOLD_HANDLE_KEY"
 log = logging.getLogger("toolfold.mcp")
 
 
-@frozen
-class Reading:
-    """The snapshot of a handle in the newest catalog, and its groups that this catalog discards (SPEC PER-2).
-
-    `store_away` says that the store did not answer, so that the snapshot is the one that was known last (SPEC STO-5).
-    """
+class Reading(NamedTuple):
+    """The snapshot of a handle in the newest catalog, and its groups that this catalog discards (SPEC PER-2)."""
 
     snapshot: Snapshot
-    discarded: tuple[str, ...] = ()
-    store_away: bool = False
+    discarded: tuple[str, ...]
 
 
 class SignedHandles:
@@ -131,101 +132,194 @@ class SignedHandles:
         return _Signer(self._clock, self._keys, salt=salt, sep=".", digest_method=hashlib.sha256)
 
 
-class StoredHandles:
-    """Makes and reads handles of stored sessions, which are short and, unlike signed ones, without a dot.
+class HandleStates:
+    """The states of modern requests, which handles name or the requests select.
+
+    A stored session has a short handle, without a dot, unlike a signed one. A process that has one client has one
+    session for all requests of it, whether they give a handle or not (SPEC DEL-12); its lists are as constant.
 
     Args:
-        sessions: Where they are.
+        tools: The tool set.
+        selections: What requests select, or else what the server was built with.
+        signed: Makes handles for catalogs without hooks.
+        short: Whether to make no signed ones.
+        stored: The sessions of the others.
+        shared: The sessions that run the hooks of groups that requests select.
+        tasks_of: Returns the task group of the running server, given the context of a request.
     """
 
-    def __init__(self, sessions: StoredSessions) -> None:
-        self.sessions = sessions
+    def __init__(
+        self,
+        tools: ToolSet,
+        selections: Selections,
+        signed: SignedHandles,
+        short: bool,
+        stored: StoredSessions,
+        shared: StoredSessions,
+        tasks_of: Callable[[Any], TaskGroup],
+    ) -> None:
+        self._tools = tools
+        self._selections = selections
+        self._signed = signed
+        self._short = short
+        self._stored = stored
+        self._shared = shared
+        self._tasks_of = tasks_of
         self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
+        self._own = secrets.token_urlsafe(16)
+        """The handle of the session of a process that has one client."""
 
-    def new(self, principal: str) -> tuple[str, str]:
-        """Return a new handle, and the name of the session that it is to identify."""
-        handle = secrets.token_urlsafe(16)
-        return handle, _name(handle, principal)
+    def of_process(self, carried: str | None) -> str | None:
+        """Return the handle that a request carries, else that of the process if it has one client."""
+        return carried or (self._own if one_client.get() else None)
 
-    async def issue(self, session: Session, handle: str | None, principal: str) -> str:
-        """Store the session of a request and return its handle; raises `QuotaExceeded` (SPEC SAF-4).
+    def addressed(self, call: ToolCall, carried: str | None) -> ToolCall:
+        """Return a call under the handle that names its state: its own, or that of its request or of the process."""
+        return evolve(call, handle=self.of_process(carried if one_client.get() else call.handle or carried))
 
-        Without a `handle`, it is not to be stored itself: its groups have no hooks, but a signed handle would be too
-        long.
+    @asynccontextmanager
+    async def reading(self, ctx: Any) -> AsyncGenerator[RequestState]:
+        """Yield what a list is made from.
+
+        While the store of a session does not answer, the state that was known last will do (SPEC STO-5).
         """
+        handle, selection = carried_handle(ctx), self._selections.of(ctx.request)
+        private = handle is not None or self._selections.by_headers(ctx.request)
         if handle is None:
-            handle, name = self.new(principal)
-            session = self.sessions.draft(name, session.profile, session.caller, snapshot=session.snapshot)
-        await self.sessions.ensure(session)
-        await self.give_back(session)
-        return handle
+            yield RequestState(selection.start, private=private)
+        elif is_signed(handle):
+            snapshot, discarded = self._signed_state(ctx, selection, handle)
+            yield RequestState(snapshot, discarded=discarded, private=private)
+        else:
+            session = await self._session(ctx, selection, handle, reading=True)
+            yield RequestState(session.snapshot, session, discarded=self._discarded(session), private=private)
 
-    async def get(self, handle: str, principal: str, *, reading: bool = False) -> Session:
-        """Return the session of a handle, for a request that it is to be given back after.
-
-        With `reading`, one whose state was known will do while the store does not answer (SPEC STO-5).
+    @asynccontextmanager
+    async def state(self, ctx: Any, kind: Kind, name: str, handle: str | None) -> AsyncGenerator[RequestState]:
+        """Yield the state that a handle names, or that a request selects; a session that is not stored ends with it.
 
         Raises:
-            HandleInvalid: There is none, it belongs to another caller, it has expired, or groups that its session
-                inherits from another one have been closed there.
-            StoreError: It is in a store, which can't be used.
+            HandleInvalid: There is none, it belongs to another caller, or groups that its session inherits from another
+                one have been closed there.
+            HandleExpired: It has expired.
+            StoreError: The session is in a store, which can't be used.
         """
+        selection, caller = self._selections.of(ctx.request), caller_of(ctx)
+        if handle is not None and not is_signed(handle):
+            session = await self._session(ctx, selection, handle)
+            state = RequestState(session.snapshot, session, opens=handle == self._own, handle=handle)
+            state.discarded, state.issue = self._discarded(session), partial(_same, handle)
+            try:
+                yield state
+            finally:
+                await self._give_back(session)
+            return
+        if handle is not None:
+            (snapshot, discarded), owner = self._signed_state(ctx, selection, handle), None
+        else:
+            snapshot, discarded = selection.start, ()
+            owner = await shared_session(self._shared, selection, caller) if selection.catalog.has_hooks else None
+        among, new, name = None, None, ""
+        if self._stores_sessions(snapshot.catalog):
+            among, (new, name) = self._stored, _new(principal_of(ctx))
+        async with self._tools.request_session(
+            snapshot, selection.profile, owner, caller, among=among, name=name
+        ) as session:
+            issue = partial(self._issued, session, new, principal_of(ctx))
+            yield RequestState(snapshot, session, handle=handle, issue=issue, discarded=discarded)
+
+    def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
+        """Return the content of a signed handle; a catalog with hooks has no signed handles."""
+        if selection.catalog.has_hooks:
+            raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
+        return self._signed.read(handle, selection.catalog, principal_of(ctx))
+
+    async def _session(self, ctx: Any, selection: Selection, handle: str, *, reading: bool = False) -> Session:
+        """Return the session of a stored handle; if what it inherits has been closed, end it."""
+        if handle == self._own:  # which its first request opens with the groups that it selects
+            start = selection.start.active
+            return await self._shared.get_or_create(self._own, selection.profile, start, caller_of(ctx))
+        session, why = None, "The handle is not one of this server for this caller, or has expired."
+        name = _name(handle, principal_of(ctx))
         try:
-            session = await self.sessions.get(_name(handle, principal), reading=reading)
+            session = await self._stored.get(name, reading=reading)
         except StoreUnavailable:
             raise
         except StoreError as error:
-            raise HandleInvalid(f"{error} {AGAIN}") from error
+            why = str(error)
         if session is None:
-            raise _unknown()
+            self._tasks_of(ctx).start_soon(self._stored.end_if_over, name)
+            raise HandleInvalid(f"{why} {AGAIN}")
         return session
 
-    async def give_back(self, session: Session) -> None:
+    async def _issued(self, session: Session, new: str | None, principal: str) -> str:
+        """Return a handle of the present state of a session, which is stored unless the handle is the state itself.
+
+        Without a `new` handle, the session is not to be stored itself: its groups have no hooks, but a signed handle
+        would be too long. Raises `QuotaExceeded` (SPEC SAF-4).
+        """
+        if new is None:
+            signed = self._signed.issue(session.snapshot, principal)
+            if len(signed) <= MAX_LENGTH:
+                return signed
+            new, name = _new(principal)
+            session = self._stored.draft(name, session.profile, session.caller, snapshot=session.snapshot)
+        await self._stored.ensure(session)
+        await self._give_back(session)
+        return new
+
+    async def _give_back(self, session: Session) -> None:
         """Store what a request has set, and note the active groups as those that its caller knows of."""
         self._last_active[session] = session.active
         await session.flush()
 
-    def discarded(self, session: Session) -> tuple[str, ...]:
+    def _discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that were active at the last answer to the caller and no longer exist."""
         known, before = session.catalog.index, self._last_active.get(session, ())
         return tuple(dict.fromkeys((*session.discarded, *(path for path in before if path not in known))))
 
-    async def end_if_over(self, handle: str, principal: str) -> None:
-        """End the session of a handle that was refused, if it is over."""
-        await self.sessions.end_if_over(_name(handle, principal))
+    def _stores_sessions(self, catalog: Catalog) -> bool:
+        """Return whether all handles of a catalog name stored sessions, and not only those too long to be signed."""
+        return self._short or catalog.has_hooks
 
 
-class SharedSessions:
-    """The sessions that have run the hooks of the groups that requests select.
+def carried_handle(ctx: Any) -> str | None:
+    """Return the handle that a request itself carries, in its `_meta` or a header (SPEC DEL-11); `""` is none.
 
-    Args:
-        sessions: Where they are.
+    Raises:
+        HandleInvalid: The one in its `_meta` is not a string.
     """
+    given: Any = NO_HANDLE
+    if ctx.meta and HANDLE_META in ctx.meta:
+        given = ctx.meta[HANDLE_META]
+    elif ctx.request is not None:
+        given = ctx.request.headers.get(HANDLE_HEADER)
+    if given is not None and not isinstance(given, str):
+        raise HandleInvalid(f"The {HANDLE_META} in _meta is not a string. {AGAIN}")
+    return given or None
 
-    def __init__(self, sessions: StoredSessions) -> None:
-        self._sessions = sessions
 
-    async def session(self, selection: Selection, caller: Caller) -> Session | None:
-        """Return the session that has run the hooks of the selected groups; `None` if they have none.
+async def shared_session(sessions: StoredSessions, selection: Selection, caller: Caller) -> Session | None:
+    """Return the session that has run the hooks of the selected groups; `None` if they have none.
 
-        All requests with the same selection share it. While it lasts, it counts as one of `caller`, who was the first.
-        Raises as `StoredSessions.get_or_create` does.
-        """
-        start = selection.start
-        if not any(start.catalog.group(path).has_hooks for path in start.active):
-            return None
-        name = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
-        return await self._sessions.get_or_create(
-            name,
-            selection.profile,
-            start.active,
-            caller,
-            lambda session: all(map(session.snapshot.is_active, start.active)),
-        )
+    All requests with the same selection share it. While it lasts, it counts as one of `caller`, who was the first.
+    Raises as `StoredSessions.get_or_create` does.
+    """
+    start = selection.start
+    if not any(start.catalog.group(path).has_hooks for path in start.active):
+        return None
+    name = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
+    return await sessions.get_or_create(
+        name,
+        selection.profile,
+        start.active,
+        caller,
+        lambda session: all(map(session.snapshot.is_active, start.active)),
+    )
 
-    async def opened(self, name: str, selection: Selection, caller: Caller) -> Session:
-        """Return the session of a name, which the first request opens with the groups that it selects."""
-        return await self._sessions.get_or_create(name, selection.profile, selection.start.active, caller)
+
+async def _same(handle: str) -> str:
+    return handle
 
 
 class _Signer(TimestampSigner):
@@ -272,8 +366,10 @@ def signing_keys(
     return [secrets.token_bytes(32)]
 
 
-def _unknown() -> HandleInvalid:
-    return HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
+def _new(principal: str) -> tuple[str, str]:
+    """Return a new handle, and the name of the session that it is to identify."""
+    handle = secrets.token_urlsafe(16)
+    return handle, _name(handle, principal)
 
 
 def _name(handle: str, principal: str) -> str:

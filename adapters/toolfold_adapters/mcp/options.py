@@ -8,7 +8,7 @@ ended, and never another's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from attrs import field, frozen
 from mcp.server.lowlevel import Server
@@ -19,11 +19,13 @@ from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
 from .delivery.answers import AnswerForm
 from .delivery.proxy import CALL_TOOLS, READ_TOOL
-from .handlers import RequestHandlers
 from .handles import Handles, Stale
 
+if TYPE_CHECKING:
+    from .handlers import RequestHandlers
+
 Delivery = Literal["auto", "principal"]
-Extend = Callable[[Server[Any], RequestHandlers], None]
+Extend = Callable[[Server[Any], "RequestHandlers"], None]
 
 
 @frozen(kw_only=True)

@@ -13,12 +13,12 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -26,7 +26,10 @@ from opentelemetry import metrics
 
 from toolfold import (
     Catalog,
+    Component,
     ExclusionConflict,
+    HandleExpired,
+    HandleInvalid,
     HookFailed,
     ParentInactive,
     Profile,
@@ -54,6 +57,7 @@ GROUPS = "groups"
 PROFILE = "profile"
 SELECTION_FAILURES = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
 """The errors of a request whose selection can't be active."""
+HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 
 _PREFIX = 64
 """The prefix length of an IPv6 network that counts as one caller: its owner has all addresses in it."""
@@ -77,6 +81,14 @@ def is_modern(spoken: Any) -> bool:
 def is_list(ctx: Any) -> bool:
     """Return whether a request asks for a list, which can be answered from what is known (SPEC STO-5)."""
     return str(ctx.method).endswith("/list")
+
+
+def component_called(catalog: Catalog, wire: WireNames, name: str) -> Component | None:
+    """Return the tool that has a name on the wire, or `None` if there is none."""
+    try:
+        return catalog.tools.get(wire.from_wire(name))
+    except ToolNotFound:
+        return None
 
 
 def name_called(session: Session, wire: WireNames, name: str) -> str:
@@ -135,6 +147,37 @@ def record_refusal(full: Full) -> None:
     """Log and count that somebody was refused because a limit was reached (SPEC SAF-7)."""
     _refusals.add(1, {"toolfold.limit": full.what})
     log.warning("refused %s: %s", quoted(full.caller or "a client"), full)
+
+
+@define(eq=False)
+class RequestState:
+    """What a request is answered from.
+
+    Attributes:
+        snapshot: The state before anything is called.
+        found: The session; a list may need none.
+        lists: Whether what a call opens stays open for the caller, whose list has it.
+        opens: Whether the proxies open the groups of what they call, since the process has one client (SPEC DEL-12).
+        handle: The handle that names the state, if one does.
+        issue: Returns a handle of the state as it is by then, if that is how the caller refers to it later.
+        discarded: The groups of the handle that the newest catalog discards (SPEC PER-2).
+        private: Whether the state depends on more than caches take into account: on a handle or a header.
+    """
+
+    snapshot: Snapshot
+    found: Session | None = None
+    lists: bool = False
+    opens: bool = False
+    handle: str | None = None
+    issue: Callable[[], Awaitable[str]] | None = None
+    discarded: tuple[str, ...] = ()
+    private: bool = False
+
+    @property
+    def session(self) -> Session:
+        """The session, without which nothing is called."""
+        assert self.found is not None
+        return self.found
 
 
 # -- what it selects --------------------------------------------------------------------------------------------------

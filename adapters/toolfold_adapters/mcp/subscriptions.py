@@ -1,5 +1,7 @@
 """Subscriptions to changes of lists, in the modern era: `subscriptions/listen` (SPEC NTF-3, DEL-5, DEL-6).
 
+With `delivery="principal"`, the changes of a caller's session are sent to that caller's subscriptions only.
+
 A client asks for each kind of notification. The keys of extensions are among those of the protocol, as those of tasks
 are: `groupsListChanged` is for the groups at root, of which a client is notified where they are not what they were.
 """
@@ -7,13 +9,16 @@ are: `groupsListChanged` is for the groups at root, of which a client is notifie
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
+from attrs import field, frozen
 from mcp.server.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     InMemorySubscriptionBus,
@@ -26,12 +31,12 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_matches, event_to_notification
 
-from toolfold import Session
+from toolfold import Session, StoredSessions
 from toolfold.spi import background
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
 from .delivery.legacy import MAX_WAITING, notification
-from .request import principal_of
+from .request import RequestState, Selections, caller_of, is_list, principal_of
 
 EVENTS: dict[str, Any] = {
     "tool": ToolsListChanged,
@@ -192,6 +197,48 @@ class Subscription:
 
     async def _notify(self, notification: Any) -> None:
         await self._ctx.session.send_notification(notification, related_request_id=self._ctx.request_id)
+
+
+@frozen(eq=False)
+class PrincipalSessions:
+    """The sessions of authenticated callers.
+
+    Args:
+        selections: The initial state of a caller's session is what the server was built with.
+        sessions: Where these are.
+        subscriptions: The subscriptions of the callers.
+    """
+
+    _selections: Selections
+    _sessions: StoredSessions
+    _subscriptions: Subscriptions
+    _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
+
+    @asynccontextmanager
+    async def state(self, ctx: Any, *_: object) -> AsyncGenerator[RequestState]:
+        """Yield the state of a request: the session of its caller."""
+        session = await self.follow(ctx)
+        try:
+            yield RequestState(session.snapshot, session, lists=True)
+        finally:
+            await session.flush()
+
+    reading = state
+
+    async def follow(self, ctx: Any) -> Session:
+        """Return the session of the caller of a request, whose changes its subscribers are notified of."""
+        caller = principal_of(ctx)
+        if not caller:
+            raise unauthenticated()
+        default = self._selections.default
+        session = await self._sessions.get_or_create(
+            caller, default.profile, default.paths, caller_of(ctx), reading=is_list(ctx)
+        )
+        if session not in self._followed:
+            self._followed.add(session)
+            session.on_list_changed(partial(self._subscriptions.announce, caller=caller))
+            self._subscriptions.follow(caller, session)
+        return session
 
 
 def unauthenticated() -> MCPError:

@@ -24,7 +24,7 @@ import anyio.lowlevel
 from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, View, Visibility
 from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp import server as delivered
+from toolfold_adapters.mcp import handlers as delivered
 from toolfold_specs.driver import Setup, Tool
 from toolfold_specs.drivers.messages import VERSION
 from toolfold_specs.drivers.protocol import CLAIMED, TOOL

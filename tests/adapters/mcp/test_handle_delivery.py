@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp import handlers as handlers_module
 from toolfold_adapters.names import CHANGE_META, HANDLE_META
 
 MODERN = "2026-07-28"
@@ -212,7 +212,7 @@ async def test_an_invalid_handle_runs_nothing_and_the_error_says_to_activate_aga
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1_800_000_000.0]
-    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     ran: list[str] = []
     other = ToolSet("other")
     other.register_group("stock")

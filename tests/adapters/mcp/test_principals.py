@@ -24,7 +24,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import ToolSet
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp import handlers as handlers_module
 
 pytestmark = pytest.mark.spec("DEL-6")
 
@@ -100,7 +100,7 @@ async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_en
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     journal, now = Journal(), [0.0]
-    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     tools = make_desk(journal)
     limits = Limits(handles=Limit(2, 1, "end_idlest"))
     async with principals(tools, limits=limits, handle_lifetime=60) as target, AsyncExitStack() as stack:

@@ -29,7 +29,7 @@ from toolfold import (
 )
 from toolfold.spi import SessionKind, background
 from toolfold_adapters.mcp import Limit
-from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp import handlers as handlers_module
 from toolfold_adapters.stores import MemoryStore
 
 
@@ -217,7 +217,7 @@ async def test_a_hook_that_hangs_delays_the_end_of_no_other_idle_session() -> No
 async def test_a_hook_that_hangs_delays_neither_the_end_of_a_server_nor_other_hooks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server_module, "ENDING_SECONDS", 0.2)
+    monkeypatch.setattr(handlers_module, "ENDING_SECONDS", 0.2)
     tools, journal = inheriting()
     leave = anyio.Event()
     tools.register_group("slow", on_deactivate=leave.wait)
@@ -237,7 +237,7 @@ def test_sessions_end_at_last_on_trio_too() -> None:
         tools, journal = inheriting()
         owners, _ = kinds_of(tools, MemoryStore())
         await owners.get_or_create("key", None, ["shared"])
-        await server_module.end_all([owners], 1)
+        await handlers_module.end_all([owners], 1)
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]

@@ -18,8 +18,8 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened
 from toolfold import Context, HookContext, ProtocolError, Session, StoredSessions, ToolSet
 from toolfold.spi import SessionKind
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp import server as server_module
-from toolfold_adapters.mcp.handles import SharedSessions
+from toolfold_adapters.mcp import handlers as handlers_module
+from toolfold_adapters.mcp.handles import shared_session
 from toolfold_adapters.mcp.request import Selection
 from toolfold_adapters.names import HANDLE_META
 from toolfold_adapters.stores import MemoryStore
@@ -57,7 +57,7 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     journal = Journal()
     tools = make_desk(journal)
     async with client_of(build_server(tools, handle_lifetime=0.5), MODERN) as (client, _):
@@ -232,7 +232,7 @@ async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        owner = await SharedSessions(stored).session(selection, None)
+        owner = await shared_session(stored, selection, None)
         assert owner is not None
         assert owner.is_open
         assert owner.active == ("database",)

@@ -4,7 +4,9 @@ A client that declares the extension in a request fetches groups by `groups/list
 what is in no group, and it calls the tools of a group directly, without opening it.
 
 The draft prescribes an error that the revision of 2026-07-28 no longer has; an unknown group is -32602 here. Groups are
-served to clients of `com.google.cloud/toolbox.v1`, too, which servers have today.
+served to clients of `com.google.cloud/toolbox.v1`, too, which servers have today: it has the methods of the draft, but
+`groups/list` has every group on one page, since none is in another. Lists are those of any other client then; what is
+in a group is called directly.
 """
 
 from __future__ import annotations
@@ -25,20 +27,16 @@ from toolfold import (
     Component,
     GroupSpec,
     QuotaExceeded,
-    Session,
     Snapshot,
     ToolNotFound,
-    ToolResult,
     ToolSet,
     TransitionRequest,
     WireNames,
 )
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
-from ..request import SELECTION_FAILURES, Selections, refusal_text
-from .handle import HandleDelivery
+from ..request import RequestState, Selections, component_called
 from .render import LISTS, Renderer
-from .session import SessionDelivery
 
 _SHOWN = Memo[None, Mapping[str, GroupSpec]](most=1)
 """The groups that requests with one initial state are shown, where nothing but that state decides."""
@@ -108,26 +106,45 @@ class Disclosed:
 
 
 class Disclosure:
-    """Answers requests that declare the extension, from their initial state.
+    """The states of requests that declare the extension, in which a group is open for one call, and the groups.
 
     Args:
         tools: The tool set.
         wire: The names that clients see.
         selections: The initial states of requests.
-        modern: Whether the requests are of the era of 2026-07-28.
+        renderer: Renders definitions.
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, selections: Selections, *, modern: bool) -> None:
+    def __init__(self, tools: ToolSet, wire: WireNames, selections: Selections, renderer: Renderer) -> None:
         self._tools = tools
         self._wire = wire
         self._selections = selections
-        self._renderer = Renderer(wire, modern=modern)
+        self._renderer = renderer
 
-    async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
-        """Return a page of what is in no group."""
-        start = self._start(ctx)
-        page = self._renderer.page(self._tools.runtime.page(self._root(start), kind, cursor), kind)
-        return {**page, **self._scope(ctx, start, kind)}
+    @asynccontextmanager
+    async def reading(self, ctx: Any) -> AsyncGenerator[RequestState]:
+        """Yield what a list is made from: what is in no group."""
+        start = Snapshot.of(self._start(ctx).catalog.ungrouped)
+        yield RequestState(start, private=self._selections.by_headers(ctx.request))
+
+    @asynccontextmanager
+    async def state(self, ctx: Any, kind: Kind, name: str, _: object) -> AsyncGenerator[RequestState]:
+        """Yield the state of a request for something, with a group of it open; its hooks run before and after.
+
+        Control tools are unknown, since nothing that they open would stay open.
+        """
+        start, profile = self._start(ctx), self._selections.of(ctx.request).profile
+        component = self._find(start, kind, name)
+        if component is not None and component.control is not None:
+            raise ToolNotFound(component.name)
+        state = self._opened(start, component)
+        if not state.catalog.has_hooks:
+            async with self._tools.request_session(state, profile) as session:
+                yield RequestState(state, session)
+            return
+        async with self._tools.request_session(Snapshot.of(state.catalog), profile) as session:
+            await session.set_up(state.active)
+            yield RequestState(session.snapshot, session)
 
     def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
         """Return a page of the groups at root, in order of name; `group` returns those inside others."""
@@ -142,12 +159,18 @@ class Disclosure:
         return tuple(_entry(*item) for item in self._disclosed(self._start(ctx)).inside(None).items())
 
     def every(self, ctx: Any) -> dict[str, Any]:
-        """Return all groups on one page, by name and description."""
+        """Return all groups on one page, by name and description, as `toolbox.v1` has them."""
         start = self._start(ctx)
         groups = self._disclosed(start).groups.items()
         return self._complete(
             ctx, start, groups=[{"name": name, "description": group.description} for name, group in groups]
         )
+
+    def flat(self, ctx: Any, name: str) -> dict[str, Any]:
+        """Return the contents of a group as `toolbox.v1` has them: not below `contents`, without groups inside."""
+        answer = self.group(ctx, name)
+        contents, _ = answer.pop("contents"), answer.pop("instructions", None)
+        return {"name": name, **{key: contents.get(key, []) for _, key in LISTS.values()}, **answer}
 
     def has(self, ctx: Any, kind: Kind, name: str) -> bool:
         """Return whether a tool, prompt, resource or instance of a template is in a group that can be fetched."""
@@ -170,51 +193,6 @@ class Disclosure:
         said = start.catalog.instructions([group.path]) or ("" if contents else group.description)
         return self._complete(ctx, start, contents=contents, **({"instructions": said} if said else {}))
 
-    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the result of a tool in any group, which is open for this call only.
-
-        Control tools are unknown, since nothing that they open would stay open.
-        """
-        known = self._wire.from_wire(name)
-        try:
-            start = self._start(ctx)
-            component = start.catalog.tools.get(known)
-            if component is not None and component.control is not None:
-                raise ToolNotFound(known)
-            async with self._session(ctx, start, component) as session:
-                view = session.view(to_wire=self._wire.to_wire)
-                result = await session.call(
-                    known, arguments, progress=ctx.session.report_progress, request=ctx, view=view
-                )
-        except SELECTION_FAILURES as error:
-            result = ToolResult.of_text(refusal_text(error), is_error=True)
-        return self._renderer.result(result)
-
-    async def prompt(self, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
-        """Return the messages of a prompt in any group."""
-        start = self._start(ctx)
-        async with self._session(ctx, start, self._find(start, "prompt", name)) as session:
-            return self._renderer.plain(await session.get_prompt(name, arguments, ctx))
-
-    async def read(self, ctx: Any, uri: str) -> Any:
-        """Return the contents of a resource in any group."""
-        start = self._start(ctx)
-        async with self._session(ctx, start, self._find(start, "resource", uri)) as session:
-            return self._renderer.contents(await session.read(uri, ctx))
-
-    @asynccontextmanager
-    async def _session(self, ctx: Any, start: Snapshot, component: Component | None) -> AsyncGenerator[Session]:
-        """Yield a session for one call, with a group of `component` open; its hooks run before and after the call."""
-        profile = self._selections.of(ctx.request).profile
-        state = self._opened(start, component)
-        if not state.catalog.has_hooks:
-            async with self._tools.request_session(state, profile) as session:
-                yield session
-            return
-        async with self._tools.request_session(Snapshot.of(state.catalog), profile) as session:
-            await session.set_up(state.active)
-            yield session
-
     def _opened(self, start: Snapshot, component: Component | None) -> Snapshot:
         """Return the state with the first group open that has `component`; raises if it can't be opened."""
         if component is None or (component.group is None and available(component, self._root(start))):
@@ -227,10 +205,9 @@ class Disclosure:
 
     def _find(self, start: Snapshot, kind: Kind, name: str) -> Component | None:
         """Return what is registered under a name on the wire, or the template of which a URI is an instance."""
-        try:
-            found = start.catalog.components[kind].by_name.get(self._wire.from_wire(name) if kind == "tool" else name)
-        except ToolNotFound:
-            return None
+        if kind == "tool":
+            return component_called(start.catalog, self._wire, name)
+        found = start.catalog.components[kind].by_name.get(name)
         if found is None and kind == "resource":
             return next((template for template, _ in start.catalog.matching(name)), None)
         return found
@@ -255,55 +232,6 @@ class Disclosure:
 
 def _entry(name: str, group: GroupSpec) -> dict[str, Any]:
     return {"name": name, "title": group.display_name, "description": group.description}
-
-
-# -- toolbox.v1 --------------------------------------------------------------------------------------------------------
-
-
-@frozen(eq=False)
-class ToolboxDelivery:
-    """Answers modern requests that declare `com.google.cloud/toolbox.v1`.
-
-    It has the methods of the draft, but `groups/list` has every group on one page, since none is in another, and what
-    is in a group is not below `contents`. Lists are those of any other client; what is in a group is called directly.
-
-    Args:
-        groups: Answers what is about groups.
-        otherwise: Answers everything else.
-    """
-
-    _groups: Disclosure
-    _otherwise: HandleDelivery | SessionDelivery
-
-    async def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
-        """Return a page of a list, which is as any other client is answered."""
-        return await self._otherwise.list(ctx, kind, cursor)
-
-    def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
-        """Return all groups with their descriptions, on one page."""
-        return self._groups.every(ctx)
-
-    def group(self, ctx: Any, name: str) -> dict[str, Any]:
-        """Return what is in a group; raises `MCPError` if there is none of that name."""
-        answer = self._groups.group(ctx, name)
-        contents = answer.pop("contents")
-        hints = {key: value for key, value in answer.items() if key != "instructions"}
-        return {"name": name, **{key: contents.get(key, []) for _, key in LISTS.values()}, **hints}
-
-    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the result of a tool in any group, or of another tool."""
-        chosen = self._groups if self._groups.has(ctx, "tool", name) else self._otherwise
-        return await chosen.call(ctx, name, arguments)
-
-    async def prompt(self, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
-        """Return the messages of a prompt, in a group or not."""
-        chosen = self._groups if self._groups.has(ctx, "prompt", name) else self._otherwise
-        return await chosen.prompt(ctx, name, arguments)
-
-    async def read(self, ctx: Any, uri: str) -> Any:
-        """Return the contents of a resource, in a group or not."""
-        chosen = self._groups if self._groups.has(ctx, "resource", uri) else self._otherwise
-        return await chosen.read(ctx, uri)
 
 
 # -- names ------------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from toolfold.spi import Tally, table
 
 from ...names import GROUPS_CHANGED, GROUPS_EXTENSION
 from ...sdk import can_notify_in_responses, connection_of, has_standing_stream
-from ..request import Selections, caller_of, is_list, principal_of
+from ..request import RequestState, Selections, caller_of, is_list, one_client, principal_of
 
 _KEY = "toolfold"
 METHODS = {
@@ -241,8 +241,8 @@ class LegacySessions:
         self._connected: WeakValueDictionary[str | None, LegacyConnection] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def session(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[Session]:
-        """Yield the session of a request; the client is notified of changes before the answer.
+    async def state(self, ctx: ServerRequestContext[Any, Any], *_: object) -> AsyncGenerator[RequestState]:
+        """Yield the state of a request, a session; the client is notified of changes before the answer.
 
         Raises:
             MCPError: It is in a store, and has been ended.
@@ -251,18 +251,20 @@ class LegacySessions:
         connection = self._connection(ctx)
         async with connection.notifier.during(ctx):
             if (stored := self._stored_for(ctx)) is None:
-                yield await connection.opened(lambda: self._new(ctx))
+                yield _state(await connection.opened(lambda: self._new(ctx)))
                 return
             session = await self._found(stored, ctx)
             connection.follow(session)
             connection.requests += 1
             try:
-                yield session
+                yield _state(session)
             finally:
                 connection.requests -= 1
                 await session.flush()
             if connection.notifier.can_deliver:
                 await connection.claim()
+
+    reading = state
 
     def _connection(self, ctx: ServerRequestContext[Any, Any]) -> LegacyConnection:
         """Return what this process has of the connection of a request."""
@@ -352,6 +354,10 @@ class LegacySessions:
         """End a stored session, as its client asked."""
         if self.stored is not None and (session := await self.stored.get(_name(session_id))) is not None:
             await self._tools.pool.end(session)
+
+
+def _state(session: Session) -> RequestState:
+    return RequestState(session.snapshot, session, lists=True, opens=one_client.get())
 
 
 def _name(session_id: str | None) -> str:

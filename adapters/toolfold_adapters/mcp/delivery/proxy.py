@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -26,7 +25,6 @@ from toolfold import (
     InvalidName,
     Session,
     ToolfoldError,
-    ToolNotFound,
     ToolResult,
     ToolSet,
     Visibility,
@@ -36,6 +34,7 @@ from toolfold import (
 from toolfold.spi import HANDLE, Arguments, Passed, RequestView, available, opened_for, quoted, table
 
 from ...names import ALWAYS_LOAD_META, RESULTS_META
+from ..request import component_called
 from .answers import cut
 from .render import dumped, wire_errors, with_text
 
@@ -245,9 +244,11 @@ class CallTools:
 
 
 def proxies_of(
-    call_tool: str, *, with_handle: bool, read_tool: bool, call_tools: bool
+    call_tool: str | None, *, with_handle: bool, read_tool: bool, call_tools: bool
 ) -> dict[str, CallToolProxy | CallTools]:
-    """Return the tools that call other tools and are offered, by name; the first calls any one."""
+    """Return the tools that call other tools and are offered, by name; the first calls any one, if there are any."""
+    if call_tool is None:
+        return {}
     proxies: list[CallToolProxy | CallTools] = [CallToolProxy(call_tool, with_handle=with_handle)]
     if read_tool:
         proxies.append(CallToolProxy(READ_TOOL, with_handle=with_handle, instead=call_tool))
@@ -285,7 +286,8 @@ async def make_calls(
         modern: Whether the request is of the modern era.
     """
     calls: Sequence[Mapping[str, Any]] = arguments["calls"]
-    controls = [_is_control(catalog, wire, call["name"]) for call in calls]
+    called = [component_called(catalog, wire, call["name"]) for call in calls]
+    controls = [component is not None and component.control is not None for component in called]
     done = [Event() for _ in calls]
     results = [_error("It was cancelled.") for _ in calls]
     limiter, progress = CapacityLimiter(AT_ONCE), _Progress(ctx.session.report_progress, len(calls))
@@ -324,14 +326,6 @@ async def make_calls(
         for number in range(len(calls)):
             tasks.start_soon(run, number)
     return results
-
-
-def _is_control(catalog: Catalog, wire: WireNames, name: str) -> bool:
-    """Return whether a name on the wire is that of a tool that opens or closes groups."""
-    with suppress(ToolNotFound):
-        component = catalog.tools.get(wire.from_wire(name))
-        return component is not None and component.control is not None
-    return False
 
 
 class _Progress:

@@ -47,8 +47,8 @@ from toolfold import (
 )
 from toolfold.spi import MAX_URI, Full, Kind, Passed, array, quoted, table
 
-from ...names import ALWAYS_LOAD_META, MOUNTED_META
-from ..request import SELECTION_FAILURES, record_refusal, refusal_text
+from ...names import ALWAYS_LOAD_META, HANDLE_META, MOUNTED_META, NO_HANDLE
+from ..request import HANDLE_ERRORS, SELECTION_FAILURES, record_refusal, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
 """The legacy error for an unknown resource; the modern era uses `INVALID_PARAMS`."""
@@ -228,6 +228,8 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
         raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
     except SELECTION_FAILURES as error:
         raise MCPError(code=types.INVALID_PARAMS, message=refusal_text(error)) from error
+    except HANDLE_ERRORS as error:  # of the handle that the request itself carries
+        raise MCPError(code=types.INVALID_PARAMS, message=str(error), data={HANDLE_META: NO_HANDLE}) from error
     except (InvalidCursor, InvalidArguments) as error:
         raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
     except ProtocolError as error:

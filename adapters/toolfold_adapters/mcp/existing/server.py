@@ -24,11 +24,10 @@ from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
 from ...sdk import is_mcp_server, low_level_of, when_http_is_served
 from ..delivery.render import Definition, Offer, dumped, offer_of, offering, passed
-from ..handlers import introducing
+from ..handlers import RequestHandlers, introducing
 from ..http.application import is_fastmcp
 from ..http.sessions import guard_sessions
 from ..options import GroupedOptions, ServerSettings
-from ..server import Service
 from .grouping import By, Grouping, OwnTools, asking
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class GroupedServer:
         if tools.runtime.page_size is not None:
             raise ConfigError(f"The server {server.name!r} pages its own list: leave page_size out of the ToolSet.")
         self._listed, self._called = listed, called
-        self._service = Service(
+        self._handlers = RequestHandlers(
             tools,
             self.own.names,
             settings,
@@ -111,7 +110,7 @@ class GroupedServer:
 
         @asynccontextmanager
         async def running(low: Server[Any]) -> AsyncGenerator[Any]:
-            async with lifespan(low) as context, self._service.running() as tasks:
+            async with lifespan(low) as context, self._handlers.running() as tasks:
                 self._tasks.running.append(tasks)
                 try:
                     yield context
@@ -122,8 +121,8 @@ class GroupedServer:
         server.add_request_handler("tools/list", self._listed.params_type, self.list_tools)
         server.add_request_handler("tools/call", self._called.params_type, self.call_tool)
         server.middleware.append(introducing(self._introduced))
-        self._service.attach(server)
-        if (legacy := self._service.legacy).stored is not None:
+        self._handlers.attach(server)
+        if (legacy := self._handlers.legacy).stored is not None:
             when_http_is_served(server, partial(guard_sessions, server, self._limit, legacy))
         _grouped[server] = self
 
@@ -141,7 +140,7 @@ class GroupedServer:
         offer = await self._page(ctx, dict(ctx.params or {}))
         self.own.take_note(await self._all(ctx) if offer.next_cursor and not self.own.complete else offer)
         with offering(offer):
-            return await self._service.handlers.list("tool", ctx, None)
+            return await self._handlers.list("tool", ctx, None)
 
     async def call_tool(self, ctx: RequestContext, params: Any) -> Any:
         """Answer `tools/call`; a name that no list has had is the server's own to answer."""
@@ -153,7 +152,7 @@ class GroupedServer:
             return await self._answer(ctx, params)
 
     async def _answer(self, ctx: RequestContext, params: types.CallToolRequestParams) -> Any:
-        answer: Any = await self._service.handlers.call(ctx, params)
+        answer: Any = await self._handlers.call(ctx, params)
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -214,7 +213,7 @@ class GroupedServer:
     def _introduced(self, ctx: RequestContext, answer: dict[str, Any]) -> dict[str, Any]:
         """Return an introduction that also says that lists change, and how groups are opened."""
         modern = ctx.method == "server/discover"
-        if text := self._service.instructions(answer.get("instructions"), modern=modern, request=ctx.request):
+        if text := self._handlers.instructions(answer.get("instructions"), modern=modern, request=ctx.request):
             answer["instructions"] = text
         if not modern:
             capabilities = answer.get("capabilities", {})
