@@ -17,12 +17,12 @@ its place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
 from toolfold.spi import table
 
-from .formats import Answered, Definition, ToolCall, calls_of, referred_to
+from .formats import Definition, calls_of, referred_to
 from .late_providers import AnthropicTools, KimiTools, OpenAITools, search_tool
 from .wire_names import WireNameCodec
 
@@ -30,44 +30,7 @@ ToolChanges = Literal["mid-conversation-tool-changes-2026-07-01"]
 Native = Literal["anthropic", "openai", "kimi"] | ToolChanges
 
 
-class Provider(Protocol):
-    """How an API declares and announces tools.
-
-    Attributes:
-        in_messages: Whether tools are announced by messages after the answers, and not by the answers.
-        withdraws: Whether such a message can withdraw tools, too.
-    """
-
-    @property
-    def in_messages(self) -> bool: ...  # noqa: D102
-    @property
-    def withdraws(self) -> bool: ...  # noqa: D102
-
-    def declarations(
-        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
-    ) -> list[Definition]:
-        """Return the declarations of tools: in full, deferred, and, by their names, of tools that are unknown by now.
-
-        `groups` has the descriptions of the groups that the model may know of, by path.
-        """
-        ...
-
-    def call(self, call: ToolCall) -> tuple[str, Any]:
-        """Return the wire name and the arguments of a call."""
-        ...
-
-    def answers(
-        self,
-        calls: Iterable[Answered],
-        groups: Mapping[str, str],
-        added: Sequence[Component],
-        removed: Sequence[str],
-    ) -> list[Definition]:
-        """Return the answers to calls, with the tools that each announces.
-
-        In messages after them `added` are announced and `removed`, wire names, withdrawn.
-        """
-        ...
+Provider = AnthropicTools | KimiTools | OpenAITools
 
 
 def _provider(native: str, names: WireNameCodec, catalog: Catalog, *, empty: bool) -> Provider:
@@ -150,7 +113,11 @@ class LateTools:
 
     def calls(self, output: Iterable[Any]) -> list[tuple[str, Any]]:
         """Return the calls in what a model wrote: wire names and arguments."""
-        return [self._provider.call(call) for call in calls_of(output)]
+        return [self._called(name, arguments) for _, name, arguments in calls_of(output)]
+
+    def _called(self, name: str, arguments: Any) -> tuple[str, Any]:
+        search = self._provider if isinstance(self._provider, OpenAITools) and not name else None
+        return (name, arguments) if search is None else search.searched(arguments)
 
     def answers(
         self, output: Sequence[Any], results: Sequence[ToolResult], listed: Iterable[Component]

@@ -10,6 +10,11 @@ output has the definitions of tools that can be called now. Tools that became av
 an `additional_tools` item.
 
 A function in a namespace has its full name nevertheless, so the name in a call is enough to find the tool.
+
+`declarations` is given the tools that are declared in full, those that are deferred, the names of those that are
+unknown by now, and the descriptions of the groups that the model may know of, by path. `answers` is given calls with
+the tools that the answer to each announces; in messages after the answers, `added` are announced, and `removed`, wire
+names, withdrawn.
 """
 
 from __future__ import annotations
@@ -49,11 +54,6 @@ class AnthropicTools:
         unknown = [{"name": name, "input_schema": {"type": "object"}} for name in gone]
         deferred = [*map(self._definition, later), *unknown]
         return [*map(self._definition, first), *({**one, "defer_loading": True} for one in deferred)]
-
-    def call(self, call: ToolCall) -> tuple[str, Any]:
-        """Return the wire name and the arguments of a call."""
-        _, name, arguments = call
-        return name, arguments
 
     def answers(
         self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
@@ -97,11 +97,6 @@ class KimiTools:
     ) -> list[Definition]:
         """Return the declarations of what is listed from the start."""
         return self._functions(first)
-
-    def call(self, call: ToolCall) -> tuple[str, Any]:
-        """Return the wire name and the arguments of a call."""
-        _, name, arguments = call
-        return name, arguments
 
     def answers(
         self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
@@ -157,11 +152,8 @@ class OpenAITools:
         deferred = self._grouped((one for one in later if one.group in groups), groups, deferred=True)
         return [*given, *deferred, _declaration(search)]
 
-    def call(self, call: ToolCall) -> tuple[str, Any]:
-        """Return the wire name and the arguments of a call; a tool search opens the groups of what it finds."""
-        _, name, arguments = call
-        if name:
-            return name, arguments
+    def searched(self, arguments: Any) -> tuple[str, Any]:
+        """Return the wire name and the arguments of a tool search, which opens the groups of what it finds."""
         given = read_arguments(arguments)
         if given is not None and self._finds:
             given = {**given, "open": True}
