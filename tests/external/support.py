@@ -39,29 +39,25 @@ class Upstream:
     """An MCP server that others wrote, started by a command that is run in the project's folder."""
 
     command: tuple[str, ...]
-    env: Mapping[str, str] = {}
 
     @property
     def directly(self) -> StdioServerParameters:
         """How a client starts it without anything in between."""
-        return _parameters(self.command, self.env)
+        return _parameters(self.command)
 
     @property
     def behind_toolfold(self) -> StdioServerParameters:
         """How a client starts it with groups in front."""
-        return _parameters(serving(*DIVIDED, "--", *self.command), self.env)
+        return over_stdio(*DIVIDED, "--", *self.command)
 
 
 NODE_OFFLINE = ("node", "--import", (FOLDER / "offline.mjs").as_uri())
 EVERYTHING = Upstream((*NODE_OFFLINE, str(PACKAGES / "server-everything/dist/index.js"), "stdio"))
-GITHUB = Upstream(
-    (*NODE_OFFLINE, str(PACKAGES / "server-github/dist/index.js")), {"GITHUB_PERSONAL_ACCESS_TOKEN": "none"}
-)
 
 
 def over_stdio(*target: str) -> StdioServerParameters:
     """Return how a client starts `toolfold serve` for a target."""
-    return _parameters(serving(*target), {})
+    return _parameters(serving(*target))
 
 
 def serving(*target: str) -> tuple[str, ...]:
@@ -69,8 +65,8 @@ def serving(*target: str) -> tuple[str, ...]:
     return (*forked_toolfold(), "serve", *target)
 
 
-def _parameters(command: Sequence[str], env: Mapping[str, str]) -> StdioServerParameters:
-    return StdioServerParameters(command=command[0], args=list(command[1:]), env={**os.environ, **env}, cwd=ROOT)
+def _parameters(command: Sequence[str]) -> StdioServerParameters:
+    return StdioServerParameters(command=command[0], args=list(command[1:]), env={**os.environ}, cwd=ROOT)
 
 
 @asynccontextmanager
