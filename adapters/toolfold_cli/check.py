@@ -55,7 +55,7 @@ def apart(view: RequestView, found: Sequence[Availability]) -> Iterator[tuple[Av
 
 
 def _after(view: RequestView, found: Sequence[Availability]) -> RequestView | None:
-    """Return the view after all openings in one step, or `None` if they can't be open at the same time."""
+    """Return the view after all openings in one transition, or `None` if they can't be open at the same time."""
     needed = sorted({path for one in found for path in one.openings})
     try:
         return view.of(view.snapshot.after(TransitionRequest(activate=needed)))

@@ -219,7 +219,7 @@ class KeyInUse(StoreError):
 
 
 class LeaseLost(StoreUnavailable):
-    """A step lost its lease before its end, so it was not committed; its hooks are undone by the next (SPEC STO-2)."""
+    """A transition lost its lease, so it was not committed; its hooks are undone by the next one (SPEC STO-2)."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -147,7 +147,7 @@ class MemoryStore:
         return True
 
     async def due(self, kind: str, count: int) -> Sequence[str]:
-        """Return keys of records that have expired, or were left in the middle of a step; see `Store`."""
+        """Return keys of records that have expired, or were left in the middle of a transition; see `Store`."""
         now = self._clock()
         rows = [(key, row) for key, row in self._rows.items() if row.owner[0] == kind and row.until <= now]
         return [key for key, row in rows if row.expires <= now or row.intent is not None][:count]

@@ -280,7 +280,7 @@ class RedisStore:
         return bool(await self._run("delete", _keys(key), token))
 
     async def due(self, kind: str, count: int) -> Sequence[str]:
-        """Return keys of records that have expired, or were left in the middle of a step; see `Store`."""
+        """Return keys of records that have expired, or were left in the middle of a transition; see `Store`."""
         found = await self._run("due", _keys(f"{kind}/"), count)
         return [_key(name) for name in dict.fromkeys(found)][:count]
 

@@ -181,7 +181,7 @@ class SQLiteStore:
         return await self._change("DELETE FROM session WHERE ", (), key, token)
 
     async def due(self, kind: str, count: int) -> Sequence[str]:
-        """Return keys of records that have expired, or were left in the middle of a step; see `Store`."""
+        """Return keys of records that have expired, or were left in the middle of a transition; see `Store`."""
 
         def work(db: sqlite3.Connection) -> list[str]:
             found = db.execute(

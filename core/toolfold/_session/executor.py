@@ -340,7 +340,7 @@ class Executor:
             self._take_over(self.stored, record)
 
     async def recover(self, record: Record) -> None:
-        """Undo what a process that ended in the middle of a step had begun; raises `StoreError`."""
+        """Undo what a process that ended in the middle of a transition had begun; raises `StoreError`."""
         if record.is_abandoned:
             async with self.change("start"), self._step():
                 await self.hold()
@@ -382,7 +382,7 @@ class Executor:
                 raise StoreUnavailable(UNCERTAIN) from error
 
     async def claim(self) -> tuple[frozenset[str], ...]:
-        """Return the kinds of lists, for each step, of which only the caller is to notify the client.
+        """Return the kinds of lists, for each transition, of which only the caller is to notify the client.
 
         There are none if another process was faster, or while another request changes the session: that one claims what
         there is at its end (SPEC NTF-1).

@@ -1,13 +1,13 @@
 """The journal of one stored session: what its process reads and writes, under which version and lease.
 
-`Journal` makes steps safe with the operations of a `Store` (SPEC PER-3, STO-2, STO-3):
+`Journal` makes transitions safe with the operations of a `Store` (SPEC PER-3, STO-2, STO-3):
 
-- A step without hooks is saved by a swap. If it loses, it is planned again under the lease, where it can't lose.
-- A step with hooks takes the lease before its first hook. Before each hook, it records an intent: the hooks to undo if
-  the process ends during that one; the first comes with the lease. One swap saves the state, removes the intent and
-  releases the lease.
+- A transition without hooks is saved by a swap. If it loses, it is planned again under the lease, where it can't lose.
+- A transition with hooks takes the lease before its first hook. Before each hook, it records an intent: the hooks to
+  undo if the process ends during that one; the first comes with the lease. One swap saves the state, removes the intent
+  and releases the lease.
 - Whoever takes the lease and finds an intent undoes its hooks first.
-- A step whose lease is lost, or whose store fails, stops and undoes nothing: the next holder of the lease does.
+- A transition whose lease is lost, or whose store fails, stops and undoes nothing: the next holder of the lease does.
 
 The executor holds the state, which is passed in; `state.py` has what a store has of it.
 """
@@ -41,26 +41,26 @@ T = TypeVar("T")
 
 
 class Steps:
-    """The steps that run in this process, by their journals; what they hold leases of is renewed."""
+    """The transitions that run in this process, by their journals; what they hold leases of is renewed."""
 
     def __init__(self) -> None:
         self._journals: dict[Journal, None] = {}
         self._last: anyio.Event | None = None
 
     def begin(self, journal: Journal) -> None:
-        """Note that a step begins."""
+        """Note that a transition begins."""
         self._journals[journal] = None
 
     def end(self, journal: Journal) -> None:
-        """Note that a step has ended."""
+        """Note that a transition has ended."""
         del self._journals[journal]
         if self._last is not None and not self._journals:
             self._last.set()
 
     async def renew_leases(self, seconds: float) -> None:
-        """Renew leases of some seconds, at the end until the last step has ended: hooks that can't be stopped may run.
+        """Renew leases for some time, at the end until the last transition has ended: some hooks can't be stopped.
 
-        The end of that step is the end of this, without a pause.
+        The end of that transition is the end of this, without a pause.
         """
         try:
             await self._renew_repeatedly(seconds / 4)
@@ -90,7 +90,7 @@ class Journal:
         store: Where the record is.
         key: Its key there.
         tools: The name of the tool set.
-        steps: The steps of this process, whose leases it renews.
+        steps: The transitions of this process, whose leases it renews.
         admit: Creates the record with its first content, and returns its version.
         find: Returns the session of a key as it is now, for its next request; `None` if it has ended.
         left: Notes that this process has no more to do with the session.
@@ -209,7 +209,7 @@ class Journal:
         """Renew the lease; if it is lost, cancel the hook that runs under it (SPEC STO-2).
 
         A store that does not answer is asked again until the lease ends. The store may hold it for a while longer, but
-        the cancelled hook is to be undone, so that its step writes nothing any more.
+        the cancelled hook is to be undone, so that its transition writes nothing any more.
         """
         token, held = self.token, False
         if token is None or self._lost:

@@ -232,7 +232,7 @@ class StoredSessions:
         about: Any = None,
         what: str = "",
     ) -> Session:
-        """Return a session in a state whose groups are all inherited from `owner`; its first step creates its record.
+        """Return a session whose groups are all inherited from `owner`; its first transition creates its record.
 
         Args:
             name: What it is found by; not to be in use.
@@ -389,7 +389,7 @@ class StoredSessions:
                 await self._runtime.pool.end(session)
 
     async def _take_over(self, key: str, end: bool = False) -> bool:
-        """Undo what a process left of a step; end the session if it has expired or if asked, and return whether so."""
+        """Undo what a process left of a transition; end the session if it has expired or if asked; say whether so."""
         lease = await self._store.acquire(key, self._store.lease)
         if lease is None or lease.token is None:
             return False

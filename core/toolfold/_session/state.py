@@ -44,7 +44,7 @@ MAX_DATA = 256 * 1024
 """How many characters a session may have in a store (SPEC STO-7)."""
 _TOO_LONG, _SHORTER = "characters of a stored session", "set fewer or shorter facts"
 MAX_PENDING = 16
-"""Of how many steps the client of a session may still have to be notified (SPEC STO-7)."""
+"""Of how many transitions the client of a session may still have to be notified (SPEC STO-7)."""
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 """What reading a text raises that is not a record (SPEC STO-8)."""
 
@@ -238,7 +238,7 @@ class Content:
         start: The groups to open before anything else; `None` once that was done.
         inherited: Those that another session has set up.
         owner: The key of that session.
-        pending: The kinds of lists that changed at each step of which the client is still to be notified.
+        pending: The kinds of lists that changed at each transition of which the client is still to be notified.
         notifies: Whether such kinds are recorded.
         about: What an adapter stores with the session, as a JSON value.
     """
@@ -270,7 +270,7 @@ class Content:
         return Content(self.tools, self.profile, active, facts, start, inherited, *rest)
 
     def pending_with(self, kinds: frozenset[str]) -> tuple[frozenset[str], ...]:
-        """Return what the client is to be notified of after a step that changes lists; the last one covers the rest."""
+        """Return what the client is to be notified of after a change of these lists; the last one covers the rest."""
         if not kinds:
             return self.pending
         rest = self.pending[MAX_PENDING - 1 :]

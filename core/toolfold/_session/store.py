@@ -41,7 +41,7 @@ class Record:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether a process ended in the middle of a step."""
+        """Whether a process ended in the middle of a transition."""
         return self.intent is not None and not self.held
 
 

@@ -21,7 +21,7 @@ from .observers import log
 from .store import Created
 
 SWEEP = 30.0
-"""Seconds between two sweeps, at most, for sessions that have expired, or that a process left in the middle of a step.
+"""Seconds between two sweeps, at most, for sessions that have expired, or whose process died during a transition.
 
 A tenth of a session's lifetime if that is less."""
 AT_ONCE = 100
@@ -55,10 +55,10 @@ class Upkeep(Generic[K]):
 
     Attributes:
         kind: What they are.
-        due: Returns up to so many that have expired, or were left in the middle of a step.
+        due: Returns up to so many that have expired, or were left in the middle of a transition.
         idlest: Returns the one that a caller has used least recently and that may end; `None` for none.
         expiry: Returns the seconds until one expires that is not used until then, of a caller's own or of all.
-        end: Undoes what was left of a step; ends one if it has expired or if asked, and returns whether so.
+        end: Undoes what was left of a transition; ends one if it has expired or if asked, and returns whether so.
         heirs: The upkeep of those that inherit groups from these, which so end first.
     """
 

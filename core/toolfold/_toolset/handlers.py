@@ -239,7 +239,7 @@ def hooks(group: str, options: Mapping[str, Any], *, in_thread: bool) -> dict[st
 
 
 def _run(function: Hook, hook: Hook, in_thread: bool) -> Hook:
-    # A hook never waits for a free thread: handlers that wait for its step may hold them all.
+    # A hook never waits for a free thread: handlers that wait for its transition may hold them all.
     return InThread(hook, limited=False) if in_thread and not is_async(function) else hook
 
 

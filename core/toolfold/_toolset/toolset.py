@@ -576,8 +576,8 @@ class ToolSet(Displayed):
         """Yield the sessions of a program that are in a store, for conversations that outlive it (SPEC STO-1).
 
         `async with stored.open("chat-42") as session` continues a session where the last process left it. The hooks of
-        a step run under a lease; a step whose process dies is undone by the next one. That also happens in the
-        background, where expired sessions are ended (SPEC STO-2, STO-3). Servers have stored sessions of their own.
+        a transition run under a lease; a transition whose process dies is undone by the next one. That also happens in
+        the background, where expired sessions are ended (SPEC STO-2, STO-3). Servers have stored sessions of their own.
 
         Args:
             store: Where they are.

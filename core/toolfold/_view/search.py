@@ -63,8 +63,8 @@ class Found:
 
     Attributes:
         component: The tool as the session is listed it, or would be listed it.
-        wanted: The groups that a step names to open it, ancestors first: of those that it needs, all that the session
-            can open. Those that are active are among them, so that the step does not take them away.
+        wanted: The groups that a transition names to open it, ancestors first: of those that it needs, all that the
+            session can open. Those that are active are among them, so that the transition does not take them away.
         closed: Those of them that are not active; none if the tool is available now.
     """
 
@@ -140,7 +140,7 @@ class _Reach:
         return None
 
     def wanted(self, component: Component) -> tuple[str, ...]:
-        """Return the groups that a step names so that a tool which is available stays so."""
+        """Return the groups that a transition names so that a tool which is available stays so."""
         return self._forest.named(self._with_ancestors(required_groups(component.rule)) & self._openable)
 
     def _with_ancestors(self, paths: Iterable[str]) -> int:

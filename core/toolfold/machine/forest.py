@@ -79,7 +79,7 @@ class Forest:
             paths: The groups, or one; `"a.b"` is in `"a"`, which must be given too.
             exclusions: Sets of groups of which at most one may be active.
             max_active: The greatest number of active groups; `None` for no limit (SPEC ACT-10).
-            evict_oldest: Whether a step that would exceed a limit deactivates the longest-active groups.
+            evict_oldest: Whether a transition that would exceed a limit deactivates the longest-active groups.
             by_use: Whether those count as the longest-active that were used least recently; see `planner.use`.
             pinned: Groups that are never evicted.
 

@@ -10,8 +10,8 @@ table of `toolfold.machine` says of ANCESTOR_ACTIVATED and ANCESTOR_DEACTIVATED,
 * That reaction is guarded by "the parent of g is active", unless the region is inside that parent too: otherwise, a
   request that is refused would displace.
 
-What is refused, changes nothing. A step of several groups (SPEC ACT-9) and a limit on active groups (ACT-10) have no
-counterpart; a forest with such a limit is described, but not exported.
+What is refused, changes nothing. A transition of several groups (SPEC ACT-9) and a limit on active groups (ACT-10) have
+no counterpart; a forest with such a limit is described, but not exported.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ class Clients:
     def opened(self, event: events.Event) -> tuple[str, ...]:
         """Return the groups that a session has opened by an event, once it is open.
 
-        The session of a handle opens after its first step, within the same request.
+        The session of a handle opens after its first transition, within the same request.
         """
         answering = _answering.get()
         if isinstance(event, events.Committed):
