@@ -12,8 +12,8 @@ Layers, each of which knows those before it:
     _catalog/           what is registered, as immutable values
     _snapshot           (catalog, configuration, facts): what every request is a function of
     _view/              visibility, the one decider of availability; lists, calls
-    _session/           the async shell: a session, the executor of its transitions, stores, observers
-    _toolset/           `ToolSet`, registration, decorators, control tools
+    _session/           the state of a session: the executor of its transitions, stores, observers
+    _toolset/           `ToolSet` and `Session`; registration, decorators, control tools
     spi                 what adapters may use beyond the public API
 
 `machine`, `errors` and `spi` are the public submodules.
@@ -28,8 +28,6 @@ from ._names import WireNames, qualified_name
 from ._plain import CHARACTERS_PER_TOKEN, approximate_tokens
 from ._quota import Limit
 from ._session import events as events
-from ._session.session import Context, HookContext, Session
-from ._session.sessions import StoredSessions
 from ._session.store import Created, Lease, Place, Record, Store
 from ._session.usage import Calls, Usage
 from ._snapshot import Change, GroupInfo, Page, Snapshot
@@ -37,6 +35,8 @@ from ._toolset.decorators import group, prompt, resource, resource_template, too
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
 from ._toolset.programs import include_stubs, invoke
 from ._toolset.prompts import prompt_section, system_prompt
+from ._toolset.session import Context, HookContext, Session
+from ._toolset.sessions import StoredSessions
 from ._toolset.toolset import ToolSet, success_of
 from ._view.reasons import Reason, explain
 from ._view.results import InputRequired, ToolResult

@@ -11,9 +11,9 @@ from ._schema.arguments import HANDLE, Arguments, plain_json
 from ._session.state import StatePacker
 from ._session.state import dumped as dumped_state
 from ._session.state import read as read_state
-from ._session.upkeep import SessionKind, background
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
+from ._toolset.upkeep import SessionKind, background
 from ._usercode import is_failure
 from ._view.describe import Described, Directory, describe, names_alone, shortened
 from ._view.listing import listed, paged

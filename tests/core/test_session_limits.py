@@ -11,7 +11,7 @@ from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import ConfigError, HookContext, QuotaExceeded, ToolSet
 from toolfold._quota import Full
 from toolfold._session.events import SessionEnded
-from toolfold._session.upkeep import AT_ONCE
+from toolfold._toolset.upkeep import AT_ONCE
 
 # Idle sessions
 

@@ -124,7 +124,7 @@ class RequestHandlers:
         self, name: str, what: str, limit: Limit, lifetime: float, owners: StoredSessions | None = None
     ) -> StoredSessions:
         kind = SessionKind(name, what, limit, lifetime)
-        return StoredSessions(self._tools.runtime, self._store, kind, owners, local=self._settings.store is None)
+        return StoredSessions(self._tools, self._store, kind, owners, local=self._settings.store is None)
 
     def _delivery(self, states: States, renderer: Renderer, call_tool: str | None = None) -> Delivery:
         """Return a delivery, with the tools that call others if `call_tool` names the one that calls any."""

@@ -1,6 +1,8 @@
-"""`ToolSet` and registration: what users say there is, checked and turned into a catalog.
+"""`ToolSet` and `Session`: what users say there is, made into a catalog, and what clients do with it.
 
 toolset                `ToolSet`: the face that most users see
+session                the face of one client's state: reads, calls and changes; the contexts of handlers and hooks
+sessions, upkeep       the sessions of a kind that are in a store; how many there may be, and when they end
 registration           what is registered so far: names, groups, rules, checked and collected
 decorators, toolkits   marks on functions and classes, and instances and modules that have them
 options, settings      the options of registrations, and the settings of a tool set

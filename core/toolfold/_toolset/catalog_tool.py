@@ -13,9 +13,9 @@ from typing import Any
 from attrs import frozen
 
 from .._catalog.components import Component, Kind
-from .._session.session import Context
 from .._view.visibility import RequestView, available, is_hidden, render
 from .options import ToolOptions
+from .session import Context
 
 SECTIONS: Mapping[str, Kind] = {
     "tools": "tool",

@@ -19,7 +19,6 @@ from .._catalog.rules import Always, Group, Not, Visibility
 from .._limits import quoted
 from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
-from .._session.session import Context
 from .._snapshot import Change
 from .._view.describe import (
     FINDABLE,
@@ -48,6 +47,7 @@ from ..errors import (
     ToolfoldError,
 )
 from ..machine import TransitionRequest
+from .session import Context
 
 ControlName = Literal["per_group", "none", "open_group", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]

@@ -11,7 +11,6 @@ from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec
 from .._catalog.rules import Always
 from .._limits import quoted
-from .._session.session import Context
 from .._snapshot import Change
 from .._usercode import caller
 from .._view.describe import Described, Directory, describe_best
@@ -20,6 +19,7 @@ from .._view.results import AboutTools, ToolResult
 from .._view.search import Found, Ranker, search_of, to_state, unsearched
 from .._view.visibility import RequestView
 from .control import REFUSALS, control_component, refusal
+from .session import Context
 
 FINDER = "find_tools"
 """What it is called."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .._session.session import Context, Session
 from .._view.results import ToolResult
 from .._view.stubs import RESULT, arguments_of, stubs, tool_of
 from .._view.visibility import RequestView
 from ..errors import ToolError
+from .session import Context, Session
 
 if TYPE_CHECKING:
     from .toolset import ToolSet

@@ -18,12 +18,9 @@ from .._names import qualified_name
 from .._quota import Limit
 from .._session.events import ListsAnnounced
 from .._session.observers import Observer, Observers, Tracer
-from .._session.runtime import OpenSessions, Runtime
-from .._session.session import Session
-from .._session.sessions import StoredSessions
+from .._session.runtime import Runtime
 from .._session.state import read
 from .._session.store import Store
-from .._session.upkeep import SessionKind
 from .._session.usage import Label, Usage
 from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
@@ -38,7 +35,10 @@ from .catalog_tool import CatalogTool
 from .control import ControlName, ControlStyle, ControlVisibility
 from .options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
 from .registration import Registration
+from .session import Session
+from .sessions import StoredSessions
 from .settings import Evict, Settings
+from .upkeep import OpenSessions, SessionKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -126,10 +126,8 @@ class ToolSet(Displayed):
         self.pool = OpenSessions(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers)
         self.name = name
         self.runtime = Runtime(
-            self,
             self._registration.catalogs,
             self.observers,
-            self.pool,
             hook_timeout,
             page_size,
             on_hidden == "hint",
@@ -542,7 +540,7 @@ class ToolSet(Displayed):
         chosen = self.profile(profile)
         start = (*(chosen.active if chosen else ()), *paths_of(active))
         name = identity or self.runtime.new_identity()
-        return Session(self.runtime, name, chosen, dict.fromkeys(start), caller)
+        return Session(self, name, chosen, dict.fromkeys(start), caller)
 
     def restore_session(
         self, data: Any, profile: str | Profile | None = None, *, identity: str | None = None
@@ -567,7 +565,7 @@ class ToolSet(Displayed):
         """
         saved = read(self.name, data)
         chosen = self.profile(saved.profile if profile is None else profile)
-        return Session(self.runtime, identity or self.runtime.new_identity(), chosen, saved)
+        return Session(self, identity or self.runtime.new_identity(), chosen, saved)
 
     @asynccontextmanager
     async def stored_sessions(
@@ -584,7 +582,7 @@ class ToolSet(Displayed):
             lifetime: Seconds without use after which a session ends.
             limit: How many there may be in all and per caller (SPEC STO-7).
         """
-        stored = StoredSessions(self.runtime, store, SessionKind("session", "stored sessions", limit, lifetime))
+        stored = StoredSessions(self, store, SessionKind("session", "stored sessions", limit, lifetime))
         async with stored.running():
             yield stored
 
@@ -608,7 +606,7 @@ class ToolSet(Displayed):
         of any other.
         """
         if among is None:
-            session = Session(self.runtime, self.runtime.new_identity("request-"), profile, (), caller)
+            session = Session(self, self.runtime.new_identity("request-"), profile, (), caller)
             session.begin(snapshot, owner)
         else:
             session = among.draft(name, profile, caller, snapshot=snapshot, owner=owner, what="request-")
@@ -688,7 +686,7 @@ class ToolSet(Displayed):
     def _open_default(self) -> Session:
         default = self._default
         if default is None or not default.is_open:
-            default = self._default = Session(self.runtime, f"{self.name}-default", None, ())
+            default = self._default = Session(self, f"{self.name}-default", None, ())
             default.begin()
             self.pool.add_persistent(default)
         return default

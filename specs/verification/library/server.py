@@ -74,10 +74,7 @@ class Replaceable:
         for session in self.present.sessions:
             with suppress(ExceptionGroup):  # of hooks that fail as scripted
                 await session.close()
-        runtime = self.present.runtime  # which the server opens its sessions with
-        for field in ("tools", "catalogs", "observers", "hook_timeout", "page_size", "hints", "read_state"):
-            setattr(runtime, field, getattr(tools.runtime, field))
-        tools.runtime, tools.pool = runtime, runtime.pool
+        tools.pool = self.present.pool  # which the server sweeps
         self.present = tools
 
 

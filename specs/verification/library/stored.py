@@ -21,7 +21,7 @@ class StoredDriver(CoreDriver):
         super()._reset(tools, setup)
         self._now = 0.0
         self._store = MemoryStore(lambda: self._now)
-        self._stored = StoredSessions(tools.runtime, self._store, KIND)
+        self._stored = StoredSessions(tools, self._store, KIND)
 
     async def _session(self, name: str) -> Session:
         session = await self._stored.get_or_create(name, None, ())
@@ -32,5 +32,5 @@ class StoredDriver(CoreDriver):
     async def _fail_over(self, session: str) -> Answer:
         self._now += 2 * self._store.lease
         self._tools = self._made(self._setup)
-        self._stored = StoredSessions(self._tools.runtime, self._store, KIND)
+        self._stored = StoredSessions(self._tools, self._store, KIND)
         return Answer()

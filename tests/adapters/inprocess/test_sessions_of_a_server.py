@@ -12,7 +12,7 @@ import pytest
 
 from tests.core.support import WAIT, Clock
 from toolfold import HookContext, HookFailed, Limit, QuotaExceeded, Session, StoredSessions, ToolSet
-from toolfold._session import sessions as of_kind
+from toolfold._toolset import sessions as of_kind
 from toolfold.spi import Full, SessionKind, background
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
@@ -29,7 +29,7 @@ def hooked(**options: object) -> tuple[ToolSet, list[str]]:
 def of_server(tools: ToolSet, limit: Limit, clock: Clock | None = None) -> StoredSessions:
     """Return the sessions of a kind, as a server without a store has them."""
     store = MemoryStore(clock or Clock(), lease=float("inf"))
-    return StoredSessions(tools.runtime, store, SessionKind("kind", "sessions", limit, 60), local=True)
+    return StoredSessions(tools, store, SessionKind("kind", "sessions", limit, 60), local=True)
 
 
 @pytest.mark.spec("SES-4", "STO-7")
@@ -113,9 +113,7 @@ async def test_the_limit_of_one_caller_does_not_affect_sessions_of_others() -> N
 @pytest.mark.parametrize("local", [True, False], ids=["own store", "store with others"])
 async def test_where_none_may_be_ended_those_that_have_expired_make_room(local: bool) -> None:
     (tools, journal), clock = hooked(), Clock()
-    sessions = StoredSessions(
-        tools.runtime, MemoryStore(clock), SessionKind("kind", "sessions", Limit(1), 60), local=local
-    )
+    sessions = StoredSessions(tools, MemoryStore(clock), SessionKind("kind", "sessions", Limit(1), 60), local=local)
     await sessions.get_or_create("one", None, ["a"], "ada")
     clock.now = 45
     with pytest.raises(Full, match="The limit of 1 sessions in all is reached: try again in 15 seconds"):
@@ -173,7 +171,7 @@ async def test_a_hook_that_hangs_at_the_end_of_a_session_delays_no_other() -> No
     tools.register_group("slow", on_deactivate=leave.wait)
     tools.register_group("quick", on_deactivate=ended.set, run_in_thread=False)
     store = MemoryStore(clock)
-    sessions = StoredSessions(tools.runtime, store, SessionKind("kind", "sessions", Limit(10), 0.1), local=True)
+    sessions = StoredSessions(tools, store, SessionKind("kind", "sessions", Limit(10), 0.1), local=True)
     async with background() as tasks:
         sessions.start(tasks)
         await sessions.get_or_create("slow", None, ["slow"])
@@ -228,7 +226,7 @@ async def test_the_end_of_a_session_whose_caller_is_cancelled_leaves_no_record(l
         await leave.wait()
 
     tools.register_group("a", on_deactivate=wait)
-    sessions = StoredSessions(tools.runtime, store, SessionKind("kind", "sessions", Limit(1), 60), local=local)
+    sessions = StoredSessions(tools, store, SessionKind("kind", "sessions", Limit(1), 60), local=local)
     session = await sessions.get_or_create("one", None, ["a"])
     with anyio.fail_after(WAIT):
         async with anyio.create_task_group() as tasks:

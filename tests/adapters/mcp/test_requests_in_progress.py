@@ -166,10 +166,8 @@ async def test_a_session_that_others_inherit_from_stays_open_while_one_of_them_i
 
 def kinds_of(tools: ToolSet, store: MemoryStore) -> tuple[StoredSessions, StoredSessions]:
     """Return the sessions that own groups, and those that inherit them, as a server without a store has them."""
-    owners = StoredSessions(tools.runtime, store, SessionKind("shared", "sessions", Limit(10), 60), local=True)
-    return owners, StoredSessions(
-        tools.runtime, store, SessionKind("handle", "sessions", Limit(10), 60), owners, local=True
-    )
+    owners = StoredSessions(tools, store, SessionKind("shared", "sessions", Limit(10), 60), local=True)
+    return owners, StoredSessions(tools, store, SessionKind("handle", "sessions", Limit(10), 60), owners, local=True)
 
 
 @pytest.mark.spec("SES-3", "SES-4")

@@ -224,7 +224,7 @@ async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up
     tools = make_desk(journal)
     selection = Selection(tools.catalog, groups=("database",))
     kind = SessionKind("shared", "sessions", Limit(10), 60)
-    stored = StoredSessions(tools.runtime, MemoryStore(lambda: now[0]), kind, local=True)
+    stored = StoredSessions(tools, MemoryStore(lambda: now[0]), kind, local=True)
     for moment, expected in (
         (0, ["database on"]),
         (59, ["database on"]),

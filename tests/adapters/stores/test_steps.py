@@ -59,8 +59,8 @@ def desk(events: list[str] | None = None) -> ToolSet:
 
 def of_kind(tools: ToolSet, store: Store) -> tuple[StoredSessions, StoredSessions]:
     """Return the sessions that own groups, and those that inherit them, as one process has them."""
-    owners = StoredSessions(tools.runtime, store, SessionKind("owner", "owners", UNLIMITED, 600))
-    return owners, StoredSessions(tools.runtime, store, SessionKind("heir", "heirs", UNLIMITED, 600), owners)
+    owners = StoredSessions(tools, store, SessionKind("owner", "owners", UNLIMITED, 600))
+    return owners, StoredSessions(tools, store, SessionKind("heir", "heirs", UNLIMITED, 600), owners)
 
 
 @pytest.mark.spec("SES-5", "STO-1")

@@ -27,8 +27,8 @@ from toolfold import (
     events,
 )
 from toolfold._session import journal as journal_module
-from toolfold._session import sessions as sessions_module
-from toolfold._session import upkeep as upkeep_module
+from toolfold._toolset import sessions as sessions_module
+from toolfold._toolset import upkeep as upkeep_module
 from toolfold_adapters.stores import MemoryStore
 
 PATIENCE = 60

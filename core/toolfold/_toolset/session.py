@@ -19,6 +19,10 @@ from .._catalog.rules import View, required_groups
 from .._extras import Displayed
 from .._limits import escaped
 from .._names import ToWire
+from .._session.events import EventRefused, SessionEnded
+from .._session.executor import Executor
+from .._session.observers import Listener, log
+from .._session.state import Saved, dumped, with_fact
 from .._snapshot import Change, GroupInfo, Snapshot
 from .._usercode import on_loop
 from .._view import calling, results
@@ -28,11 +32,9 @@ from .._view.results import ToolResult
 from .._view.visibility import RequestView, restrict
 from ..errors import SessionClosed, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, plan
-from .events import EventRefused, SessionEnded
-from .executor import Executor
-from .observers import Listener, log
-from .runtime import Runtime
-from .state import Saved, dumped, with_fact
+
+if TYPE_CHECKING:
+    from .toolset import ToolSet
 
 _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
 
@@ -41,17 +43,18 @@ class Session(Displayed):
     """The activation state of one client or conversation. Made by `ToolSet.open_session`; use it with `async with`.
 
     Attributes:
+        tools: The tool set whose session it is.
         id: Its name in logs and events; the key of its record, if it is in a store.
         caller: Whose it is, where that is known.
         owner: The session that runs the hooks of the inherited groups, if there is one.
         executor: Holds its state and changes it; for hosts, which also read and write its record there.
     """
 
-    __slots__ = ("__weakref__", "_discarded", "_runtime", "_start", "_status", "caller", "executor", "id", "owner")
+    __slots__ = ("__weakref__", "_discarded", "_start", "_status", "caller", "executor", "id", "owner", "tools")
 
     def __init__(
         self,
-        runtime: Runtime,
+        tools: ToolSet,
         identity: str,
         profile: Profile | None,
         start: Iterable[str] | Saved,
@@ -59,10 +62,10 @@ class Session(Displayed):
     ) -> None:
         self.id = identity
         self.caller = caller
-        self._runtime = runtime
+        self.tools = tools
         self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
-        self.executor = Executor(identity, runtime, profile)
+        self.executor = Executor(identity, tools.runtime, profile)
         self._discarded = start.discarded(self.catalog) if isinstance(start, Saved) else ()
         self.owner: Session | None = None
 
@@ -95,7 +98,7 @@ class Session(Displayed):
         """
         if self._status == "new":
             start = self._start
-            await self._runtime.pool.admit(self)
+            await self.tools.pool.admit(self)
             self._status, self._start = "open", ()  # which is not needed any more
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
@@ -136,7 +139,7 @@ class Session(Displayed):
                 if self._status == "open":
                     failures = await self.executor.end(partial(HookContext, self))
                     if self.executor.is_stored and not self.executor.stored.is_local:
-                        self._runtime.observers.notify(SessionEnded(self.id))
+                        self.tools.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
                 self.forget()
         if failures:
@@ -146,7 +149,7 @@ class Session(Displayed):
         """End the session for this process alone, without hooks; one in a store goes on for others."""
         self._status = "closed"
         self.executor.silence()
-        self._runtime.pool.remove(self)
+        self.tools.pool.remove(self)
         if (journal := self.executor.journal) is not None:
             journal.left(journal.key)
 
@@ -176,11 +179,6 @@ class Session(Displayed):
     async def set_up(self, paths: Iterable[str]) -> None:
         """Activate the groups that the session begins with; raises as `transition` does."""
         await self.executor.set_up(paths, partial(HookContext, self))
-
-    @property
-    def tools(self) -> Any:
-        """The `ToolSet` whose session this is; its type is of a later layer."""
-        return self._runtime.tools
 
     @property
     def profile(self) -> Profile | None:
@@ -233,7 +231,7 @@ class Session(Displayed):
         Transient groups are left out with what is in them (SPEC PER-4). Raises `SessionClosed`.
         """
         self._check_open()
-        return dumped(self._runtime.name, self.profile, self.snapshot)
+        return dumped(self.tools.name, self.profile, self.snapshot)
 
     @on_loop
     def fork(self, *, identity: str | None = None) -> Session:
@@ -252,7 +250,7 @@ class Session(Displayed):
         self._check_open()
         now = self.snapshot
         state = Saved(now.configuration.oldest_first, now.facts, with_transient=True)
-        return Session(self._runtime, identity or self._runtime.new_identity(), self.profile, state, self.caller)
+        return Session(self.tools, identity or self.tools.runtime.new_identity(), self.profile, state, self.caller)
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""
@@ -265,7 +263,7 @@ class Session(Displayed):
         `to_wire` maps tools' names to those that the caller knows. With `request`, another view of the same request, it
         shares that one's reading and names (SPEC MOD-3).
         """
-        return self._runtime.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
+        return self.tools.runtime.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
@@ -277,7 +275,7 @@ class Session(Displayed):
 
     def list(self, kind: Kind, cursor: str | None = None) -> Page:
         """Return a page of the components of a kind that are listed; see `list_tools` (SPEC REG-9)."""
-        return self._runtime.page(self._view_of_request(), kind, cursor, session=self.id)
+        return self.tools.runtime.page(self._view_of_request(), kind, cursor, session=self.id)
 
     # -- calling ------------------------------------------------------------------------------------------------------
 
@@ -303,7 +301,7 @@ class Session(Displayed):
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        observers, usage = self._runtime.observers, self._runtime.usage
+        observers, usage = self.tools.observers, self.tools.runtime.usage
         with observers.requested(self.id, "tool", name):
             began = 0.0 if usage is None else usage.clock()
             view = self._view_of_request(view)
@@ -328,9 +326,9 @@ class Session(Displayed):
     def _found(self, name: str, view: RequestView) -> Component:
         """Return the tool of a name, or raise `ToolNotFound`, which is counted by its reason (SPEC EXP-1, EXP-3)."""
         try:
-            return calling.find("tool", name, view, hints=self._runtime.hints)
+            return calling.find("tool", name, view, hints=self.tools.runtime.hints)
         except ToolNotFound:
-            self._runtime.refused(self.id, name, view)
+            self.tools.runtime.refused(self.id, name, view)
             raise
 
     async def _open_on(self, tool: str, context: Context) -> tuple[str, ...]:
@@ -341,7 +339,7 @@ class Session(Displayed):
                 opened += (await self.transition(activate=(path,), view=context.request_view)).activated
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
-                self._runtime.observers.notify(EventRefused(self.id, tool, error))
+                self.tools.observers.notify(EventRefused(self.id, tool, error))
         return opened
 
     async def read(self, uri: str, request: Any = None, view: RequestView | None = None) -> Any:
@@ -351,9 +349,9 @@ class Session(Displayed):
 
         Raises `ToolNotFound` if no available resource has that URI, and else as `get_prompt` does.
         """
-        with self._runtime.observers.requested(self.id, "resource", uri):
+        with self.tools.observers.requested(self.id, "resource", uri):
             view = self._view_of_request(view)
-            component, arguments = calling.find_resource(uri, view, hints=self._runtime.hints)
+            component, arguments = calling.find_resource(uri, view, hints=self.tools.runtime.hints)
             to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
             return await calling.fetch(component, arguments, Context(self, component.name, view, request), to_contents)
 
@@ -374,9 +372,9 @@ class Session(Displayed):
             ToolError: The handler raised it for the caller, or failed in another way (SPEC CALL-3).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        with self._runtime.observers.requested(self.id, "prompt", name):
+        with self.tools.observers.requested(self.id, "prompt", name):
             view = self._view_of_request(view)
-            component = calling.find("prompt", name, view, hints=self._runtime.hints)
+            component = calling.find("prompt", name, view, hints=self.tools.runtime.hints)
             return await calling.fetch(component, arguments, Context(self, name, view, request), results.to_prompt)
 
     # -- changing -----------------------------------------------------------------------------------------------------
@@ -417,7 +415,7 @@ class Session(Displayed):
         request = TransitionRequest(activate, deactivate)
         async with self.executor.change("transition", request, force):
             self._check_open()
-            self._runtime.pool.touch(self)
+            self.tools.pool.touch(self)
             planner = partial(plan, request=request)
             return await self.executor.execute(planner, partial(HookContext, self), force=force, view=view)
 
@@ -432,12 +430,12 @@ class Session(Displayed):
             QuotaExceeded: The session has too many facts, or the value is too long (SPEC STO-7).
             ReentrantTransition: Asked by a hook of this session.
         """
-        with self._runtime.observers.requested(self.id, "set_fact", name):
+        with self.tools.observers.requested(self.id, "set_fact", name):
             self._check_open()
             self.executor.refuse_reentry()
             before = self.view(view)
             facts = with_fact(before.snapshot.facts, name, value)
-            self._runtime.pool.touch(self)
+            self.tools.pool.touch(self)
             self.executor.change_facts(facts, before)
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
@@ -469,7 +467,7 @@ class Session(Displayed):
 
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:
         self._check_open()
-        self._runtime.pool.touch(self)
+        self.tools.pool.touch(self)
         return view or self.view()
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import anyio
@@ -16,17 +16,19 @@ from anyio.abc import TaskGroup
 
 from .._catalog.components import Profile
 from .._quota import Caller
+from .._session.events import SessionOpened
+from .._session.journal import Journal, Steps
+from .._session.observers import log
+from .._session.state import Content, decoded
+from .._session.store import Place, Record, Store
 from .._snapshot import Snapshot
 from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
-from .events import SessionOpened
-from .journal import Journal, Steps
-from .observers import log
-from .runtime import Runtime
 from .session import HookContext, Session
-from .state import Content, decoded
-from .store import Place, Record, Store
 from .upkeep import SessionKind, Upkeep, background
+
+if TYPE_CHECKING:
+    from .toolset import ToolSet
 
 CACHED = 10_000
 """How many sessions a process caches."""
@@ -40,7 +42,7 @@ class StoredSessions:
     """The stored sessions of one kind; `ToolSet.stored_sessions` yields those of a program.
 
     Args:
-        runtime: What the sessions of the tool set share.
+        tools: The tool set.
         store: Where they are.
         kind: What they are.
         owners: Those that sessions of this kind inherit groups from.
@@ -50,18 +52,18 @@ class StoredSessions:
 
     def __init__(
         self,
-        runtime: Runtime,
+        tools: ToolSet,
         store: Store,
         kind: SessionKind,
         owners: StoredSessions | None = None,
         *,
         local: bool = False,
     ) -> None:
-        self._runtime = runtime
+        self._tools = tools
         self._store = store
         self._owners = owners
         self._local = local
-        self._prefix = f"{runtime.name}/{kind.name}"
+        self._prefix = f"{tools.name}/{kind.name}"
         self._steps = Steps()
         self._cached: OrderedDict[str, Session] = OrderedDict()
         self._known: WeakValueDictionary[str, Session] = WeakValueDictionary()
@@ -107,9 +109,9 @@ class StoredSessions:
             StoreError: The store can't be used, or what it has of the session is damaged or of another tool set.
             ToolfoldError: There is no such profile, or the groups can't be active.
         """
-        chosen = self._runtime.catalogs.profile(profile)
+        chosen = self._tools.profile(profile)
         start = (*(chosen.active if chosen else ()), *paths_of(active))
-        Snapshot.of(self._runtime.catalogs.under(chosen)).after(
+        Snapshot.of(self._tools.runtime.catalogs.under(chosen)).after(
             TransitionRequest(activate=start)
         )  # or nothing is stored
         session = await self.get_or_create(_name(name, caller), chosen, start, caller)
@@ -131,7 +133,7 @@ class StoredSessions:
         """
         session = await self.get(_name(name, caller))
         if session is not None:
-            await self._runtime.pool.end(session)
+            await self._tools.pool.end(session)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -246,10 +248,10 @@ class StoredSessions:
             what: Part of its name in logs and events, where that is not its key, which other processes know.
         """
         key = self.key(name)
-        identity = self._runtime.new_identity(what) if self._local else key
+        identity = self._tools.runtime.new_identity(what) if self._local else key
         session = self._new(key, identity, profile, caller, snapshot, owner)
         session.executor.stored.content = Content(
-            self._runtime.name,
+            self._tools.name,
             None if profile is None else profile.name,
             session.active,
             session.facts,
@@ -259,7 +261,7 @@ class StoredSessions:
             notifies=notifies,
             about=about,
         )
-        self._runtime.pool.meet(session)
+        self._tools.pool.meet(session)
         return session
 
     async def ensure(self, session: Session) -> None:
@@ -269,13 +271,13 @@ class StoredSessions:
         """
         await session.executor.ensure()
         if not self._local:
-            self._runtime.pool.meet(session)
+            self._tools.pool.meet(session)
         else:
             try:
-                await self._runtime.pool.admit(session)
+                await self._tools.pool.admit(session)
             except BaseException:
                 with anyio.CancelScope(shield=True):
-                    await self._runtime.pool.end(session)
+                    await self._tools.pool.end(session)
                 raise
 
     async def get_or_create(
@@ -295,7 +297,7 @@ class StoredSessions:
             if session is not None and is_usable(session):
                 return session
             if session is not None:
-                await self._runtime.pool.end(session)
+                await self._tools.pool.end(session)
             try:
                 await self.ensure(self.draft(name, profile, caller, start=groups))
             except KeyInUse:
@@ -308,25 +310,25 @@ class StoredSessions:
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
         create = partial(self._store.create, key, content, place, self._upkeep.kind.lifetime)
         if (version := await self._upkeep.admit(create, caller)) is None:
-            self._runtime.pool.remove(session)
+            self._tools.pool.remove(session)
             raise KeyInUse("There is a stored session of that name already.")
         if not self._local:
-            self._runtime.observers.notify(SessionOpened(session.id))
+            self._tools.observers.notify(SessionOpened(session.id))
         self._known[key] = session
         self._cache(session)
         return version
 
     async def _open(self, key: str, record: Record) -> Session:
         """Return a session that is new to this process; raises `StoreError` if its record can't be used here."""
-        content = decoded(self._runtime.name, key, record.data)
+        content = decoded(self._tools.name, key, record.data)
         try:
-            profile = self._runtime.catalogs.profile(content.profile)
+            profile = self._tools.profile(content.profile)
         except ConfigError as error:
             raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
         session = self._new(key, key, profile, None, None, None)
         await session.executor.load(record)
         await self._find_owner(session)
-        self._runtime.pool.meet(session)  # so that changes of the catalog reach it
+        self._tools.pool.meet(session)  # so that changes of the catalog reach it
         self._known[key] = session
         return session
 
@@ -339,18 +341,18 @@ class StoredSessions:
         snapshot: Snapshot | None,
         owner: Session | None,
     ) -> Session:
-        session = Session(self._runtime, identity, profile, (), caller)
+        session = Session(self._tools, identity, profile, (), caller)
         session.executor.journal = Journal(
             partial(HookContext, session),
             store=self._store,
             key=key,
-            tools=self._runtime.name,
+            tools=self._tools.name,
             steps=self._steps,
             admit=partial(self._admit, session),
             find=self._get,
             left=self._left,
             is_local=self._local,
-            content=Content(self._runtime.name, None if profile is None else profile.name),
+            content=Content(self._tools.name, None if profile is None else profile.name),
         )
         session.begin(snapshot, owner)
         return session
@@ -379,14 +381,14 @@ class StoredSessions:
         """End all sessions that this process has, side by side; hooks that fail are logged."""
         async with anyio.create_task_group() as tasks:
             for session in self.known:
-                tasks.start_soon(self._runtime.pool.end, session)
+                tasks.start_soon(self._tools.pool.end, session)
 
     async def end_if_over(self, name: str) -> None:
         """End the session of a name if what it inherits has been closed; sweeps end expired ones."""
         session = self._known.get(self.key(name))
         if session is not None and _is_orphaned(session):
             with suppress(StoreError):
-                await self._runtime.pool.end(session)
+                await self._tools.pool.end(session)
 
     async def _take_over(self, key: str, end: bool = False) -> bool:
         """Undo what a process left of a transition; end the session if it has expired or if asked; say whether so."""
@@ -406,7 +408,7 @@ class StoredSessions:
                 return False
             return await self._drop(key)
         if end or await self._store.read(key) is None:
-            await self._runtime.pool.end(session)
+            await self._tools.pool.end(session)
             return True
         return False
 
