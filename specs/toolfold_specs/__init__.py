@@ -5,7 +5,7 @@
 
 kit, suites, plugin, targets      the kit as a callable and as tests, and what it is given
 clauses                           every clause as a value, of the data in clauses.toml
-properties                        properties of steps by clause: ALWAYS and SOMETIMES
+properties                        properties of transitions by clause: ALWAYS and SOMETIMES
 reference, systems                the rules in sets, and all small systems
 oracle, ideal                     the expected answers, and the oracle as an implementation
 attribution, roots                the clauses that an answer shows or violates; simpler forms of a case

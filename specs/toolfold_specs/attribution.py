@@ -22,15 +22,15 @@ from .oracle import Oracle, World
 from .properties import SOMETIMES, Members, Request, Step, broken
 
 OUTCOMES = frozenset({"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5"})
-"""The clauses about the outcome of a step of one group."""
+"""The clauses about the outcome of a transition of one group."""
 
 ABOUT_HOOKS = frozenset({"ACT-1", "ACT-2", "ACT-3", "HOOK-4", "HOOK-8"})
-"""Clauses about the outcome of a step that also say which hooks run, or that none does."""
+"""Clauses about the outcome of a transition that also say which hooks run, or that none does."""
 
 REFUSED: Mapping[str, str] = MappingProxyType(
     {"GroupNotFound": "ACT-1", "ParentInactive": "ACT-2", "QuotaExceeded": "ACT-10", "HookFailed": "HOOK-4"}
 )
-"""The clause of each error of a step."""
+"""The clause of each error of a transition."""
 
 Part: TypeAlias = tuple[str, str]
 """A clause that a case puts to the test, and a member of the answer that shows a part of it."""
@@ -139,7 +139,7 @@ class Judgement:
         if self.got.error not in (self.expected.error, self.expected.error and "error"):
             self._differs(clause, f"{_outcome(self.got)} instead of {wanted}", explains)
 
-    # -- steps --------------------------------------------------------------------------------------------------------
+    # -- transitions ---------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
         expected, got = self.expected, self.got
@@ -171,7 +171,7 @@ class Judgement:
             self._parts.update(((known.clause, "active"), None) for known in known)
 
     def _homes(self) -> tuple[str, str]:
-        """Return the clause about the outcome of a step that a right answer shows, and what a wrong one violates."""
+        """Return the clause that a right outcome of a transition shows, and the one that a wrong outcome breaks."""
         home = self._home()
         if self.expected.detail.get("outcome") == "ask":
             return home, "HOOK-7"
@@ -196,7 +196,7 @@ class Judgement:
         return "HOOK-8" if self.operation.arguments.get("force") else "ACT-5"
 
     def _as_step(self, answer: Answer) -> Step | None:
-        """Return it as a step of the machine; None where a limit on active groups has rules of its own."""
+        """Return it as a transition of the machine; None where a limit on active groups has rules of its own."""
         oracle, operation = self.oracle, self.operation
         if oracle.setup.max_active is not None or answer.active is None or not {*answer.active} <= {*oracle.paths}:
             return None
@@ -417,7 +417,7 @@ RAN = "hooks ran as {0} instead of {1}"
 def _about_failure(
     ran: tuple[tuple[str, str], ...], right: tuple[tuple[str, str], ...], failed: tuple[str, str]
 ) -> str:
-    """Return the clause that is violated if other hooks ran in a step in which one fails."""
+    """Return the clause that is violated if other hooks ran in a transition in which one fails."""
     reached = right.index(failed) + 1
     if ran[:reached] == right[:reached]:
         visited = {group for _, group in ran[:reached]}

@@ -40,7 +40,7 @@ RESTED_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "lists": ("NAM-2", "VIS-2", "VIS-6", "CTL-1", "CTL-2"),
     }
 )
-"""The clauses about a step of one group, and about what is listed, which many others rest on."""
+"""The clauses about a transition of one group, and about what is listed, which many others rest on."""
 
 SUMMARY_LENGTH = 100  # characters
 

@@ -232,12 +232,12 @@ class Oracle:
         """Return the state of a group's region."""
         return reference.region(self.system, session_state.active, self.number[path])
 
-    # -- steps --------------------------------------------------------------------------------------------------------
+    # -- transitions ---------------------------------------------------------------------------------------------------
 
     def after(
         self, session_state: SessionState, activate: Iterable[str], deactivate: Iterable[str]
     ) -> reference.Answer[Any] | str:
-        """Return the answer of the reference model to a step, or the first unknown path."""
+        """Return the answer of the reference model to a transition, or the first unknown path."""
         activate, deactivate = tuple(activate), tuple(deactivate)
         if unknown := [path for path in (*deactivate, *activate) if path not in self.number]:
             return unknown[0]

@@ -1,12 +1,13 @@
 """The properties of the machine, each stated once under its clause: ALWAYS holds, and SOMETIMES occurs.
 
-A property is a formula about one step: a request, the groups active before it, and those active after it. The `Forest`
-of the step interprets the quantifiers: as loops over a given system (`Finite`), or as quantifiers over forests of any
-size (`verification.proofs.logic`). So the kit, the exhaustive tests, the reference model and the proofs share the text.
+A property is a formula about one transition: a request, the groups active before it, and those active after it. The
+`Forest` of the transition interprets the quantifiers: as loops over a given system (`Finite`), or as quantifiers over
+forests of any size (`verification.proofs.logic`). So the kit, the exhaustive tests, the reference model and the proofs
+share the text.
 
 An ALWAYS may hold vacuously. So each has a SOMETIMES with the same clause, a situation in which it could fail, and the
-kit counts a clause as held only if such a situation occurred. INV-4 and INV-5 are about several steps and are shown by
-exploration.
+kit counts a clause as held only if such a situation occurred. INV-4 and INV-5 are about several transitions and are
+shown by exploration.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def exclusive(forest: Forest, state: Groups) -> Formula:
 
 @frozen
 class Step:
-    """A request in a state, and the state after it; `group` is None in a step of several requests."""
+    """A request in a state, and the state after it; `group` is None in a transition of several requests."""
 
     forest: Forest
     request: Request
@@ -132,7 +133,7 @@ SINGLE: tuple[Request, ...] = ("activate", "deactivate")
 
 @frozen
 class Property:
-    """A formula about steps, with its clause, its name in words, and the requests that it applies to."""
+    """A formula about transitions, with its clause, its name in words, and the requests that it applies to."""
 
     clause: str
     name: str
@@ -140,7 +141,7 @@ class Property:
     requests: tuple[Request, ...]
 
     def __call__(self, step: Step) -> Formula:
-        """Return the formula for a step with one of these requests."""
+        """Return the formula for a transition with one of these requests."""
         return self.formula(step)
 
     def __str__(self) -> str:
@@ -277,7 +278,7 @@ def _partner_of(step: Step, x: Group) -> Formula:
 
 
 def broken(step: Step) -> Iterable[Property]:
-    """Return the properties in `ALWAYS` that a step in a given system violates."""
+    """Return the properties in `ALWAYS` that a transition in a given system violates."""
     return (known for known in ALWAYS if step.request in known.requests and not known(step))
 
 

@@ -139,10 +139,10 @@ _activate_one, _deactivate_one = activate, deactivate
 
 
 def step(system: System, state: State, activate: Sequence[int] = (), deactivate: Sequence[int] = ()) -> Answer[State]:
-    """ACT-9: one atomic step, refused as a whole with its first refused activation.
+    """ACT-9: one atomic transition, refused as a whole with its first refused activation.
 
-    It is also refused if an activation displaces a requested group, even one that was active before. A step that ends
-    in the state it began with is unchanged.
+    It is also refused if an activation displaces a requested group, even one that was active before. A transition that
+    ends in the state it began with is unchanged.
     """
     now = state
     for group in deactivate:
@@ -171,12 +171,12 @@ def step_within(
     weights: Sequence[int] = (),
     room: int | None = None,
 ) -> Answer[Order]:
-    """ACT-10, FND-3: a step under limits, on the active groups in the order of their activation, the oldest first.
+    """ACT-10, FND-3: a transition under limits, on the active groups in order of their activation, the oldest first.
 
     `limit` is the number of active groups, `room` their total weight. Where only the weight is too great, a group that
-    weighs nothing with all below it is not evicted. The limits apply once, to the result of the whole step, and only if
-    it activates a group. A group that is active before and after keeps its place; newly activated groups follow in
-    canonical order.
+    weighs nothing with all below it is not evicted. The limits apply once, to the result of the whole transition, and
+    only if it activates a group. A group that is active before and after keeps its place; newly activated groups follow
+    in canonical order.
     """
     before = frozenset(order)
     answer = step(system, before, activate, deactivate)

@@ -1,8 +1,9 @@
 """Simpler forms of a case, which tell whether a wrong answer follows from what is known to be wrong (SPEC CNF-10).
 
-A hook that is not run in a step that fails may be a fault of the rollback, or of a step that runs no such hook at all.
-So the same requests are made again one at a time, then with hooks that succeed, then each group by a step of its own,
-without limits and pages. What these show is the cause; if they show nothing, the case is a fault of its own.
+A hook that is not run in a transition that fails may be a fault of the rollback, or of a transition that runs no such
+hook at all. So the same requests are made again one at a time, then with hooks that succeed, then each group by a
+transition of its own, without limits and pages. What these show is the cause; if they show nothing, the case is a fault
+of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def simpler(setup: Setup, history: Sequence[Operation], can: Callable[[str], boo
 
 
 def _one_by_one(history: Sequence[Operation]) -> Iterator[Operation]:
-    """Yield the requests without overlap: a hook that asks, or blocks until its step is undone, fails instead."""
+    """Yield the requests without overlap: a hook that asks, or blocks until its transition is undone, fails instead."""
     undone = any(one.verb == "cancel" or one.arguments.get("fail") for one in history)
     failing: list[Operation] = []
     for one in history:
@@ -52,7 +53,7 @@ def _one_by_one(history: Sequence[Operation]) -> Iterator[Operation]:
 
 
 def _plainer(operation: Operation, setup: Setup, can: Callable[[str], bool]) -> Operation:
-    """Return a request without force or cursor, and for the end of a session a step that deactivates everything."""
+    """Return a request without force or cursor; for the end of a session, a transition that deactivates everything."""
     if operation.verb == "end" and can("transition"):
         roots = tuple(path for path in setup.paths if "." not in path)
         return Operation("transition", {"activate": (), "deactivate": roots}, operation.session)
@@ -61,7 +62,7 @@ def _plainer(operation: Operation, setup: Setup, can: Callable[[str], bool]) -> 
 
 
 def _single(operation: Operation, setup: Setup) -> Iterator[Operation]:
-    """Yield steps of one group, in the order in which they count together, for one of several."""
+    """Yield transitions of one group, in the order in which they count together, for one of several."""
     arguments = operation.arguments
     if operation.verb == "transition":
         for verb in ("deactivate", "activate"):

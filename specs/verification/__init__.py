@@ -8,5 +8,5 @@ mutants/             implementations with one fault, each of which the kit must 
 source_mutants       mutants of the library's own source, as data
 verdicts, blindfold  evidence that verdicts can be trusted
 proofs/              proofs for forests of any size, with z3
-spin/                model checking of concurrent steps
+spin/                model checking of concurrent transitions
 """

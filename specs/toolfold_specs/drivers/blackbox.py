@@ -167,7 +167,7 @@ class BlackBoxDriver(McpDriver):
             session.notices = session.connection.changes
         return session
 
-    # -- steps --------------------------------------------------------------------------------------------------------
+    # -- transitions ---------------------------------------------------------------------------------------------------
 
     def _step(self, verb: str, path: str, session: Session) -> None:
         """Open or close a group, whatever the result."""
@@ -201,7 +201,7 @@ class BlackBoxDriver(McpDriver):
         return super()._perform(operation)
 
     def _is_asked(self, operation: Operation) -> bool:
-        """Return whether to call for a step: if it is to change anything also by a tool that is not listed."""
+        """Return whether to call for a transition: if it is to change anything also by a tool that is not listed."""
         name, _ = self._request(operation)
         session = self._session(operation.session)
         return bool(name) and (name in self._latest_names(session) or not self._is_so(operation, session))

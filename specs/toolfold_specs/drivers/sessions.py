@@ -235,7 +235,7 @@ class McpDriver(Driver):
         """Close all connections."""
         self.link.close()
 
-    # -- steps --------------------------------------------------------------------------------------------------------
+    # -- transitions ---------------------------------------------------------------------------------------------------
 
     def activate(self, group: str, session: str = MAIN) -> Answer:
         """Call `{group}.activate`."""

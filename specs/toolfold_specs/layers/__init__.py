@@ -1,13 +1,13 @@
 """The layers of the kit, each a module with `CHECKS`, in the order in which they run (SPEC CNF-7).
 
-exhaustive              every step of every small system
+exhaustive              every transition of every small system
 vectors                 cases as data
 stateful                random histories by Hypothesis; `random_systems` are what they run on, `seeded` its choices
 random_systems, seeded  systems of up to ten groups, and a backend whose choices depend on a seed
 schedules               overlapping operations with blocked hooks
-blocking, cancelling    their building blocks, and steps that are cancelled
-changing                the system and facts change while a step is blocked
-stopping                a process stops in the middle of a step, and another goes on
+blocking, cancelling    their building blocks, and transitions that are cancelled
+changing                the system and facts change while a transition is blocked
+stopping                a process stops in the middle of a transition, and another goes on
 histories               random concurrent histories
 wire                    what is only visible over a protocol
 over_mcp, delivery      how its checks see a run, and those of sessions, handles and lists

@@ -31,7 +31,7 @@ def hooked(*paths: str, exclusions: Iterable[tuple[str, ...]] = (), hooks: tuple
 
 
 def changes(oracle: Oracle) -> list[Operation]:
-    """Return every step of one group that exists."""
+    """Return every transition of one group that exists."""
     return [operation for operation in steps(oracle) if operation.arguments["group"] in oracle.number]
 
 
@@ -87,4 +87,4 @@ QUEUES: tuple[tuple[Setup, tuple[Operation, ...]], ...] = (
     (hooked("a", "b", exclusions=[("a", "b")]), steps_of("+a", "+b", "+a", "-a")),
     (hooked("a", "b", "b.c", exclusions=[("a", "b")]), steps_of("+a", "+b", "+b.c", "+a")),
 )
-"""A step that blocks and three that queue behind it; any other order changes the answers or the final state."""
+"""A transition that blocks and three that queue behind it; any other order changes the answers or the final state."""

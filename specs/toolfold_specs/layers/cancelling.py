@@ -1,4 +1,4 @@
-"""Steps that are cancelled while they are queued, and again while they are rolled back (SPEC HOOK-6)."""
+"""Transitions that are cancelled while they are queued, and again while they are rolled back (SPEC HOOK-6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .blocking import QUEUES, begun, blocked, hooked, oldest, steps_of
 
 
 def cancelled_in_queue(test_run: TestRun) -> None:
-    """Judge that a step that is cancelled in the queue has no effect, and that the others do."""
+    """Judge that a transition that is cancelled in the queue has no effect, and that the others do."""
     setup, queue = QUEUES[0]
     hook = ("on_activate", "a")
     run = begun(test_run, setup, (), [hook])
@@ -25,7 +25,7 @@ def cancelled_in_queue(test_run: TestRun) -> None:
 
 
 def cancelled_twice(test_run: TestRun) -> None:
-    """Judge that a cancellation during the rollback of a step, cancelled or failed, does not stop the rollback."""
+    """Judge that a cancellation during the rollback of a transition, cancelled or failed, does not stop that."""
     setup = hooked("a", "c", "d", exclusions=[("a", "c"), ("a", "d")])
     hook, compensation = ("on_activate", "a"), ("on_activate", "c")
     for fails in (False, True) if test_run.can("failing hooks") else (False,):

@@ -1,4 +1,4 @@
-"""What changes while a step is blocked in a hook: the system, facts, what is used (SPEC REG-3, REG-5, REG-7, SES-5)."""
+"""What changes while a transition is blocked: the system, facts, what is used (SPEC REG-3, REG-5, REG-7, SES-5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change:
     clause: str
     setup: Setup
     refusable: bool = True
-    """Whether it may be refused, since the step may count as taken before it."""
+    """Whether it may be refused, since the transition may count as taken before it."""
 
 
 CHANGES = (
@@ -36,7 +36,7 @@ CHANGES = (
 
 
 def registered(test_run: TestRun) -> None:
-    """Judge that what a step commits is legal in the system that there is by then."""
+    """Judge that what a transition commits is legal in the system that there is by then."""
     for change in CHANGES:
         run = begun(test_run, PAIR, steps_of("+b"), [("on_activate", "a")])
         if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
@@ -69,7 +69,7 @@ def _fitting(active: Collection[str], hooks: Iterable[Hook]) -> bool:
 
 
 def _changed(run: Overlap, change: Change, first: int) -> tuple[Answer, Answer]:
-    """Return the answer to a change of the system that is made while a step is blocked, and the state after both."""
+    """Return the answer to a change of the system while a transition is blocked, and the state after both."""
     driver, asked = run.test_run.driver, Operation("register", {"setup": change.setup})
     run.history.append(Operation("start", {"ticket": 0, "operation": asked.to_json()}))
     ticket = driver.start(asked)
@@ -84,7 +84,7 @@ FACT = Setup(groups=[Group("a", hooks=HOOKS)], tools=[Tool("x", when="fact ready
 
 
 def fact_set(test_run: TestRun) -> None:
-    """Judge that a fact that is set during a step is there after it, and that both changes of the list are notified."""
+    """Judge that a fact that is set during a transition is there after it, and that both changes are notified."""
     run = begun(test_run, FACT, (), [("on_activate", "a")])
     if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
         return
@@ -111,8 +111,8 @@ FULL = evolve(hooked(*"abcd"), tools=[Tool("tool", path) for path in "abcd"], ma
 
 
 def used(test_run: TestRun) -> None:
-    """Judge that a group that is used during a step counts as used after it, so that another makes room."""
-    if "HOOK-2" in test_run.known:  # a step that commits too soon has another order in any case
+    """Judge that a group that is used during a transition counts as used after it, so that another makes room."""
+    if "HOOK-2" in test_run.known:  # a transition that commits too soon has another order in any case
         return
     setup = evolve(FULL, evict_idlest=True)
     run = begun(test_run, setup, steps_of("+a", "+b"), [("on_activate", "c")])

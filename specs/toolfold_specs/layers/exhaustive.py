@@ -25,7 +25,7 @@ SIZE, SIZE_OVER_MCP = 4, 3
 UNKNOWN = "nowhere"
 
 STEP_CLAUSES = ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2", "INV-5")
-"""The clauses that steps of one group test."""
+"""The clauses that transitions of one group test."""
 
 LARGEST_TOUR, TOURS = 4096, 16
 """The greatest number of edges in a given system, and how often its tour restarts."""
@@ -84,7 +84,7 @@ def tour(
             left.setdefault(case.world, [*requests])
             if operation in left[case.world]:
                 left[case.world].remove(operation)
-            following = () if test_run.driver.given is None else reads  # there each step reads the list anyway
+            following = () if test_run.driver.given is None else reads  # there each transition reads the list anyway
             if not all(case.do(one) for one in (operation, *following)):
                 return False
         taken += len(route)

@@ -89,7 +89,7 @@ def _pairs(oracle: Oracle, world: World, whole: bool) -> Iterator[tuple[Operatio
                     yield first, second
 
 
-# -- two steps at once -----------------------------------------------------------------------------------------------
+# -- two transitions at once -------------------------------------------------------------------------------------------
 
 
 def _two_at_once(test_run: TestRun) -> None:
@@ -112,7 +112,7 @@ def _schedule(
     pair: tuple[Operation, Operation],
     order: Callable[[Sequence[Hook]], Hook],
 ) -> bool:
-    """Run two overlapping steps; return whether nothing was reported."""
+    """Run two overlapping transitions; return whether nothing was reported."""
     oracle = Oracle(setup)
     world = oracle.initial
     for operation in route:
@@ -140,7 +140,7 @@ def _report_order(run: Overlap, message: str, final: Answer) -> None:
 
 
 def _unchanged(run: Overlap, world: World) -> bool:
-    """Return whether reads during a blocked step show the state before it (SPEC HOOK-2, NTF-2)."""
+    """Return whether reads during a blocked transition show the state before it (SPEC HOOK-2, NTF-2)."""
     small = len(run.oracle.paths) < SIZE
     reads = [Operation("snapshot"), *([Operation("list")] if small and run.test_run.can("listing") else [])]
     for read in reads:
@@ -160,10 +160,10 @@ def _unchanged(run: Overlap, world: World) -> bool:
 
 
 def _reads(test_run: TestRun) -> None:
-    """Judge that a read during a step returns the state before it.
+    """Judge that a read during a transition returns the state before it.
 
-    If it returns the state after, either the read has waited or the state changed too soon. A step that fails shows
-    the two apart: it changes nothing, so only the second case still shows another state.
+    If it returns the state after, either the read has waited or the state changed too soon. A transition that fails
+    shows the two apart: it changes nothing, so only the second case still shows another state.
     """
     setup = test_run.driver.given or hooked("a", "b", "b.c", exclusions=[("a", "b")])
     oracle = Oracle(setup)
@@ -246,11 +246,11 @@ def _order(test_run: TestRun) -> None:
         test_run.showed(final, (("SES-2", "active"),))
 
 
-# -- a step that is rolled back while others are queued ---------------------------------------------------------------
+# -- a transition that is rolled back while others are queued ----------------------------------------------------------
 
 
 def _rolled_back(test_run: TestRun, clause: str, undo: Callable[[Overlap, int, Hook], None]) -> None:
-    """Block a step in each of its hooks, start another, and make the first fail."""
+    """Block a transition in each of its hooks, start another, and make the first fail."""
     for rollback in ((), ("on_rollback",)):
         setup = hooked("a", "a.b", "c", exclusions=[("a", "c")], hooks=(*HOOKS, *rollback))
         for route, pair, hook in _chosen(test_run, _blocked_pairs(Oracle(setup))):
@@ -314,7 +314,7 @@ def _cancelled(test_run: TestRun) -> None:
         cancelled_twice(test_run)
 
 
-# -- hooks that request a transition of their own session -------------------------------------------------------------
+# -- hooks that request a transition of their own session --------------------------------------------------------------
 
 
 def _asking(test_run: TestRun) -> None:
@@ -339,7 +339,7 @@ def _asking(test_run: TestRun) -> None:
 
 
 def _continues(run: Overlap, hook: Hook, step: Operation) -> bool:
-    """Return whether the session takes the same step once its hook requests nothing."""
+    """Return whether the session takes the same transition once its hook requests nothing."""
     run.perform(scripts([hook], "succeed")[0])
     ticket = run.start(step)
     got = run.finish(ticket, "HOOK-7")

@@ -50,7 +50,7 @@ OTHERS = (
 
 UNKNOWN = "nowhere"
 MOST_SCRIPTED = 3
-"""The greatest number of hooks that are scripted to fail at the same time, so that some steps still succeed."""
+"""The greatest number of hooks that are scripted to fail at the same time, so that some transitions still succeed."""
 
 
 # -- histories -------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class SystemMachine(RuleBasedStateMachine):
         self.case = begun or Case(self.test_run, setup)
         self.case.over = begun is None
 
-    # -- steps: half of them change something --------------------------------------------------------------------------
+    # -- transitions: half of them change something --------------------------------------------------------------------
 
     @rule(pick=picks, session=sessions)
     def open_next(self, pick: int, session: str) -> None:
@@ -188,7 +188,7 @@ class SystemMachine(RuleBasedStateMachine):
     @precondition(_able("hooks", "failing hooks"))
     @rule(pick=picks, which=picks, session=sessions, force=st.booleans(), keep=st.booleans())
     def fail(self, pick: int, which: int, session: str, force: bool, keep: bool) -> None:
-        """Take a step with a hook that is scripted to fail, once or from now on."""
+        """Make a transition with a hook that is scripted to fail, once or from now on."""
         active = self._in_state("active", session)
         group = _picked((*self._contested(session), *active, *self._in_state("inactive", session)), pick)
         step = Operation("deactivate" if group in active else "activate", {"group": group}, self._named(session))

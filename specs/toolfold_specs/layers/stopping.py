@@ -1,4 +1,4 @@
-"""Processes that stop in the middle of a step, for another to go on with the session (SPEC STO-2, STO-3)."""
+"""Processes that stop in the middle of a transition, for another to go on with the session (SPEC STO-2, STO-3)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .blocking import begun, blocked, hooked, scripts, steps_of
 
 SETUP = hooked("a", "b", "c", exclusions=[("a", "b")])
 HOOKS: tuple[Hook, ...] = (("on_deactivate", "b"), ("on_activate", "a"))
-"""The hooks of the step that is stopped: `a` is activated in place of `b`."""
+"""The hooks of the transition that is stopped: `a` is activated in place of `b`."""
 OPPOSITE = {"on_deactivate": "on_activate", "on_activate": "on_deactivate"}
 ACTIVE = ("b", "c")
-"""What is active after another step, which activates `c`."""
+"""What is active after another transition, which activates `c`."""
 
 
 def stopped(test_run: TestRun) -> None:

@@ -7,7 +7,7 @@ engine, rules                  the naive implementation, a method for each decis
 driver, server                 it or a mutant, in process and over MCP
 mutant                         what a mutant is, and how one is declared
 names, registration            mutants of names and of registration while sessions are open
-transitions, hooks, sessions   mutants of steps, hooks, notifications and persistence
+transitions, hooks, sessions   mutants of transitions, hooks, notifications and persistence
 offers, wire                   mutants of lists and calls, and those that only a protocol shows
 """
 

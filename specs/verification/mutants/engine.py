@@ -71,7 +71,7 @@ class Engine(Rules):
         self.seen: defaultdict[str, Paths] = defaultdict(set)
         """State of mutants that remember what they should not."""
 
-    # -- transitions (SPEC 4, 10, 11) ---------------------------------------------------------------------------------
+    # -- transitions (SPEC 4, 10, 11) ----------------------------------------------------------------------------------
 
     def session(self, name: str) -> Session:
         """SES-1: the open session of that name, or a new one."""
@@ -154,7 +154,7 @@ class Engine(Rules):
         session.notifications += self.notifications(session, listed, before, after)
 
     def caught_up(self, session: Session, after: list[str]) -> list[str]:
-        """FND-3: what a step leads to, in the order of use since it was planned."""
+        """FND-3: what a transition leads to, in the order of use since it was planned."""
         known = session.active if self.setup.evict_idlest else []
         return [path for path in dict.fromkeys((*known, *after)) if path in after]
 
@@ -179,7 +179,7 @@ class Engine(Rules):
         self.adopt(other)
 
     def may_change(self) -> bool:  # REG-3, REG-5
-        """Whether no step is under way that was planned for the present system."""
+        """Whether no transition is under way that was planned for the present system."""
         return not any(session.queue for session in self.sessions.values())
 
     def check_sessions(self, other: Engine) -> None:  # REG-3

@@ -40,7 +40,7 @@ class Session:
         self.fence = 0
         """The number of processes that have served it before this one."""
         self.intent: list[Hook] = []
-        """The hooks that the step under way has begun."""
+        """The hooks that the transition under way has begun."""
         self.abandoned: list[Hook] = []
         """Those that a stopped process had begun, which are still to be undone."""
         self.asks: Session | None = None

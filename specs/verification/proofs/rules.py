@@ -73,7 +73,7 @@ def deactivate(state: State, g: Term) -> State:
 
 
 def activate_path(state: State, g: Term) -> State:
-    """Return the state after one step that activates `g` with all its ancestors (SPEC ACT-9)."""
+    """Return the state after one transition that activates `g` with all its ancestors (SPEC ACT-9)."""
     return lambda x: Or(within(x, g), And(state(x), Not(some(lambda a: And(within(a, g), displaced(a, x))))))
 
 

@@ -1,7 +1,7 @@
 """The theorems as data: `THEOREMS` always hold; `OCCURRENCES` can occur, so the theorems are not vacuous.
 
-The properties of single steps are those of `toolfold_specs.properties`, for every request that they apply to. The other
-theorems are about results, several steps, and the table.
+The properties of single transitions are those of `toolfold_specs.properties`, for every request that they apply to. The
+other theorems are about results, several transitions, and the table.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Update:
         return claim
 
     def theorem(self, known: Property, request: Request) -> Theorem:
-        """Return a property of steps as a theorem about this request."""
+        """Return a property of transitions as a theorem about this request."""
         claim = self.claim(lambda after: known(Step(FOREST, request, G, before, after)), "g", NOTHING_MORE)
         return Theorem(f"{self.noun}: {known.name}", tuple(dict.fromkeys((known.clause, *self.clauses))), claim)
 
@@ -249,7 +249,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem(
         "a displaced group that is reactivated has no active children", ("ACT-8",), _reactivated_after_displacement
     ),
-    # Steps of many requests
+    # Transitions of many requests
     Theorem(
         "activation of a path activates the group from any state",
         ("ACT-9", "INV-4"),

@@ -1,4 +1,4 @@
-"""Model checking of concurrent steps with SPIN (SPEC SES-2, HOOK-7, PER-3): `python -m verification.spin`.
+"""Model checking of concurrent transitions with SPIN (SPEC SES-2, HOOK-7, PER-3): `python -m verification.spin`.
 
 ==============  ============================================================================
 activation.pml  the model: clients that plan, await hooks and commit, under four protocols

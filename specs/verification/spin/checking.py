@@ -32,7 +32,7 @@ class Property(Enum):
     LEGAL = "legal"
     """INV-1 and INV-2 hold in every state."""
     SEQUENTIAL = "sequential"
-    """Every commit is the requested step in the state at that time; so every history is linearizable."""
+    """Every commit is the requested transition in the state at that time; so every history is linearizable."""
     EXCLUSIVE = "exclusive"
     """No two replicas run hooks of a session at the same time (SPEC STO-2)."""
     BALANCED = "balanced"
