@@ -10,8 +10,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import URL, endpoint_of
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import change_of, client_of, names_of, schemas_in, without_schemas
+from tests.adapters.mcp.support import RawLegacy, change_of, client_of, names_of, schemas_in, without_schemas
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
 from toolfold import ConfigError, Loader, LoaderTexts, ToolSet
 from toolfold._toolset.control import ERROR_META
@@ -136,6 +137,17 @@ async def test_a_client_that_has_listed_again_after_a_change_gets_only_names_fro
         assert not await gets_definitions(client, "cash")
         assert not await gets_definitions(client, "credit")
         assert await gets_definitions(other, "cash")
+
+
+@pytest.mark.spec("CTL-4", "DEL-1")
+async def test_a_client_that_lists_for_the_first_time_has_not_listed_again() -> None:
+    async with endpoint_of(shop_server()) as endpoint:
+        client = RawLegacy(endpoint.connect(), URL)  # others list of their own accord before they call
+        await client.initialize()
+        for group, has_definitions in (("cash", True), ("credit", True), ("stock", False)):
+            *_, answer = await client.request("tools/call", {"name": f"{group}.activate", "arguments": {}})
+            assert bool(schemas_in(answer["result"]["content"][0]["text"])) == has_definitions
+            await client.request("tools/list")
 
 
 @pytest.mark.spec("CTL-4", "LST-2")

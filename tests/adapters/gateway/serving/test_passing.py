@@ -221,6 +221,14 @@ async def test_all_progress_is_reported_before_the_result_to_a_slow_client_too(s
         assert seen == [0, 1, 2]
 
 
+async def test_progress_that_nobody_takes_does_not_harm_the_call() -> None:
+    async def gone(progress: float, total: float | None, message: str | None) -> None:
+        raise RuntimeError("the client has gone")
+
+    async with opened(House(), config_of("shop", mode="legacy")) as (_, session):
+        assert (await session.call("steps", progress=gone)).text == "[]"
+
+
 @pytest.mark.spec("GWY-3")
 async def test_a_call_does_not_wait_for_what_can_not_be_passed_on_any_more() -> None:
     house = House()

@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 import mcp_types as t
 import uvicorn
-from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
@@ -24,35 +23,10 @@ Context = ServerRequestContext[Any, Any]
 OBJECT = {"type": "object"}
 HEADED = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 MISMARKED = {"type": "object", "properties": {"region": {"type": "array", "x-mcp-header": "Region"}}}
-cancelled = anyio.Event()
 
 
 def text(value: str) -> t.CallToolResult:
     return t.CallToolResult(content=[t.TextContent(type="text", text=value)])
-
-
-async def steps(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
-    for step in range(20):
-        await ctx.session.report_progress(step, 20, f"step {step}")
-    return text("done")
-
-
-async def slow(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
-    try:
-        await ctx.session.report_progress(0, None, "waiting")
-        await anyio.sleep_forever()
-    finally:
-        cancelled.set()
-    return text("never")
-
-
-async def was_cancelled(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
-    await cancelled.wait()
-    return text("yes")
-
-
-async def refuse(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
-    raise MCPError(-32042, "not today", {"until": "tomorrow"})
 
 
 async def fail(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
@@ -81,7 +55,7 @@ async def token(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
     return text(str(ctx.request.headers.get("x-token")) if ctx.request else "no request")
 
 
-FUNCTIONS = (steps, slow, was_cancelled, refuse, fail, structured, environment, meta, region, token)
+FUNCTIONS = (fail, structured, environment, meta, region, token)
 TOOLS = {tool.__name__: tool for tool in FUNCTIONS}
 
 

@@ -13,9 +13,7 @@ from tests.adapters.mcp.support import (
 )
 from tests.adapters.mcp.test_disclosed_views import (
     a_shop_is_disclosed,
-    changes_are_notified_of,
     declared_at_once,
-    guarded,
 )
 from tests.adapters.mcp.test_disclosure import (
     AROUND,
@@ -35,13 +33,6 @@ __all__ = ["declared_at_once"]
 async def test_both_eras_are_served_over_both_transports(transport: str, era: str) -> None:
     async with shop_over(transport) as target, client_of(target, era, extensions=DECLARED) as (client, _):
         await a_shop_is_disclosed(client)
-
-
-@pytest.mark.spec("NTF-3")
-async def test_changes_of_the_groups_are_notified_of_over_http() -> None:
-    tools, allowed = guarded()
-    async with target_of("http", tools) as target:
-        await changes_are_notified_of(target, tools, allowed)
 
 
 @pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "DEL-9")

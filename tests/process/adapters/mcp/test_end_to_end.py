@@ -10,7 +10,6 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp import Client
-from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.asgi import callers_of
@@ -175,37 +174,3 @@ async def test_a_client_lists_is_refused_opens_calls_swaps_and_closes(delivery: 
         if delivery != "lists once":
             more = [name for name in await client.names() if name.startswith(("stock.", "cash.", "credit."))]
             assert [name for name in more if not name.endswith("activate")] == ["credit.card"]
-
-
-class _GroupParams(types.RequestParams):
-    name: str
-
-
-class _GetGroup(types.Request[_GroupParams, str]):
-    method: str = "groups/get"
-
-
-class _Group(types.Result):
-    contents: dict[str, Any]
-
-
-@pytest.mark.spec("DEL-5")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_client_that_declares_groups_fetches_them_and_calls_directly(transport: str) -> None:
-    extension = advertise("io.modelcontextprotocol/groups", {})
-    async with shop_over(transport) as target, Client(target, mode=MODERN, extensions=[extension]) as client:
-        names = await names_of(client)
-        assert not [name for name in names if "." in name or name == "call_tool"]
-        for group, inside in (
-            ("stock", "stock.count"),
-            ("stock-0d-orders", "stock.orders.place"),
-            ("cash", "cash.coins"),
-        ):
-            request: Any = _GetGroup(params=_GroupParams(name=group))
-            fetched = await client.session.send_request(request, _Group)
-            assert inside in [tool["name"] for tool in fetched.contents["tools"]]
-        called = await client.call_tool("stock.count", {"item": "x"})
-        assert called.structured_content == {"item": "x", "shelf": 1}
-        for name in ("cash.coins", "credit.card"):  # what is open is the client's business, so nothing is in the way
-            assert not (await client.call_tool(name, {})).is_error
-        assert await names_of(client) == names

@@ -64,11 +64,6 @@ async def test_a_request_above_the_limit_is_refused_and_the_server_goes_on() -> 
         assert fine.status_code == 200
 
 
-async def test_the_address_is_loopback_by_default() -> None:
-    async with over_http(make_desk()) as url:
-        assert url.startswith("http://127.0.0.1:")
-
-
 async def test_a_header_that_comes_twice_is_refused() -> None:
     body = json.dumps(modern_body("tools/list")).encode()
     async with over_http(make_desk()) as url:

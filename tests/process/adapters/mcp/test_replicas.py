@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
-import httpx2
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import PYTHONPATH, SHOP
-from tests.adapters.mcp.support import CHANGED, PATIENCE, RawLegacy, client_of, names_of, over_http, target_of
+from tests.adapters.mcp.support import PATIENCE, client_of, names_of, target_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
 from tests.preloaded import forked
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.handles import KEY_VARIABLE
-
-MOVES = [
-    *("database.activate", "database.write.activate", "mode_a.activate", "mode_b.activate"),
-    *("database.deactivate", "database.write.deactivate", "mode_a.deactivate"),
-    *("ping", "vault.activate"),
-]
-TOOLS = {
-    "database": "database.query",
-    "database.write": "database.write.insert",
-    "mode_a": "mode_a.only_a",
-    "mode_b": "mode_b.only_b",
-}
 
 
 @asynccontextmanager
@@ -75,68 +60,6 @@ async def test_servers_that_share_a_key_serve_one_conversation_and_others_refuse
             with pytest.raises(MCPError, match="Activate the groups that you need again"):
                 await listed_under(stranger, handle)
         assert await names_of(one) == await names_of(other) == await names_of(strangers[0])
-
-
-class Expected:
-    """What a client should see, by a model that is as simple as can be."""
-
-    def __init__(self) -> None:
-        self.active: set[str] = set()
-
-    def takes(self, move: str) -> bool:
-        """Take a move and return whether the list changes by it."""
-        group, _, verb = move.rpartition(".")
-        before = set(self.active)
-        if verb == "deactivate":
-            self.active -= {path for path in self.active if f"{path}.".startswith(f"{group}.")}
-        elif verb == "activate" and group in TOOLS and (group != "database.write" or "database" in self.active):
-            self.active -= {"mode_a": {"mode_b"}, "mode_b": {"mode_a"}}.get(group, set())
-            self.active.add(group)
-        return self.active != before
-
-    @property
-    def tools(self) -> list[str]:
-        return sorted(TOOLS[group] for group in self.active)
-
-
-async def _without_a_stream(url: str, seed: int) -> None:
-    """Drive a client that opens no standing stream: each answer brings the notifications that are due."""
-    chance, expected = random.Random(seed), Expected()
-    async with httpx2.AsyncClient() as http:
-        client = RawLegacy(http, url)
-        await client.initialize()
-        for _ in range(10):
-            move = chance.choice(MOVES)
-            messages = await client.request("tools/call", {"name": move, "arguments": {}})
-            assert [message.get("method") for message in messages] == [*[CHANGED] * expected.takes(move), None]
-        listed = (await client.request("tools/list"))[-1]["result"]["tools"]
-        assert [tool["name"] for tool in listed if tool["name"] in TOOLS.values()] == expected.tools
-        await client.end()
-
-
-async def _with_a_stream(url: str, seed: int) -> None:
-    """Drive a client of the SDK, which opens a standing stream."""
-    chance, expected, changes = random.Random(seed), Expected(), 0
-    async with client_of(url, "legacy") as (client, listener):
-        for _ in range(10):
-            move = chance.choice(MOVES)
-            await client.call_tool(move, {})
-            changes += expected.takes(move)
-            assert listener.changes == changes
-        assert [name for name in await names_of(client) if name in TOOLS.values()] == expected.tools
-        assert listener.changes == changes
-
-
-@pytest.mark.spec("DEL-1", "NTF-1", "NTF-2", "SES-1", "SES-3")
-async def test_many_concurrent_clients_are_each_notified_of_exactly_their_own_changes() -> None:
-    journal = Journal()
-    tools = make_desk(journal)
-    async with over_http(tools) as url, anyio.create_task_group() as tasks:
-        for seed in range(6):
-            tasks.start_soon(_without_a_stream, url, seed)
-            tasks.start_soon(_with_a_stream, url, 100 + seed)
-    assert not tools.sessions
-    assert journal.count("database on") == journal.count("database off") > 0
 
 
 def blocking_tools(journal: Journal, blocked: anyio.Event) -> ToolSet:
@@ -183,24 +106,4 @@ async def test_an_activation_is_undone_and_the_session_ended_when_its_client_lea
                 await blocked.wait()
         await journal.reaches(4)
         assert journal == ["first on", "outer on", "outer off", "first off"]
-    assert not tools.sessions
-
-
-@pytest.mark.spec("HOOK-5", "HOOK-9", "SES-3")
-async def test_an_activation_is_undone_when_the_connection_breaks_and_the_session_is_deleted() -> None:
-    journal, blocked = Journal(), anyio.Event()
-    tools = blocking_tools(journal, blocked)
-    async with over_http(tools) as url, httpx2.AsyncClient() as http:
-        client = RawLegacy(http, url)
-        await client.initialize()
-        await client.request("tools/call", {"name": "first.activate", "arguments": {}})
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.request, "tools/call", {"name": "open_both", "arguments": {}})
-            with anyio.fail_after(PATIENCE):
-                await blocked.wait()
-            tasks.cancel_scope.cancel()
-        assert journal == ["first on", "outer on"]
-        await client.end()
-        await journal.reaches(4)
-    assert journal == ["first on", "outer on", "outer off", "first off"]
     assert not tools.sessions

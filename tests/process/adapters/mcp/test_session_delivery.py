@@ -23,17 +23,6 @@ from toolfold_adapters.mcp.delivery.legacy import MAX_WAITING
 from toolfold_adapters.stores import MemoryStore
 
 
-@pytest.mark.spec("DEL-1", "NTF-1")
-async def test_a_client_without_a_standing_stream_is_told_on_the_response_once() -> None:
-    async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
-        client = RawLegacy(http, url)
-        await client.initialize()
-        messages = await client.request("tools/call", {"name": "database.activate", "arguments": {}})
-        assert [message.get("method") for message in messages] == [CHANGED, None]
-        again = await client.request("tools/call", {"name": "database.activate", "arguments": {}})
-        assert [message.get("method") for message in again] == [None]
-
-
 @pytest.mark.spec("DEL-1", "NTF-2", "NTF-3")
 async def test_a_change_outside_of_a_request_goes_out_on_the_standing_stream_or_with_the_next_request() -> None:
     tools = make_desk()
@@ -96,25 +85,6 @@ async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_
         await client.call_tool("swing", {"times": 500})
         assert 4 < listener.changes <= 4 + MAX_WAITING
         assert "mode_b.only_b" in await names_of(client)
-
-
-@pytest.mark.spec("SES-1", "DEL-1")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_two_clients_never_see_or_hear_of_each_others_groups(transport: str) -> None:
-    async with (
-        target_of(transport, make_desk()) as target,
-        client_of(target, "legacy") as (one, listener_of_one),
-        client_of(target, "legacy") as (other, listener_of_other),
-    ):
-        before = await names_of(other)
-        await one.call_tool("database.activate", {})
-        await other.call_tool("mode_a.activate", {})
-        await one.call_tool("ping", {})
-        assert (listener_of_one.changes, listener_of_other.changes) == (1, 1)
-        assert "database.query" not in await names_of(other)
-        assert "mode_a.only_a" not in await names_of(one)
-        await other.call_tool("mode_a.deactivate", {})
-        assert await names_of(other) == before
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-5", "DEL-1")

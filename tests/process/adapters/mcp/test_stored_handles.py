@@ -8,36 +8,12 @@ import anyio
 import pytest
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import PATIENCE, client_of, over_http, stdio_desk, target_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, through
-from tests.adapters.mcp.test_stored_handles import Journal, left
+from tests.adapters.mcp.support import PATIENCE, client_of, over_http, stdio_desk
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received
+from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import ToolSet
 
 pytestmark = pytest.mark.spec("DEL-3")
-
-
-@pytest.mark.spec("HOOK-1", "HOOK-9", "DEL-2")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_hooks_run_once_for_a_handle_and_again_when_the_server_ends(transport: str) -> None:
-    journal = Journal()
-    tools = make_desk(journal)
-    async with target_of(transport, tools) as target, client_of(target, MODERN) as (client, _):
-        first = await client.call_tool("database.activate", {})
-        handle = received(first)["handle"]
-        assert received(first)["tools"] == ["database.query"]
-        assert await opened(client, "database.write", handle) == handle
-        again = received(await client.call_tool("database.activate", {"handle": handle}))
-        assert (again["changed"], again["handle"]) == (False, handle)
-        assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
-        assert "database.write.insert" in await listed_under(client, handle)
-        other = await opened(client, "database")
-        assert other != handle
-        assert received(await client.call_tool("database.deactivate", {"handle": other}))["active"] == []
-        assert journal == ["database on", "database on", "database off"]
-        await left(tools, 2)
-    await journal.reaches(4)
-    assert journal[3:] == ["database off"]
-    assert not tools.sessions
 
 
 @pytest.mark.spec("HOOK-9", "SES-3")

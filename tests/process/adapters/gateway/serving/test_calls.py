@@ -11,10 +11,10 @@ import anyio
 import pytest
 
 from tests.adapters.gateway.inprocess import wired
-from tests.adapters.gateway.support import opened, proper, raw
+from tests.adapters.gateway.support import opened, raw
 from tests.adapters.gateway.upstreams.raw import EVIL, EVIL_NAMES, EVIL_URIS
-from toolfold import ProtocolError, ToolNotFound
-from toolfold_adapters.gateway import GatewayConfig, GroupConfig, open_gateway
+from toolfold import ProtocolError
+from toolfold_adapters.gateway import GatewayConfig
 from toolfold_adapters.gateway.upstream.wire import Mode
 from toolfold_adapters.mcp import build_server
 
@@ -36,27 +36,12 @@ CONTENT = [
 ]
 
 
-async def test_content_of_every_kind_and_all_that_is_beside_it_comes_back_as_it_was() -> None:
-    result = {
-        "content": CONTENT,
-        "structuredContent": {"rows": [[1, None], []], "text": "ü"},
-        "isError": True,
-        "_meta": {"example.org/trace": {"id": 7}, "io.modelcontextprotocol/serverInfo": {"name": "raw"}},
-    }
-    async with opened(raw("plain")) as (_, session):
-        given = await session.call("answer", {"result": result})
-    assert list(given.content) == CONTENT
-    assert given.structured == result["structuredContent"]
-    assert given.is_error is True
-    assert given.meta == {"example.org/trace": {"id": 7}}
-
-
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_result_reaches_clients_of_either_era_as_it_was(mode: Mode) -> None:
     result = {
         "content": CONTENT,
         "structuredContent": {"rows": [[1, None], []]},
-        "isError": False,
+        "isError": True,
         "_meta": {"example.org/trace": {"id": 7, "none": None}},
         "fromTheFuture": {"x": [None]},
     }
@@ -87,15 +72,6 @@ async def test_half_a_character_in_a_result_is_replaced_and_the_rest_passes() ->
     async with opened(raw("plain")) as (_, session):
         given = await session.call("answer", {"line": '{"content": [{"type": "text", "text": "cut \\ud83d"}]}'})
     assert given.text == "cut ?"
-
-
-@pytest.mark.spec("CALL-1", "GWY-6")
-async def test_a_call_of_a_tool_in_a_closed_group_is_told_what_opens_the_group() -> None:
-    config = raw("plain").model_copy(update={"groups": {"g": GroupConfig(tools=("*",))}})
-    async with open_gateway(config) as tools, tools.open_session() as session:
-        with pytest.raises(ToolNotFound) as refused:
-            await session.call("one")
-        assert refused.value.hint == 'it needs the group g: call open_group {"group": "g"} first'
 
 
 async def test_arguments_arrive_as_they_are() -> None:
@@ -144,58 +120,11 @@ async def test_what_is_no_tool_result_is_an_error_result(result: Any) -> None:
     assert "not a tool result" in given.text
 
 
-async def test_progress_comes_in_order_and_before_the_result() -> None:
-    seen: list[tuple[float, float | None, str | None]] = []
-
-    async def progress(value: float, total: float | None, message: str | None) -> None:
-        for _ in range(3):
-            await anyio.lowlevel.checkpoint()  # a slow client
-        seen.append((value, total, message))
-
-    async with opened(proper()) as (_, session):
-        result = await session.call("steps", progress=progress)
-        assert result.text == "done"
-        assert seen == [(step, 20, f"step {step}") for step in range(20)]
-
-
-async def test_progress_that_nobody_takes_does_not_harm_the_call() -> None:
-    async def progress(value: float, total: float | None, message: str | None) -> None:
-        raise RuntimeError("the client has gone")
-
-    async with opened(proper()) as (_, session):
-        assert (await session.call("steps", progress=progress)).text == "done"
-
-
-async def test_cancelling_a_call_cancels_it_at_the_server() -> None:
-    async with opened(proper()) as (_, session):
-        with anyio.CancelScope() as scope:
-
-            async def progress(value: float, total: float | None, message: str | None) -> None:
-                scope.cancel()  # it has begun
-
-            await session.call("slow", progress=progress)
-        assert scope.cancelled_caught
-        assert (await session.call("was_cancelled")).text == "yes"
-
-
 async def test_a_call_that_never_ends_does_not_hold_up_another() -> None:
     async with opened(raw("silent")) as (_, session), anyio.create_task_group() as tasks:
         tasks.start_soon(session.call, "one")
         assert session.list_tools().tools
         tasks.cancel_scope.cancel()
-
-
-async def test_results_of_a_server_built_on_the_library() -> None:
-    async with opened(proper()) as (_, session):
-        failed = await session.call("fail")
-        assert (failed.is_error, failed.text) == (True, "it broke")
-        with pytest.raises(ProtocolError) as caught:
-            await session.call("refuse")
-        assert (caught.value.code, caught.value.message) == (-32042, "not today")
-        assert caught.value.data == {"until": "tomorrow"}
-        structured = await session.call("structured")
-        assert structured.structured == {"n": "none"}
-        assert structured.meta == {"example.org/cost": 3}
 
 
 @pytest.mark.spec("SAF-6")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -39,19 +38,6 @@ async def gateway_over_http(house: House, config: GatewayConfig, **options: Any)
 
 
 @pytest.mark.spec("GWY-10")
-async def test_clients_with_sessions_are_apart_at_the_upstreams() -> None:
-    house = House()
-    async with (
-        gateway_over_http(house, config_of("shop", mode="legacy")) as url,
-        Client(url, mode="legacy") as one,
-        Client(url, mode="legacy") as two,
-    ):
-        await one.call_tool("add", {"item": "bread"})
-        assert text_of(await two.call_tool("cart")) == "[]"
-        assert text_of(await one.call_tool("cart")) == '["bread"]'
-
-
-@pytest.mark.spec("GWY-10")
 async def test_clients_without_sessions_have_the_state_that_their_handle_names_and_none_without_one() -> None:
     house = House()
     config = config_of("shop", "other", mode="legacy")
@@ -65,13 +51,6 @@ async def test_clients_without_sessions_have_the_state_that_their_handle_names_a
         cart = {"name": "shop__cart"}
         assert text_of(await two.call_tool("call_tool", {"handle": handles[1], **cart})) == "[]"
         assert text_of(await one.call_tool("call_tool", {"handle": handles[0], **cart})) == '["bread"]'
-
-
-@pytest.mark.spec("GWY-10")
-async def test_a_modern_request_without_a_handle_finds_no_state_of_another() -> None:
-    async with gateway_over_http(House(), config_of("shop", mode="legacy")) as url, Client(url) as client:
-        assert text_of(await client.call_tool("add", {"item": "bread"})) == '["bread"]'
-        assert text_of(await client.call_tool("cart")) == "[]"
 
 
 @pytest.mark.spec("GWY-10", "SAF-4")
@@ -89,19 +68,6 @@ async def test_the_connection_of_a_modern_request_without_a_handle_ends_with_it(
             while gateway.status[0].connections:
                 await anyio.lowlevel.checkpoint()
             assert house.count("shop") == 4  # one asked what there is
-
-
-@pytest.mark.spec("GWY-1")
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_what_an_upstream_asks_reaches_its_client_over_http(era: str) -> None:
-    async def elicit(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
-        return t.ElicitResult(action="accept", content={"count": 3})
-
-    async with (
-        gateway_over_http(House(), config_of("shop", mode="legacy")) as url,
-        Client(url, mode=era, elicitation_callback=elicit) as client,
-    ):
-        assert json.loads(text_of(await client.call_tool("elicit")))["content"] == {"count": 3}
 
 
 # -- upstreams over HTTP ----------------------------------------------------------------------------------------------

@@ -61,11 +61,6 @@ async def test_a_server_that_crashes_at_the_start_is_told(tmp_path: Path, capfd:
     assert not is_running(tmp_path / "pid")
 
 
-async def test_a_program_that_is_no_mcp_server_is_told() -> None:
-    message = await refused(raw("talks"))
-    assert "did not start: it ended before it answered" in message
-
-
 @pytest.mark.parametrize(
     ("behaviour", "part"),
     [
@@ -111,12 +106,6 @@ async def test_when_the_server_has_died_calls_say_so_and_the_list_stays(tmp_path
         assert second.is_error
         assert second.text.startswith("The MCP server 'raw' has stopped: it ended. It is tried again")
         assert session.list_tools() == before
-    assert not is_running(tmp_path / "pid")
-
-
-async def test_when_the_block_ends_so_does_the_server(tmp_path: Path) -> None:
-    async with opened(raw("plain", str(tmp_path / "pid"))):
-        assert is_running(tmp_path / "pid")
     assert not is_running(tmp_path / "pid")
 
 
