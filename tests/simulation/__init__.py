@@ -14,6 +14,7 @@ outcome    what comes of that
 suppliers  servers behind a gateway, which change, lag and end
 network    HTTP to a server, whose messages are lost, cut, repeated and late
 guests     clients of both eras on that network, who are asked, and follow their lists
+wire       clients of replicas on that network, and who intrudes
 gateways   the worlds that have a gateway
 shrinking  makes a plan that fails as small as it can be
 cancelling cancels an operation at each of its awaits, by number

@@ -130,7 +130,7 @@ class GatewayWorld:
                 tasks.start_soon(self._suffer, fault)
             for number, guest in enumerate(self.guests):
                 tasks.start_soon(self._live_as, number, guest, lasting)
-        self.network.bad = 0.0
+        self.network.calm()
         await anyio.sleep(GRACE)
         for number, guest in enumerate(self.guests):
             await self._settle(number, guest)

@@ -14,6 +14,7 @@ from attrs import define, field
 from tests.adapters.mcp.support import modern_body, modern_headers
 from tests.process.stores.clients import URL, Unknown
 from tests.simulation.network import Network, Way
+from toolfold_adapters.names import STORE_AWAY_META
 
 AGAIN = 0.5
 """Seconds until a stream that has ended is opened again."""
@@ -55,6 +56,7 @@ class Guest:
     notices: int = 0
     follows: bool = True
     relists: int = 0
+    stands: anyio.Event = field(factory=anyio.Event)
     _ids: int = 0
     _last: int = 0
     _news: anyio.Event = field(factory=anyio.Event)
@@ -98,6 +100,8 @@ class Guest:
     async def list(self) -> frozenset[str]:
         """Return the names of the tools that it is listed, and take note of them; raises as `request` does."""
         result = await self.request("tools/list", {})
+        if STORE_AWAY_META in result.get("_meta", {}):
+            raise Failed("the list may be old")
         self.known = frozenset(tool["name"] for tool in result["tools"])
         return self.known
 
@@ -152,6 +156,7 @@ class Guest:
             ):
                 if answer.status_code != 200:
                     raise Failed(f"{answer.status_code} {(await answer.aread()).decode()}")
+                self.stands.set()
                 self.look()
                 async for message in self._messages(answer):
                     await self._take(message)

@@ -95,9 +95,12 @@ class Start:
         return cls(at, numbered(found["active"]), frozenset(found["facts"].items()))
 
 
-def explained(history: Sequence[Operation], losses: Sequence[Start] = ()) -> bool:
-    """Return whether an order of the requests explains their answers, from the beginning and from each loss on."""
-    starts = (Start(), *losses, Start(inf))
+def explained(history: Sequence[Operation], losses: Sequence[Start] = (), first: frozenset[int] = frozenset()) -> bool:
+    """Return whether an order of the requests explains their answers, from the beginning and from each loss on.
+
+    The groups that a session begins with are the `first`.
+    """
+    starts = (Start(active=first), *losses, Start(inf))
     return all(_explained([*_between(history, one.at, after.at)], one) for one, after in pairwise(starts))
 
 

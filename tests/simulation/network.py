@@ -37,6 +37,7 @@ class Network:
         bad: Until when what is sent may be lost, cut or repeated.
         counted: What became of requests.
         under_way: How many requests a server is answering, without standing streams.
+        ends: Whether it is good from now on.
     """
 
     loop: Loop
@@ -45,10 +46,17 @@ class Network:
     bad: float = 0.0
     counted: Counter[str] = field(factory=Counter[str])
     under_way: int = 0
+    ends: bool = False
     open: list[Exchange] = field(factory=list["Exchange"])
+
+    def calm(self) -> None:
+        """Be good from now on."""
+        self.bad, self.ends = 0.0, True
 
     def worsen(self, seconds: float) -> None:
         """Be bad for some seconds, and break the streams that stand."""
+        if self.ends:
+            return
         self.bad = max(self.bad, self.loop.time() + seconds)
         for one in [one for one in self.open if one.stands]:
             one.cut()
@@ -162,11 +170,12 @@ class Exchange(httpx2.AsyncByteStream):
 
 @define(eq=False)
 class Way(httpx2.AsyncBaseTransport):
-    """The way of a client to an ASGI application."""
+    """The way of a client to an ASGI application; counts the requests that it has repeated."""
 
     network: Network
     app: Any
     address: str = "127.0.0.1"
+    repeats: int = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return the answer, which may still go on; raises `Broken`."""
@@ -179,6 +188,7 @@ class Way(httpx2.AsyncBaseTransport):
             raise Broken("the request is lost", request=request)
         exchange.begin()
         if fate == "twice":
+            self.repeats += 1
             network.loop.create_task(self._repeat(request, body))
         if fate == "cut":
             network.loop.call_later(network.random.random() * network.slow * 3, exchange.cut)

@@ -15,8 +15,11 @@ from tests.simulation.desk import PATHS
 from tests.simulation.disk import Weather
 from tests.simulation.judging import BAD, PLAIN, A, Request, X
 
+ERAS = ("legacy", "modern")
 GATEWAY = 1
 """Of the seeds, those whose remainder by four is this have a gateway."""
+WIRED = 7
+"""Of the others, those whose remainder by eight is this have clients on a network."""
 ALWAYS = ("echo", "tell", "ask")
 """What a server behind a gateway always offers: it answers at once, after progress, and after a question."""
 SOMETIMES = ("t0", "t1", "t2")
@@ -35,6 +38,7 @@ class Ask:
         request: What is asked.
         cancelled: At which of its awaits it is cancelled.
         scope: Whether its scope is cancelled, and not its task.
+        intrudes: Whether it comes from somebody else, who knows by what the session is found.
     """
 
     session: int
@@ -44,6 +48,7 @@ class Ask:
     request: Request
     cancelled: tuple[int, ...] = ()
     scope: bool = False
+    intrudes: bool = False
 
 
 @frozen
@@ -52,8 +57,8 @@ class Fault:
 
     Attributes:
         kind: `kill` or `stop` a replica; have the store go `away`, or `lose` its last writes; change the `catalog`.
-            Behind a gateway, a server may `end`, answer with a `lag`, or `offer` something else; and the `network` may
-            be bad.
+            Behind a gateway, a server may `end`, answer with a `lag`, or `offer` something else. Where there is a
+            `network`, it may be bad.
         when: Seconds from the beginning.
         replica: Which one, also of servers.
         awaits: After how many of its awaits it is killed, from that time on.
@@ -136,7 +141,9 @@ class StorePlan(Plan):
         pause: Seconds that a hook takes at most.
         sessions: How many sessions there are.
         expires: Whether they are left to expire at the end.
-        era: In which era of MCP the session is served over HTTP; `None` for the sessions of programs.
+        era: In which era of MCP the sessions are served over HTTP; `None` for those of programs.
+        network: Seconds that a part of a message takes at most, where clients are on a network.
+        starts: The groups that are selected for all sessions: one of the modern era inherits them.
     """
 
     replicas: int
@@ -145,6 +152,8 @@ class StorePlan(Plan):
     sessions: int
     expires: bool
     era: str | None
+    network: float | None = None
+    starts: tuple[int, ...] = ()
 
     @property
     def asks(self) -> list[Ask]:
@@ -183,14 +192,14 @@ class GatewayPlan(Plan):
 
 
 def drawn(seed: int) -> Plan:
-    """Return the plan of a seed: every fourth world has a gateway."""
+    """Return the plan of a seed: every fourth world has a gateway, and every eighth clients on a network."""
     return _gateway(seed) if seed % 4 == GATEWAY else _store(seed)
 
 
 def _store(seed: int) -> StorePlan:
-    random = Random(f"{seed} plan")
-    era = Random(f"{seed} era").choice((None, None, None, None, None, None, "legacy", "modern"))
-    sessions = random.choice((1, 1, 2, 3)) if era is None else 1
+    random, network = Random(f"{seed} plan"), Random(f"{seed} network") if seed % 8 == WIRED else None
+    era = Random(f"{seed} era").choice(ERAS if network else (None, None, None, None, None, None, *ERAS))
+    sessions = random.choice((1, 1, 2, 3)) if era is None or network else 1
     loses = random.random() < 0.1 and era is None  # over MCP, a session may be lost whole
     weather = Weather(
         slow=random.choice((0.001, 0.01, 0.1)),
@@ -206,6 +215,9 @@ def _store(seed: int) -> StorePlan:
     ]
     lasting = pace * 6
     faults = [_fault(random, lasting, loses) for _ in range(random.choice((0, 0, 1, 2, 3)))]
+    if network is not None:
+        asks = [evolve(ask, intrudes=network.random() < 0.1) for ask in asks]
+        faults += [_bad_network(network, lasting) for _ in range(network.choice((0, 1, 2, 3)))]
     items: tuple[Ask | Fault, ...] = (*asks, *faults)
     return StorePlan(
         seed=seed,
@@ -216,6 +228,8 @@ def _store(seed: int) -> StorePlan:
         sessions=sessions,
         expires=random.random() < 0.2,
         era=era,
+        network=None if network is None else network.choice((0.001, 0.01, 0.1)),
+        starts=() if network is None else network.choice(((), (A,))),
         items=tuple(enumerate(items)),
     )
 
@@ -255,13 +269,17 @@ def _fault(random: Random, lasting: float, loses: bool) -> Fault:
     return Fault(kind, when, random.randrange(3), random.randint(1, 30), seconds, random.randint(1, 10))
 
 
+def _bad_network(random: Random, lasting: float) -> Fault:
+    return Fault("network", random.random() * lasting, seconds=random.choice((0.05, 0.5, 5.0)))
+
+
 # -- gateways ---------------------------------------------------------------------------------------------------------
 
 
 def _gateway(seed: int) -> GatewayPlan:
     random = Random(f"{seed} gateway")
     callers = ("ada", "ada", "bob", "eve")[: random.randint(2, 4)]
-    clients = tuple((random.choice(("legacy", "modern")), caller) for caller in callers)
+    clients = tuple((random.choice(ERAS), caller) for caller in callers)
     pace = random.choice((0.1, 1.0, 10.0))
     uses = [one for client in range(len(clients)) for one in _uses(random, client, pace)]
     faults = [_trouble(random, pace * 8) for _ in range(random.choice((0, 1, 2, 4, 6)))]

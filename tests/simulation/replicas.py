@@ -19,7 +19,7 @@ from tests.process.stores.clients import UNCERTAIN, Client, Refused, Unknown, re
 from tests.simulation.desk import PATHS, Note, make_tools
 from tests.simulation.disk import Connection, Disk
 from tests.simulation.judging import Request, numbered
-from tests.simulation.loop import Extent, Loop
+from tests.simulation.loop import Died, Extent, Loop
 from toolfold import Limit, QuotaExceeded, Session, SessionClosed, StoredSessions, ToolSet
 from toolfold.errors import KeyInUse, StoreUnavailable
 from toolfold_adapters.mcp import build_server
@@ -48,6 +48,8 @@ class Replica:
         notify: Takes note that the client of a session is notified of a step that changed its list.
         wired: Whether it serves MCP over HTTP, or the sessions of a program.
         clients: The clients of the sessions over HTTP.
+        selected: The groups that are selected for sessions over HTTP.
+        networked: Whether its clients are on a network, and have names.
         http: What its requests are sent with.
     """
 
@@ -61,6 +63,9 @@ class Replica:
     notify: Callable[[int], None]
     wired: bool
     clients: dict[int, Client]
+    selected: tuple[str, ...] = ()
+    networked: bool = False
+    app: Any = None
     http: httpx2.AsyncClient | None = None
     starts: int = 0
     process: Extent | None = None
@@ -114,8 +119,15 @@ class Replica:
         self.tools = make_tools(self.note, process.name, self.random, self.pause)
         connection: Any = Connection(self.disk, self.random, process.name)
         if self.wired:
-            server = build_server(self.tools, separator=".", store=connection, handle_lifetime=LIFETIME)
-            async with endpoint_of(server) as endpoint, endpoint.connect() as self.http:
+            lifetime = 10 * LIFETIME if self.networked else LIFETIME
+            server = build_server(
+                self.tools, separator=".", store=connection, handle_lifetime=lifetime, active=self.selected
+            )
+            async with (
+                endpoint_of(server, authenticated=self.networked) as endpoint,
+                endpoint.connect() as self.http,
+            ):
+                self.app = endpoint.app
                 await self._until_stopped()
         else:
             limit = Limit(2 * self.sessions, 1)
@@ -124,12 +136,28 @@ class Replica:
                 await self._until_stopped()
         self.served = self.http = None
         process.alive, self.ended = False, True
+        if self.networked:
+            process.kill()  # which ends the streams that stand
         self.stopped.set()
 
     async def _until_stopped(self) -> None:
         await self.stopping.wait()
         while self.under_way:  # noqa: ASYNC110
             await anyio.sleep(0.01)
+
+    async def pass_on(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request from a network, unless the process ends before that."""
+        with suppress(Died):
+            assert self.process is not None
+            await self.process.run(partial(self._pass_on, scope, receive, send))
+
+    async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
+        lasts = scope["method"] == "GET" or (b"mcp-method", b"subscriptions/listen") in scope["headers"]
+        self.under_way += not lasts
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.under_way -= not lasts
 
     async def open(self, legacy: bool) -> Client:
         """Return a client of a new session over MCP; one of the modern era has the group `plain` open."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
 from itertools import count
+from math import inf
 from typing import Any, cast
 
 import anyio
@@ -16,11 +17,12 @@ from tests.process.stores.clients import Client, Refused, Unknown, Wrong
 from tests.simulation.desk import PATHS
 from tests.simulation.disk import Disk
 from tests.simulation.gateways import GatewayWorld
-from tests.simulation.judging import PLAIN, Request, Start, explained, opened
+from tests.simulation.judging import CHANGES, PLAIN, Request, Start, explained, opened
 from tests.simulation.loop import Died, Extent, Loop, Stuck
 from tests.simulation.outcome import Outcome
 from tests.simulation.plan import Ask, Fault, GatewayPlan, Plan, StorePlan
 from tests.simulation.replicas import LIFETIME, Answer, Replica, name_of
+from tests.simulation.wire import Wire
 from toolfold_specs.linearize import Operation
 
 PATIENCE = 300.0
@@ -61,6 +63,7 @@ class StoreWorld:
     notified: Counter[int] = field(factory=Counter[int])
     outcome: Outcome = field(factory=Outcome)
     histories: dict[int, list[Operation]] = field(factory=dict[int, list[Operation]])
+    wire: Wire | None = None
     losses: list[tuple[int, dict[str, str]]] = field(factory=list[tuple[int, dict[str, str]]])
     _clock: count[int] = field(factory=count)
 
@@ -81,9 +84,13 @@ class StoreWorld:
                 self.notify,
                 plan.era is not None,
                 self.clients,
+                tuple(PATHS[group] for group in plan.starts),
+                plan.network is not None,
             )
             for number in range(plan.replicas)
         ]
+        if plan.network is not None:
+            self.wire = Wire(plan, self.loop, self.replicas, self.outcome)
 
     @property
     def digest(self) -> tuple[Any, ...]:
@@ -114,6 +121,8 @@ class StoreWorld:
             await self._live()
         finally:
             publishing.cancel()
+            if self.wire is not None:
+                self.wire.close()
 
     async def _live(self) -> None:
         for replica in self.replicas:
@@ -130,6 +139,8 @@ class StoreWorld:
             replica.process.at.clear()
             if not replica.process.alive:
                 replica.start()
+        if self.wire is not None and not self.outcome.wrong:
+            await self.wire.judge(self.lines, self._judge_notices)
         await self._expire()
 
     # -- faults -------------------------------------------------------------------------------------------------------
@@ -154,6 +165,8 @@ class StoreWorld:
                 self.losses.append((next(self._clock), self.disk.engine.texts()))
             case "catalog":
                 await self._change_catalog(fault.seconds)
+            case "network" if self.wire is not None:
+                self.wire.network.worsen(fault.seconds)
 
     def _kill(self, replica: Replica, seconds: float) -> None:
         replica.kill()
@@ -174,6 +187,8 @@ class StoreWorld:
                         replica.tools.register("extra", extra, group="plain", input_schema={"type": "object"})
                     elif known and not there:
                         replica.tools.unregister("plain.extra")
+                    if self.wire is not None:
+                        replica.tools.notify_list_changed("tool")
             await anyio.sleep(seconds)
 
     # -- clients ------------------------------------------------------------------------------------------------------
@@ -195,7 +210,10 @@ class StoreWorld:
             replica = await self._serving(len(history))
             assert replica.process is not None
             try:
-                self.clients[session] = await replica.process.run(partial(replica.open, era == "legacy"))
+                if self.wire is not None:
+                    await self.wire.open(session, era)
+                else:
+                    self.clients[session] = await replica.process.run(partial(replica.open, era == "legacy"))
                 break
             except (Died, Refused, Unknown):
                 await anyio.sleep(AGAIN)
@@ -207,7 +225,10 @@ class StoreWorld:
     async def _use_as(self, asks: Sequence[Ask]) -> None:
         for ask in asks:
             await anyio.sleep(ask.pause)
-            await self._ask(ask)
+            if self.wire is not None and ask.intrudes:
+                await self.wire.intrude(ask.session, ask.request)
+            else:
+                await self._ask(ask)
 
     async def _ask(self, ask: Ask) -> Any:
         """Make a request, and put it into the history; one that was refused is not part of it."""
@@ -224,7 +245,8 @@ class StoreWorld:
         except Unknown as error:
             self.disk.log.append(f"{self.loop.time():.3f} {request} is unknown: {error}")
             self.outcome.counted["requests without an answer"] += 1
-            history.append(Operation(ask.client, called, None, request, next(self._clock)))
+            given_up = next(self._clock) if self.wire is None else inf  # what a network has lost may go on
+            history.append(Operation(ask.client, called, None, request, given_up))
             return None
         except TimeoutError:
             self.outcome.wrong.append(f"{request} hangs")
@@ -244,11 +266,20 @@ class StoreWorld:
     async def _answer(self, ask: Ask) -> Answer:
         """Ask a replica that serves."""
         replica = await self._serving(ask.replica)
+        if self.wire is not None:
+            again = partial(self._note_again, ask, next(self._clock))
+            return await self._operation(ask, partial(self.wire.ask, ask.session, ask.request, again))
         assert replica.process is not None
+        answer = partial(replica.answer, ask.session, ask.request)
         try:
-            return await replica.process.run(partial(self._operation, replica, ask))
+            return await replica.process.run(partial(self._operation, ask, answer))
         except Died as error:
             raise Unknown(str(error)) from error
+
+    def _note_again(self, ask: Ask, called: int) -> None:
+        """Note that a request was made again by the network, which may take effect at any time, or not."""
+        if ask.request.kind in CHANGES:
+            self.histories[ask.session].append(Operation("again", called, None, ask.request, inf))
 
     async def _serving(self, number: int) -> Replica:
         """Return a replica that serves, once there is one."""
@@ -257,15 +288,15 @@ class StoreWorld:
         serving = [replica for replica in self.replicas if replica.serves]
         return serving[number % len(serving)]
 
-    async def _operation(self, replica: Replica, ask: Ask) -> Answer:
-        """Answer a request in a replica, and cancel it if that is to be."""
+    async def _operation(self, ask: Ask, answer: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+        """Answer a request, and cancel it if that is to be."""
         if not ask.cancelled:
-            return await replica.answer(ask.session, ask.request)
+            return await answer()
         operation, scope = Extent("operation", self.loop), anyio.CancelScope()
 
         async def scoped() -> Answer:
             with scope:
-                return await replica.answer(ask.session, ask.request)
+                return await answer()
             raise Unknown("cancelled")
 
         task = operation.start(scoped())
@@ -293,13 +324,16 @@ class StoreWorld:
 
     async def _judge(self, session: int) -> None:
         """Judge what the clients of a session saw, and whether its hooks leave nothing open."""
-        if self.plan.era == "legacy":  # a request goes on there whose client has gone
+        if self.wire is not None:
+            await self.wire.calm()
+        elif self.plan.era == "legacy":  # a request goes on there whose client has gone
             await anyio.sleep(LIFETIME / 2)
         await self._again(session, Request(1000, "look"))
         if self.outcome.wrong:
             return
         history, key = self.histories[session], self._key(session)
-        if not explained(history, [Start.of(at, texts.get(key)) for at, texts in self.losses]):
+        losses = [Start.of(at, texts.get(key)) for at, texts in self.losses]
+        if not explained(history, losses, frozenset(self.plan.starts)):
             shown = "\n".join(f"  {operation}" for operation in history)
             self.outcome.wrong.append(f"no order of the requests of session {session} explains the answers\n{shown}")
             return
@@ -322,7 +356,8 @@ class StoreWorld:
         for number, activate in enumerate(((), (0, 1), ())):
             await self._again(session, Request(1001 + number, "step", activate, () if activate else everything))
             found = await self._again(session, Request(1011 + number, "look"))
-            self._count_notices(session)
+            if self.plan.era is None:
+                self._judge_notices(session, self.notified[session])
             if self.outcome.wrong or self.disk.lost:
                 return
             active, lines = {PATHS[group] for group in found[0]}, self.lines.get(self._key(session), [])
@@ -332,22 +367,27 @@ class StoreWorld:
                 self.outcome.wrong.append(f"{active} are active, {left} are open; {wrong}\n  {shown}")
 
     def _key(self, session: int) -> str:
-        """Return the key of a session; over MCP, there is only one that runs hooks."""
+        """Return the key of a session; over MCP without a network, there is only one that runs hooks."""
+        if self.wire is not None:
+            return self.wire.keys[session]
         if self.plan.era is not None:
             return next(iter(self.lines), "")
         return next(replica.key for replica in self.replicas if replica.key is not None)(name_of(session))
 
-    def _count_notices(self, session: int) -> None:
-        """Judge whether the client was notified of each step that changed its list, once (SPEC NTF-1)."""
+    def _judge_notices(self, session: int, notices: int) -> None:
+        """Judge whether the client was notified of each step that changed its list, once (SPEC NTF-1).
+
+        What was claimed of a store that did not answer may be notified of again.
+        """
         steps = [one for one in self.histories[session] if one.request.kind in ("step", "control")]
         changed = sum(one.ret is not None and _changed(one.answer) for one in steps)
         unknown = sum(one.ret is None for one in steps)
-        calm = not self.plan.faults and not self.plan.weather.lost and not any(ask.cancelled for ask in self.plan.asks)
-        if self.plan.era is not None:
-            return
-        if not (changed if calm else 0) <= self.notified[session] <= changed + unknown and not self.disk.lost:
+        answers = not self.disk.away and not self.plan.weather.lost
+        calm = not self.plan.faults and answers and not any(ask.cancelled for ask in self.plan.asks)
+        most = changed + unknown if answers else inf
+        if not (changed if calm else 0) <= notices <= most and not self.disk.lost:
             self.outcome.wrong.append(
-                f"{self.notified[session]} notices for {changed} steps that changed lists and {unknown} unanswered"
+                f"{notices} notices for {changed} steps that changed lists and {unknown} unanswered"
             )
 
     async def _expire(self) -> None:

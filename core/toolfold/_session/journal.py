@@ -314,11 +314,14 @@ class Journal:
     async def claim(self, snapshot: Snapshot) -> tuple[frozenset[str], ...]:
         """Take out and return the changes of lists that are still to be reported; none if another process was faster.
 
-        Nothing else may write meanwhile.
+        If the store does not answer, they may have been taken out, so they are returned: a client that is notified
+        twice lists again in vain, one that never is knows an old list for ever. Nothing else may write meanwhile.
         """
         now, pending = self.content, self.content.pending
         async with self.step():
-            return pending if await self._write(now.at(snapshot, now.start, now.inherited, ())) else ()
+            with suppress(StoreUnavailable):
+                return pending if await self._write(now.at(snapshot, now.start, now.inherited, ())) else ()
+            return pending
 
     async def delete(self) -> None:
         """Delete the record, whose lease is held."""
