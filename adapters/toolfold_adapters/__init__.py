@@ -14,7 +14,7 @@ names, tokens            the names that clients and models accept, keys of `_met
 hosts                    the programs that people run servers in, as data
 processes                starting processes, and ending them with their children
 signals, starting        signals and standard streams of a program that serves, and what it loads
-sdk                      the only module that uses private parts of the `mcp` SDK
+lines, sdk               messages over standard streams, and what is used of private parts of the `mcp` SDK
 
 Nothing is imported here, so that each needs only its own extra.
 """

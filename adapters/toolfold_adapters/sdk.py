@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from anyio.abc import Process
 from mcp.os.win32 import utilities as windows
+from mcp.server import runner
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.models import InitializationOptions
 from mcp.server.streamable_http import GET_STREAM_KEY, StreamableHTTPServerTransport
 from mcp_types import ListToolsResult, Tool
 from starlette.types import ASGIApp, Message, Receive, Scope
@@ -37,6 +39,27 @@ def low_level_of(server: object) -> Server[Any] | None:
     if is_mcp_server(server):
         given = given._lowlevel_server
     return given if isinstance(given, Server) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+async def serve_era(
+    server: Server[Any], read: Any, write: Any, lifespan: Any, options: InitializationOptions, *, modern: bool
+) -> None:
+    """Serve one client over streams of messages in one era, as the SDK does once a first request has shown the era.
+
+    For that it has another task receive each message, and pass it on.
+    """
+    if modern:
+        await runner._serve_modern_stream(server, read, write, lifespan_state=lifespan, raise_exceptions=False)  # pyright: ignore[reportPrivateUsage]
+    else:
+        await runner._serve_legacy_stream(  # pyright: ignore[reportPrivateUsage]
+            server,
+            read,
+            write,
+            lifespan_state=lifespan,
+            session_id=None,
+            init_options=options,
+            raise_exceptions=False,
+        )
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:

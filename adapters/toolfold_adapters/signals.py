@@ -56,24 +56,16 @@ def stdout_reserved() -> Generator[Released]:
     Yields a function that returns a context manager in which standard output is available, for the transport.
     """
     sys.stdout.flush()
-    original, stdout = os.dup(1), sys.stdout
+    stdout = sys.stdout
+    with diverted(1, stderr()) as original:
 
-    @contextmanager
-    def released() -> Generator[None]:
-        _redirect(1, original)
-        try:
-            with redirect_stdout(stdout):
+        @contextmanager
+        def released() -> Generator[None]:
+            with diverted(1, os.dup(original)), redirect_stdout(stdout):
                 yield
-        finally:
-            _redirect(1, 2)
 
-    _redirect(1, 2)
-    try:
         with redirect_stdout(sys.stderr):
             yield released
-    finally:
-        _redirect(1, original)
-        os.close(original)
 
 
 @contextmanager
@@ -100,23 +92,47 @@ def cancelled_by_signals() -> Generator[Shutdown]:
 
 
 @contextmanager
-def stdin_closed_by_signals() -> Generator[Callable[[], None]]:
-    """Close standard input of the block on SIGINT, SIGTERM and SIGHUP, like a client that disconnects.
+def ended_by_signals(end: Callable[[], object]) -> Generator[None]:
+    """Have `end` called on SIGINT, SIGTERM or SIGHUP, for a graceful end; a second signal ends the process at once.
 
-    A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then shuts down
-    gracefully. So standard input is replaced by a pipe that a thread fills. A second signal ends the process at once.
-    Only the main thread handles signals; in others nothing is replaced.
-
-    Yields a function that closes standard input in the same way.
+    Only the main thread handles signals; in others nothing is called.
 
     Raises:
         SystemExit: A signal has ended the block, and no `cancelled_by_signals` around it exits with that status.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
+        yield
         return
     program = _current.get()
     shutdown = program or Shutdown()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if shutdown.repeated_by(number):
+            return
+        if shutdown.signal is not None:
+            _exit_at_once(number)
+        shutdown.signal = number
+        end()
+
+    with _handled([signal.SIGINT, *_termination_signals()], handle):
+        yield
+    if program is None:
+        shutdown.exit_if_signalled()
+
+
+@contextmanager
+def stdin_closed_by_signals() -> Generator[Callable[[], None]]:
+    """Close standard input of the block on SIGINT, SIGTERM and SIGHUP, like a client that disconnects.
+
+    This is for those who have a thread wait for input, which can't be cancelled; the end of the input wakes it, and a
+    server then shuts down gracefully. So standard input is replaced by a pipe that a thread fills. Signals are handled
+    as `ended_by_signals` does.
+
+    Yields a function that closes standard input in the same way.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
     source = os.dup(0)
     reading, writing = os.pipe()
     _redirect(0, reading)
@@ -128,19 +144,30 @@ def stdin_closed_by_signals() -> Generator[Callable[[], None]]:
         os.dup2(devnull, writing)
         os.close(devnull)
 
-    def close_stdin(number: int, _: FrameType | None) -> None:
-        if shutdown.repeated_by(number):
-            return
-        if shutdown.signal is not None:
-            _exit_at_once(number)
-        shutdown.signal = number
-        close_pipe()
-
-    with _handled([signal.SIGINT, *_termination_signals()], close_stdin):
+    with ended_by_signals(close_pipe):
         threading.Thread(target=_copy, args=(source, writing, close_pipe), daemon=True, name="toolfold stdin").start()
         yield close_pipe
-    if program is None:
-        shutdown.exit_if_signalled()
+
+
+def stderr() -> int:
+    """Return a new descriptor of standard error, or of nothing where that is closed."""
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+@contextmanager
+def diverted(stream: int, file: int) -> Generator[int]:
+    """Have a standard stream, by its descriptor, lead to a file for the block, and yield a descriptor of its own."""
+    original = os.dup(stream)
+    try:
+        _redirect(stream, file)
+        os.close(file)
+        yield original
+    finally:
+        _redirect(stream, original)
+        os.close(original)
 
 
 def _redirect(stream: int, file: int) -> None:

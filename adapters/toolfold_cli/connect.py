@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from toolfold_adapters.signals import cancelled_by_signals, stdin_closed_by_signals
+from toolfold_adapters.signals import cancelled_by_signals
 from toolfold_adapters.starting import starting
 
 from .failures import run
@@ -47,8 +47,8 @@ def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -
 
 
 async def _connect(url: str, headers: dict[str, str]) -> None:
-    with stdin_closed_by_signals() as close_stdin, starting() as started:
+    with starting() as started:
         from toolfold_adapters.gateway.bridge import bridge
 
         started()
-        await bridge(url, headers, close_stdin)
+        await bridge(url, headers)

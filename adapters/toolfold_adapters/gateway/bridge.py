@@ -19,7 +19,6 @@ import anyio
 import httpx2
 from anyio.abc import TaskGroup
 from mcp.client.streamable_http import MCP_SESSION_ID
-from mcp.server.stdio import stdio_server
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import (
@@ -34,6 +33,7 @@ from mcp_types import (
 from toolfold import ToolfoldError
 from toolfold.spi import table
 
+from ..lines import standard_streams
 from .upstream.http import CONNECT_SECONDS, http_transport
 from .upstream.wire import ModernHeaders
 
@@ -85,20 +85,19 @@ class Headers:
                 self._modern.learn(str((tool or {}).get("name")), (tool or {}).get("inputSchema"))
 
 
-async def bridge(url: str, headers: Mapping[str, str], close_stdin: Callable[[], None]) -> None:
+async def bridge(url: str, headers: Mapping[str, str]) -> None:
     """Pass messages between standard input and output and the server at `url`, until either ends.
 
     Args:
         url: The URL of the server.
         headers: More for the headers of each request.
-        close_stdin: Ends the input, for which a thread waits that can't be cancelled.
 
     Raises:
         ServerAway: Nothing answers there.
     """
     await _check_reachable(url)
     known = Headers()
-    async with stdio_server() as (incoming, outgoing):
+    async with standard_streams() as (incoming, outgoing):
 
         async def renewed() -> None:
             """Have the client list again what a server that was restarted offers."""
@@ -106,11 +105,8 @@ async def bridge(url: str, headers: Mapping[str, str], close_stdin: Callable[[],
                 changed = JSONRPCNotification(jsonrpc="2.0", method="notifications/tools/list_changed")
                 await outgoing.send(SessionMessage(changed))
 
-        try:
-            transport = http_transport(url, dict(headers), None, partial(ReconnectingClient, renewed))
-            await _carry(incoming, outgoing, transport, known)
-        finally:
-            close_stdin()
+        transport = http_transport(url, dict(headers), None, partial(ReconnectingClient, renewed))
+        await _carry(incoming, outgoing, transport, known)
 
 
 async def _carry(incoming: Any, outgoing: Any, transport: Any, known: Headers) -> None:

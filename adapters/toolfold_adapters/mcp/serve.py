@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack
-from functools import partial
-from typing import Any, Literal, Unpack, get_args
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, Self, Unpack, get_args
 
 import anyio
 from mcp.server.lowlevel import Server
-from mcp.server.runner import serve_dual_era_loop, serve_loop
-from mcp.server.stdio import stdio_server
-from mcp_types import JSONRPCRequest
+from mcp.server.runner import serve_loop
+from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest
 from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
-from toolfold.spi import Tally
+from toolfold.spi import Tally, table
 
-from ..sdk import low_level_of
+from ..lines import standard_streams
+from ..sdk import low_level_of, serve_era
 from ..signals import stdin_closed_by_signals
 from .http.application import Existing, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
@@ -26,6 +25,9 @@ from .options import DEFAULTS, ServerOptions
 from .request import one_client
 
 SHUTDOWN_TIMEOUT = 5.0
+
+MOST_BEFORE = 9
+"""How many messages are kept that come before the first request, with that one."""
 
 Ready = Callable[[str], None]
 Transport = Literal["stdio", "http"]
@@ -96,10 +98,7 @@ async def serve(
         options.pop("limits", None)
     server = as_server(tools, options)
     if transport == "stdio":
-        with stdin_closed_by_signals():
-            if on_ready is not None:
-                on_ready("stdio")
-            await run_stdio(server, era, many_clients=many_clients)
+        await run_stdio(server, era, on_ready, many_clients=many_clients)
         return
     from .http.operation import ConnectionBounds, serve_http, within_descriptors  # h11, which stdio does without
 
@@ -122,13 +121,16 @@ async def serve(
     await serve_http(app, host, port, path, connections, forwarded_allow_ips, shutdown_timeout, on_ready)
 
 
-async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = False) -> None:
+async def run_stdio(
+    server: Any, era: Era = "auto", on_ready: Ready | None = None, *, many_clients: bool = False
+) -> None:
     """Serve over standard input and output, until the client leaves (SPEC DEL-12).
 
     Args:
         server: The server.
         era: `"auto"`: that of the client's first request, or of an `initialize` that comes after `server/discover`.
             `"legacy"`: up to 2025-11-25 alone, so that a client that asks for the modern one falls back.
+        on_ready: Called with `"stdio"` once signals and messages are taken.
         many_clients: Whether who starts the process passes on requests of several clients, so that only a handle tells
             a modern one from the others.
 
@@ -137,15 +139,19 @@ async def run_stdio(server: Any, era: Era = "auto", *, many_clients: bool = Fals
     """
     if era not in get_args(Era):
         raise ConfigError(f'era must be "auto" or "legacy", not {era!r}.')
+    announce = on_ready or (lambda _: None)
     one_client.set(not many_clients)
     if is_fastmcp(server):
         if era != "auto":
             raise ConfigError("A server of FastMCP decides itself which eras it serves: leave out era.")
-        await server.run_stdio_async(show_banner=False)
+        with stdin_closed_by_signals():
+            announce("stdio")
+            await server.run_stdio_async(show_banner=False)
         return
     low = low_level_of(server)
     assert low is not None
-    async with stdio_server() as (read, write):
+    async with standard_streams() as (read, write):
+        announce("stdio")
         await serve_streams(low, era, read, write)
 
 
@@ -155,37 +161,72 @@ async def serve_streams(low: Server[Any], era: Era, read: Any, write: Any) -> No
     async with low.lifespan(low) as state:
         if era == "legacy":
             await serve_loop(low, read, write, lifespan_state=state, init_options=options)
-        else:
-            await _serve_either(
-                partial(serve_dual_era_loop, low, lifespan_state=state, init_options=options), read, write
-            )
+            return
+        async with write, read, anyio.create_task_group() as tasks:
+
+            async def begun(messages: _Opening) -> None:
+                request = await messages.first_request()
+                await serve_era(low, messages, write.clone(), state, options, modern=_is_modern(request))
+                tasks.cancel_scope.cancel()
+
+            await begun(_Opening(read, lambda messages: tasks.start_soon(begun, messages)))
 
 
-async def _serve_either(serve: Callable[[Any, Any], Coroutine[Any, Any, None]], read: Any, write: Any) -> None:
-    """Serve a client in the era of its first request, or in that of an `initialize` after a `server/discover`.
+class _Opening:
+    """The messages of a client that has not decided on an era: it may begin anew after a `server/discover`.
 
     A host asks `server/discover`, and one whose answer takes it too long, because this process is starting, begins
-    anew in the other era; what `serve` serves has but one.
+    anew in the other era; what serves its messages has but one, and is then given no more of them.
+
+    Args:
+        messages: The messages.
+        begin: Serves those from an `initialize` on.
+        first: The first of them, if they begin anew.
     """
-    async with write, read, anyio.create_task_group() as tasks, AsyncExitStack() as sending:
 
-        async def begun() -> Any:
-            send, receive = anyio.create_memory_object_stream[Any](0)
-            await sending.enter_async_context(send)
-            tasks.start_soon(serve, receive, write.clone())
-            return send
+    def __init__(self, messages: Any, begin: Callable[[_Opening], object], *first: Any) -> None:
+        self._messages = messages
+        self._begin = begin
+        self._first = deque[Any](first, maxlen=MOST_BEFORE)
+        self._probed = False
+        self._decided = bool(first)
 
-        send, probed, decided = await begun(), False, False
-        async for item in read:
-            method = _request_in(item)
-            if probed and method == "initialize" and not decided:
-                send = await begun()
-            probed = probed or method == "server/discover"
-            decided = decided or method not in ("", "server/discover")
-            await send.send(item)
+    async def first_request(self) -> JSONRPCRequest | None:
+        """Return the first request, which still is among the messages, or `None` if there is none."""
+        while not self._first or not isinstance(self._first[-1].message, JSONRPCRequest):
+            try:
+                item = await anext(self._messages)
+            except (StopAsyncIteration, anyio.ClosedResourceError):
+                return None
+            if not isinstance(item, Exception):
+                self._first.append(item)
+        return self._first[-1].message
+
+    async def aclose(self) -> None:
+        """Do nothing: who has the messages closes them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = self._first.popleft() if self._first else await anext(self._messages)
+        if not self._decided and isinstance(message := getattr(item, "message", None), JSONRPCRequest):
+            if self._probed and message.method == "initialize":
+                self._begin(_Opening(self._messages, self._begin, item))
+                await anyio.sleep_forever()
+            self._probed = message.method == "server/discover"
+            self._decided = not self._probed
+        return item
 
 
-def _request_in(item: Any) -> str:
-    """Return the method of a request, or an empty text for whatever else comes over a stream."""
-    message = getattr(item, "message", None)
-    return message.method if isinstance(message, JSONRPCRequest) else ""
+def _is_modern(request: JSONRPCRequest | None) -> bool:
+    """Return whether a client that begins with a request is of the modern era."""
+    params = {} if request is None else request.params or {}
+    meta = table(params.get("_meta")) or {}
+    return request is not None and request.method != "initialize" and PROTOCOL_VERSION_META_KEY in meta

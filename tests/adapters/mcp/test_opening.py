@@ -28,8 +28,12 @@ async def test_a_client_that_asked_what_there_is_and_then_begins_in_the_older_er
     answers: dict[Any, dict[str, Any]] = {}
     async with create_client_server_memory_streams() as ((read, write), served), anyio.create_task_group() as tasks:
         tasks.start_soon(serve_streams, build_server(make_desk()), "auto", *served)
-        for message in sent:
-            await write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
+
+        async def send() -> None:
+            for message in sent:
+                await write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
+
+        tasks.start_soon(send)
         while len(answers) < 4:
             received = await read.receive()
             assert isinstance(received, SessionMessage)

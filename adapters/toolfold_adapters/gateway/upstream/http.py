@@ -15,8 +15,9 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
+from ...lines import MessageTooLarge
 from ..config.settings import UpstreamConfig
-from .life import LoginFailed, MessageTooLarge
+from .life import LoginFailed
 from .wire import Transport
 
 CONNECT_SECONDS = 30.0

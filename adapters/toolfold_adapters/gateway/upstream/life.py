@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from toolfold import ProtocolError, ToolError, ToolfoldError
 
+from ...lines import MessageTooLarge
 from ..config.settings import UpstreamConfig
 
 SHORTEST_SECRET = 6
@@ -192,14 +193,6 @@ class ConnectionLost(ToolfoldError):
         self.refused = refused
 
 
-class MessageTooLarge(ConnectionLost):
-    """The server sent a message of more than `limit` bytes, so that the connection has ended (SPEC GWY-12)."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"it sent a message of more than {limit} bytes")
-        self.limit = limit
-
-
 class NotMcp(ToolfoldError):
     """What answers is not an MCP server of a version that is known here."""
 
@@ -233,7 +226,7 @@ def reason_of(error: BaseException, config: UpstreamConfig, unparsed: int, stder
             return f"{cause}; check that it is an MCP server."
         case ValidationError():
             return "its first answer is not one of the protocol; check that it is an MCP server."
-        case MessageTooLarge():
+        case MessageTooLarge() | ConnectionLost(__cause__=MessageTooLarge()):
             return f"{cause}; if it has to, raise its max_message_bytes."
         case ConnectionLost() if config.url is None:
             said = f" {unparsed_warning(unparsed)}" if unparsed else ""

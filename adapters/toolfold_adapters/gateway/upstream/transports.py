@@ -1,15 +1,11 @@
 """How an upstream is reached: a command that speaks over its standard streams, or a URL (SPEC GWY-1, GWY-8).
 
-For a command this has a transport of its own: that of the SDK takes time in the square of the length of a line (ten
-megabytes: seconds, in which nothing else runs) without any limit, and ends the connection on a byte that is no UTF-8.
-What is started, and how it is ended, is the same: the environment is the SDK's default one and what the configuration
-adds, and the process is ended with its children.
+What is started, and how it is ended, is as the SDK does it: the environment is the SDK's default one and what the
+configuration adds, and the process is ended with its children.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import re
 import sys
@@ -23,33 +19,13 @@ from typing import IO, Any
 import anyio
 import anyio.to_thread
 from anyio.abc import ByteReceiveStream, Process
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
-from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INTERNAL_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    jsonrpc_message_adapter,
-)
-from pydantic_core import from_json
-
-from toolfold.spi import table
 
 from ... import processes
+from ...lines import Lines
 from ..config.settings import UpstreamConfig
-from .life import MessageTooLarge
 from .wire import Transport
 
-log = logging.getLogger("toolfold.gateway")
-
-Item = SessionMessage | Exception
-FLUSH_SECONDS = 0.5
-LARGE = 64 * 1024
-"""Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
 LINE_BYTES = 8192
 """A line that is longer is passed on in parts of this length."""
 LINES = 20
@@ -76,75 +52,45 @@ def _process(config: UpstreamConfig) -> Transport:
 @asynccontextmanager
 async def _running(
     command: list[str], environment: dict[str, str], folder: str | None, limit: int
-) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]]:
+) -> AsyncGenerator[tuple[Lines, Lines]]:
     process: Process | None = None
     # Else a process that is cancelled as it starts would be left behind.
     with anyio.CancelScope(shield=True), _stderr() as stderr:
         process = await processes.start(command, environment, folder=folder, stderr=stderr)
     assert process is not None
-    # Nothing is awaited from here to the task group, for the same reason.
-    incoming, read = anyio.create_memory_object_stream[Item](0)
-    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-    written = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read_lines, process, incoming, limit)
-        tasks.start_soon(_write_lines, process, outgoing, incoming, written)
-        try:
-            yield read, write
-        finally:
-            with anyio.CancelScope(shield=True):
-                read.close()
-                write.close()
-                with anyio.move_on_after(FLUSH_SECONDS):
-                    await written.wait()
-                await _end(process)
-                if (taken := server_stderr.get()) is not None:
-                    await taken.drained()
-            tasks.cancel_scope.cancel()
-
-
-async def _read_lines(process: Process, incoming: MemoryObjectSendStream[Item], limit: int) -> None:
-    """Hand over the lines that a process writes, as messages; drain the rest once they are no longer read."""
-    assert process.stdout is not None
-    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-        async with incoming:
-            await _hand_over(process.stdout, incoming, limit)
-    with anyio.CancelScope(shield=True), suppress(Exception):  # else it could not end, for its pipe is full
-        while True:
-            await process.stdout.receive()
-
-
-async def _hand_over(stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[Item], limit: int) -> None:
-    """Hand over lines as messages, up to the first that is longer than the limit."""
-    line = bytearray()
-    while True:
-        for number, part in enumerate((await stdout.receive()).split(b"\n")):
-            if number:  # the line before has ended
-                if line.strip():
-                    await incoming.send(parsed(bytes(line)))
-                line.clear()
-            line += part
-            if len(line) > limit:
-                await incoming.send(MessageTooLarge(limit))
-                return
-
-
-async def _write_lines(
-    process: Process,
-    outgoing: MemoryObjectReceiveStream[SessionMessage],
-    incoming: MemoryObjectSendStream[Item],
-    written: anyio.Event,
-) -> None:
     assert process.stdin is not None
+    assert process.stdout is not None
+    stdin, stdout = process.stdin, process.stdout
+
+    async def receive() -> bytes:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            return await stdout.receive()
+        return b""
+
+    async def write(line: bytes) -> None:
+        try:
+            await stdin.send(line)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+            await stdout.aclose()  # the process may live on, but it can't be asked anything
+            raise anyio.BrokenResourceError from error
+
     try:
-        async with outgoing:
-            async for item in outgoing:
-                line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send(f"{line}\n".encode())
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-        await incoming.aclose()  # the process may live on, but it can't be asked anything
+        yield (lines := Lines(receive, write, limit)), lines
     finally:
-        written.set()
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_drain, stdout)
+                await _end(process)
+                tasks.cancel_scope.cancel()
+            if (taken := server_stderr.get()) is not None:
+                await taken.drained()
+
+
+async def _drain(stdout: ByteReceiveStream) -> None:
+    """Read what nobody wants: a process whose pipe is full could not end."""
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        while True:
+            await stdout.receive()
 
 
 async def _end(process: Process) -> None:
@@ -158,42 +104,6 @@ async def _end(process: Process) -> None:
     await processes.has_ended(process)
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdout.aclose()
-
-
-def parsed(line: bytes) -> Item:
-    """Return the message in a line, or why it is none; what no text can hold is replaced.
-
-    A broken answer is an error in answer to the same request, so that no request waits for ever.
-    """
-    try:
-        text = line.decode(errors="replace")
-        if len(line) <= LARGE:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-        return SessionMessage(_kind_of(data := from_json(text)).model_validate(data))
-    except (ValueError, TypeError) as error:
-        log.debug("a line that is no message: %.200r", line)
-        return _repaired(line) or error
-
-
-def _repaired(line: bytes) -> Item | None:
-    """Return the message in a line that holds half a character of UTF-16, or an error in place of a broken answer."""
-    data: dict[str, Any] = {}
-    with suppress(ValueError, TypeError, RecursionError):
-        data = table(json.loads(line.decode(errors="replace"))) or {}
-        whole = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
-        return SessionMessage(_kind_of(whole).model_validate(whole))
-    if not isinstance(data.get("id"), str | int) or "method" in data:
-        return None
-    broken = ErrorData(code=INTERNAL_ERROR, message="The server's answer is no message of the protocol")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=data["id"], error=broken))
-
-
-def _kind_of(data: Any) -> Any:
-    if "result" in data:
-        return JSONRPCResponse
-    if "error" in data:
-        return JSONRPCError
-    return JSONRPCRequest if "id" in data else JSONRPCNotification
 
 
 def _stderr() -> AbstractContextManager[Any]:

@@ -49,10 +49,11 @@ from mcp_types.version import (
 from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
+from ...lines import MessageTooLarge
 from ...mcp.delivery.render import OWN_PREFIX
 from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
-from .life import ConnectionLost, MessageTooLarge, NotMcp
+from .life import ConnectionLost, NotMcp
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -201,9 +202,7 @@ class Wire:
                 raise ConnectionLost("the session has ended", refused=True) from error
             # A server may use this code for errors of its own, so the code alone decides nothing.
             if error.code == CONNECTION_CLOSED and (self.ended.is_set() or error.message.startswith("SSE stream")):
-                if self.failure is not None:
-                    raise MessageTooLarge(self.failure.limit) from error
-                raise ConnectionLost(error.message.rstrip(".")) from error
+                raise ConnectionLost(str(self.failure or error.message.rstrip("."))) from self.failure or error
             raise ProtocolError(error.code, error.message, _allowed(error.data)) from error
 
     async def shake_hands(self, mode: Mode) -> None:

@@ -96,7 +96,7 @@ class Notifier:
         """Send notifications on the standing stream; while there is none, one of each kind is queued."""
         can_receive = self.can_receive
         _queue(self._pending, methods, MAX_WAITING if can_receive else 1)
-        if can_receive and not self._sending:
+        if can_receive and self._pending and not self._sending:
             self._sending = True
             self.tasks.start_soon(self._send_pending)
 
@@ -171,12 +171,14 @@ class LegacyConnection:
 
     async def opened(self, make: Callable[[], Session]) -> Session:
         """Return the open session of this connection, a new one if there is none or the last has ended."""
+        if (session := self.session) is not None and session.is_open:
+            return session
         async with self._opening:
-            if self.session is None or not self.session.is_open:
+            if (session := self.session) is None or not session.is_open:
                 session = await make().start()
                 session.on_list_changed(self.notifier.changed)
                 self.session = session
-            return self.session
+            return session
 
     async def end(self) -> None:
         """End the session; hooks that fail are reported to observers, since the client has gone."""

@@ -1,0 +1,266 @@
+"""Messages as lines: over the standard streams of this process, or those of a process that it has started.
+
+Nothing is handed to a thread or to another task: who waits for a message reads, and who sends one writes. The streams
+of this process may be open in others too, so they are not made non-blocking: no more is read than is there, and no more
+is written than there is room for. On Windows the event loop can't wait for them, and the SDK's transport has threads.
+
+The SDK's transports take time in the square of the length of a line (ten megabytes: seconds, in which nothing else
+runs) without any limit, and end the connection on a byte that is no UTF-8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import select
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic_core import from_json
+
+from toolfold import ToolfoldError
+from toolfold.spi import table
+
+from .signals import CHUNK, diverted, ended_by_signals, stderr, stdin_closed_by_signals
+
+log = logging.getLogger("toolfold.messages")
+
+Item = SessionMessage | Exception
+FLUSH_SECONDS = 0.5
+LARGE = 64 * 1024
+"""Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
+ROOM = 4096
+"""How many bytes there is room for in a pipe that has any, a page; so a write of these does not wait."""
+
+
+class MessageTooLarge(ToolfoldError):
+    """A message of more than `limit` bytes came, so that the connection has ended (SPEC GWY-12)."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"it sent a message of more than {limit} bytes")
+        self.limit = limit
+
+
+class Lines:
+    """Both sides of a transport, as the SDK has them: iterated, it has the messages that come, and it sends others.
+
+    Args:
+        receive: Returns the next bytes, or none at the end.
+        write: Writes bytes.
+        limit: The most bytes of a message that comes, if there is a limit.
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[], Awaitable[bytes]],
+        write: Callable[[bytes], Awaitable[None]],
+        limit: int | None = None,
+    ) -> None:
+        self._receive = receive
+        self._write = write
+        self._limit = limit
+        self._items = deque[bytes | Exception]()
+        self._line = bytearray()
+        self._ended = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        """Do nothing: it ends with the block in which it was made."""
+
+    def clone(self) -> Self:
+        """Return the same, which no closing ends."""
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        while not self._items:
+            if self._ended:
+                raise StopAsyncIteration
+            self._take(await self._receive())
+        item = self._items.popleft()
+        return parsed(item) if isinstance(item, bytes) else item
+
+    def _take(self, data: bytes) -> None:
+        """Take what has come; at the end, the last line need not end."""
+        self._ended = not data
+        for number, part in enumerate((data or b"\n").split(b"\n")):
+            if number:  # the line before has ended
+                if self._line.strip():
+                    self._items.append(bytes(self._line))
+                self._line.clear()
+            self._line += part
+            if self._limit is not None and len(self._line) > self._limit:
+                self._items.append(MessageTooLarge(self._limit))
+                self._ended = True
+                return
+
+    async def receive(self) -> Item:
+        """Return the next message, or why a line is none; raises `EndOfStream`."""
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message; raises `BrokenResourceError` if nobody takes it, and `ValueError` if it is no text."""
+        await self._write(f"{item.message.model_dump_json(by_alias=True, exclude_unset=True)}\n".encode())
+
+
+def parsed(line: bytes) -> Item:
+    """Return the message in a line, or why it is none; what no text can hold is replaced.
+
+    A broken answer is an error in answer to the same request, so that no request waits for ever.
+    """
+    try:
+        text = line.decode(errors="replace")
+        if len(line) <= LARGE:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+        return SessionMessage(_kind_of(data := from_json(text)).model_validate(data))
+    except (ValueError, TypeError) as error:
+        log.debug("a line that is no message: %.200r", line)
+        return _repaired(line) or error
+
+
+def _repaired(line: bytes) -> Item | None:
+    """Return the message in a line that holds half a character of UTF-16, or an error in place of a broken answer."""
+    data: dict[str, Any] = {}
+    with suppress(ValueError, TypeError, RecursionError):
+        data = table(json.loads(line.decode(errors="replace"))) or {}
+        whole = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
+        return SessionMessage(_kind_of(whole).model_validate(whole))
+    if not isinstance(data.get("id"), str | int) or "method" in data:
+        return None
+    broken = ErrorData(code=INTERNAL_ERROR, message="The server's answer is no message of the protocol")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=data["id"], error=broken))
+
+
+def _kind_of(data: Any) -> Any:
+    if "result" in data:
+        return JSONRPCResponse
+    if "error" in data:
+        return JSONRPCError
+    return JSONRPCRequest if "id" in data else JSONRPCNotification
+
+
+# -- the standard streams of this process -----------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def standard_streams() -> AsyncGenerator[tuple[Any, Any]]:
+    """Yield the messages that come over standard input, and what sends others over standard output.
+
+    Meanwhile these streams are of no other use: what reads the one finds nothing, and what is printed goes to standard
+    error. A signal that asks the process to end is the end of the input, and a second one ends it at once.
+    """
+    if sys.platform == "win32":
+        from mcp.server.stdio import stdio_server
+
+        with stdin_closed_by_signals() as close_stdin:
+            async with stdio_server() as streams:
+                try:
+                    yield streams
+                finally:
+                    close_stdin()
+        return
+    loop = asyncio.get_running_loop()
+    with diverted(0, os.open(os.devnull, os.O_RDONLY)) as source, diverted(1, stderr()) as sink:
+        incoming, outgoing = _Input(source), _Output(sink)
+
+        async def write(line: bytes) -> None:
+            try:
+                await outgoing.write(line)
+            except OSError as error:
+                incoming.end()  # nobody takes answers any more
+                raise anyio.BrokenResourceError from error
+
+        with ended_by_signals(lambda: loop.call_soon_threadsafe(incoming.end)):
+            try:
+                lines = Lines(incoming.read, write)
+                yield lines, lines
+            finally:
+                with anyio.move_on_after(FLUSH_SECONDS, shield=True), suppress(anyio.BrokenResourceError):
+                    await write(b"")
+
+
+class _Input:
+    """Reads what there is in a file, until that ends or `end` is called."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        self._waiting = self._ended
+
+    async def read(self) -> bytes:
+        if not self._ended.done():
+            with suppress(PermissionError):  # nobody waits for a file of a disk
+                await self._readable()
+        with suppress(OSError):
+            return b"" if self._ended.done() else os.read(self._file, CHUNK)
+        return b""
+
+    async def _readable(self) -> None:
+        self._waiting = self._loop.create_future()
+        self._loop.add_reader(self._file, _finish, self._waiting)
+        try:
+            await self._waiting
+        finally:
+            self._loop.remove_reader(self._file)
+
+    def end(self) -> None:
+        _finish(self._ended)
+        _finish(self._waiting)
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class _Output:
+    """Writes to a file what there is room for, and the rest once there is; whoever is cancelled, lines stay whole."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._left = bytearray()
+        self._waiting = anyio.Lock()
+        self._room = select.poll()
+        self._room.register(file, select.POLLOUT)
+
+    async def write(self, line: bytes) -> None:
+        self._left += line
+        self._write_some()
+        while self._left:
+            async with self._waiting:
+                await anyio.wait_writable(self._file)
+                self._write_some()
+
+    def _write_some(self) -> None:
+        while self._left and self._room.poll(0):
+            del self._left[: os.write(self._file, self._left[:ROOM])]
