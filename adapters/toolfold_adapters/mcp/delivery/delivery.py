@@ -111,7 +111,9 @@ class Delivery:
 
     async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool, with the handle of the new state if that is how the state is found again."""
-        proxy = self._proxies.get(name) if self._tools.catalog.groups else None
+        proxy = self._proxies.get(name)
+        if proxy is not None and not self._tools.catalog.groups:
+            proxy = None
         call, own = ToolCall(name, dict(arguments or {}), None), None
         state: RequestState | None = None
         try:
@@ -211,8 +213,7 @@ class Delivery:
         if not (changed or opened or control or result.is_error):
             return result
         room = part.room if part else self._answers.room(ctx)
-        succeeded = not result.is_error and component is not None and component.may_change(call.arguments)
-        if changed or (succeeded and state.issue is not None):
+        if changed or (state.issue and not result.is_error and component and component.may_change(call.arguments)):
             return await self._changed(result, state, view, room, control=control, alone=part is None)
 
         def was_listed(one: Component) -> bool:
