@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any
 
 import anyio
@@ -23,15 +22,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
 from toolfold import InputRequired, ToolError
-from toolfold.spi import Full, table
+from toolfold.spi import table
 
-from ...mcp.request import caller_of, record_refusal
-from .downstream import Call, Clients
+from .downstream import ANSWER_SECONDS, Call
 
 ROUNDS = 10
 """How often in a row an upstream may ask for more before its call is given up."""
-ANSWER_SECONDS = 600.0
-"""How long a client may take to answer before its call is given up."""
 
 Request = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -120,22 +116,19 @@ class Dialogue:
 @define(eq=False)
 class _Waiting:
     dialogue: Dialogue
-    leave: Callable[[], None]
     taken: anyio.Event = field(factory=anyio.Event)
 
 
 class Dialogues:
-    """The dialogues that wait for their clients, by token; each counts as a request in progress (SPEC GWY-12, SAF-4).
+    """The dialogues that wait for their clients, by token; each of their questions counts (SPEC GWY-12, SAF-4).
 
     Args:
         tasks: Where calls go on.
-        clients: Who made them; they count requests in progress.
     """
 
-    def __init__(self, tasks: TaskGroup, clients: Clients) -> None:
+    def __init__(self, tasks: TaskGroup) -> None:
         self.patience = ANSWER_SECONDS
         self._tasks = tasks
-        self._clients = clients
         self._waiting: dict[str, _Waiting] = {}
 
     async def go_on(
@@ -144,7 +137,7 @@ class Dialogues:
         """Begin a call, or continue the one whose token the request has; return its result or what it asks for.
 
         Raises:
-            ToolError: There is no such call any more, or its caller has too many that wait.
+            ToolError: There is no such call any more.
         """
         params = call.ctx.params if call.ctx is not None else None
         token = (params or {}).get("requestState")
@@ -163,26 +156,15 @@ class Dialogues:
         return self._wait(dialogue, outcome) if isinstance(outcome, InputRequired) else outcome
 
     def _wait(self, dialogue: Dialogue, asked: InputRequired) -> InputRequired:
-        """Have a dialogue wait for its client, and return what that is asked, with the token.
-
-        Its place is taken while the request still has one, so that there is always one left for the answer.
-        """
-        calls, caller = self._clients.calls, caller_of(dialogue.call.ctx)
-        try:
-            calls.take(caller)
-        except Full as full:
-            record_refusal(full)
-            dialogue.give_up()
-            raise ToolError(f"The call asks for input, and was given up. {full}") from full
+        """Have a dialogue wait for its client, and return what that is asked, with the token."""
         token = secrets.token_urlsafe(16)
-        waiting = self._waiting[token] = _Waiting(dialogue, partial(calls.give_back, caller))
+        waiting = self._waiting[token] = _Waiting(dialogue)
         self._tasks.start_soon(self._expire, token, waiting)
         return InputRequired(asked.requests, token)
 
     def _taken(self, token: str) -> Dialogue:
         """Return a dialogue that waits no longer."""
         waiting = self._waiting.pop(token)
-        waiting.leave()
         waiting.taken.set()
         return waiting.dialogue
 

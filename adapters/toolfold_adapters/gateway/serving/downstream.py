@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeGuard, cast
 
+import anyio
 from attrs import define, field
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -44,6 +45,8 @@ NOT_PASSED = frozenset({"tasks"})
 NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups", "io.modelcontextprotocol/tasks"})
 """Capabilities and extensions that end here: what they add to the protocol is not passed on."""
 
+ANSWER_SECONDS = 600.0
+"""How long a client may take to answer what it is asked: it may be gone."""
 MOST_LINKS = 256
 """How many links to resources are remembered for one client."""
 
@@ -88,7 +91,10 @@ async def _asked(
 ) -> Mapping[str, Any]:
     request = Request[dict[str, Any], str](method=method, params=dict(params))
     try:
-        answer = await session.send_request(request, _Answer, metadata=related)
+        with anyio.fail_after(ANSWER_SECONDS):
+            answer = await session.send_request(request, _Answer, metadata=related)
+    except TimeoutError as error:
+        raise MCPError(code=INVALID_REQUEST, message=f"The client did not answer {method} in time") from error
     except ValidationError as error:
         raise MCPError(
             code=INVALID_REQUEST, message=f"The client's answer to {method} is not one of the protocol"

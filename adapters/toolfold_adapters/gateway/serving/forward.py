@@ -63,7 +63,7 @@ class Forwarding:
     def __init__(self, clients: Clients, tasks: TaskGroup, unlisted: Callable[[str, Client], Upstream | None]) -> None:
         self._clients = clients
         self._unlisted = unlisted
-        self.dialogues = Dialogues(tasks, clients)
+        self.dialogues = Dialogues(tasks)
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> Handler:
         """Return the handler of something that an upstream offers, which calls it `original`.
