@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
@@ -51,8 +51,11 @@ class _LaterAdapter(pydantic.TypeAdapter[T]):  # type: ignore[misc]  # in place 
 
 
 @contextmanager
-def starting() -> Generator[Callable[[], None]]:
-    """Defer the SDK, and look for no garbage until the function that this yields is called, or the end of the block."""
+def starting(*, over_http: bool = False) -> Generator[Callable[[], None]]:
+    """Defer the SDK, and look for no garbage until the function that this yields is called, or the end of the block.
+
+    `over_http` says whether the program serves over HTTP: a package that the SDK imports adapts uvicorn, if it can.
+    """
     gc.disable()  # what is made until it serves stays, so looking for garbage in it takes time in vain
 
     def started() -> None:
@@ -60,7 +63,8 @@ def starting() -> Generator[Callable[[], None]]:
         gc.enable()
 
     try:
-        defer_sdk()
+        with nullcontext() if over_http else _absent("uvicorn", "uvicorn.main"):
+            defer_sdk()
         yield started
     finally:
         gc.enable()
@@ -73,6 +77,18 @@ def defer_sdk() -> None:
             _defer(name)
     with _models_built_on_use():
         import_module("mcp.server.lowlevel")
+
+
+@contextmanager
+def _absent(*modules: str) -> Generator[None]:
+    """Have modules that are not loaded yet be none that can be imported in the block."""
+    names = [name for name in modules if name not in sys.modules]
+    sys.modules |= dict.fromkeys(names)  # type: ignore[arg-type]  # which is how the import system has it
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
 
 
 def _defer(name: str) -> None:
@@ -91,7 +107,7 @@ def _defer(name: str) -> None:
 _rebuild: Any = pydantic.BaseModel.__dict__["model_rebuild"].__func__
 
 
-def _rebuild_on_use(cls: Any, **how: Any) -> Any:
+def _rebuild_on_use(cls: Any, /, **how: Any) -> Any:
     """Build a model that is used, which is no error if that fails; none that a module has only defined in full."""
     return _rebuild(cls, **how) if how.get("raise_errors") is False else None
 

@@ -272,7 +272,7 @@ def serve_command(
         return
     beside = Beside(telemetry, stubs, status_tool, usage, server["store"])
     opening = partial(_open, target, options, server["active"], changed, beside)
-    with cancelled_by_signals() as shutdown, extras_named(), starting() as started:
+    with cancelled_by_signals() as shutdown, extras_named(), starting(over_http=over_http) as started:
         if over_http:
             run(partial(_serve_http, opening, server, http, started))
         else:
