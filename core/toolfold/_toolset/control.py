@@ -99,10 +99,27 @@ class ControlStyle:
         """Return the control tools of one group by name (SPEC CTL-1, CTL-2)."""
         if not self.per_group or not group.controls:
             return {}
-        made = [_activator(group, self.relevant_only)]
-        if group.show_deactivator:
-            made.append(_deactivator(group, self.relevant_only))
-        return {component.name: component for component in made}
+        path, is_open = group.path, Group(group.path)
+        is_closed = Not(is_open) if group.parent is None else Group(group.parent) & Not(is_open)
+
+        async def activate(arguments: dict[str, Any], context: Context) -> ToolResult:
+            return await open_group(context, path)
+
+        async def deactivate(arguments: dict[str, Any], context: Context) -> ToolResult:
+            return await close_group(context, path)
+
+        opens = f"Open the group {path}" + (f": {group.description}" if group.description else "")
+        closes = f"Close the group {path} and the groups in it."
+        rows: tuple[tuple[Role, str, str, Any, Visibility], ...] = (
+            ("activate", "Open", opens, activate, is_closed),
+            ("deactivate", "Close", closes, deactivate, is_open),
+        )
+        made: dict[str, Component] = {}
+        for role, verb, description, handle, relevant in rows if group.show_deactivator else rows[:1]:
+            name, title = qualified_name(path, role), f"{verb} {group.title}" if group.title else None
+            rule = relevant if self.relevant_only else Always()
+            made[name] = control_component((role, path), name, description, NO_ARGUMENTS, handle, rule, title)
+        return made
 
 
 def loader_components(loader: Loader, groups: Iterable[GroupSpec], finder: str | None = None) -> tuple[Component, ...]:
@@ -323,34 +340,6 @@ def _answer(
     note = SHORTENED if context.snapshot.catalog.finder is None else FINDABLE
     about = AboutTools(tuple(tools), text, describe=partial(describe, note=note))
     return evolve(ToolResult.of_text(about.listing(context.to_wire), structured), about=about)
-
-
-def _activator(group: GroupSpec, relevant_only: bool) -> Component:
-    rule: Visibility = Always()
-    if relevant_only:
-        rule = Not(Group(group.path))
-        if group.parent is not None:
-            rule = Group(group.parent) & rule
-
-    async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
-        return await open_group(context, group.path)
-
-    description = f"Open the group {group.path}" + (f": {group.description}" if group.description else "")
-    name = qualified_name(group.path, "activate")
-    title = f"Open {group.title}" if group.title else None
-    return control_component(("activate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
-
-
-def _deactivator(group: GroupSpec, relevant_only: bool) -> Component:
-    rule: Visibility = Group(group.path) if relevant_only else Always()
-
-    async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
-        return await close_group(context, group.path)
-
-    description = f"Close the group {group.path} and the groups in it."
-    name = qualified_name(group.path, "deactivate")
-    title = f"Close {group.title}" if group.title else None
-    return control_component(("deactivate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
 
 
 _NO_ARGUMENTS = Arguments.passing_handle("control tool", NO_ARGUMENTS)

@@ -112,12 +112,8 @@ def _answer(
     changes = _changes(change, view.snapshot.catalog)
     text = _text(query, changes, _places(best, view, change.activated), [] if best else _missing(view))
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
-    described = about.describe([_described(component, view) for component in tools], ROOM)
+    described = about.describe([Described.of(component.render(view.to_wire)) for component in tools], ROOM)
     return evolve(ToolResult.of_text(text(described), structured), about=about)
-
-
-def _described(component: Component, view: RequestView) -> Described:
-    return Described.of(component.render(view.to_wire))
 
 
 def _changes(change: Change, catalog: Catalog) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .._view.results import ToolResult
-from .._view.stubs import RESULT, arguments_of, stubs, tool_of
+from .._view.stubs import RESULT, Language, arguments_of, stubs, tool_of
 from .._view.visibility import RequestView
 from ..errors import ToolError
 from .session import Context, Session
@@ -14,7 +14,7 @@ from .session import Context, Session
 if TYPE_CHECKING:
     from .toolset import ToolSet
 
-STUBS = {"python": "toolfold://stubs.py", "typescript": "toolfold://stubs.ts"}
+STUBS: Mapping[Language, str] = {"python": "toolfold://stubs.py", "typescript": "toolfold://stubs.ts"}
 """The resource that has the stubs of a language."""
 
 
@@ -68,13 +68,12 @@ def include_stubs(tools: ToolSet) -> None:
     They are of what can be called when they are read.
     """
 
-    def python(context: Context) -> str:
-        return stubs(context.request_view)
+    def register(language: Language, uri: str) -> None:
+        def read(context: Context) -> str:
+            return stubs(context.request_view, language)
 
-    def typescript(context: Context) -> str:
-        return stubs(context.request_view, "typescript")
-
-    for language, read in (("python", python), ("typescript", typescript)):
         description = "The tools that can be called now, as declarations for a program."
-        mime_type = f"text/x-{language}"
-        tools.register_resource(STUBS[language], read, description=description, mime_type=mime_type)
+        tools.register_resource(uri, read, description=description, mime_type=f"text/x-{language}")
+
+    for language, uri in STUBS.items():
+        register(language, uri)

@@ -157,7 +157,10 @@ def _python(name: str, tool: Component, used: set[str]) -> str:
         while (known := title if number == 1 else f"{title}{number}") in used:
             number += 1
         used.add(known)
-        entries = (f"{key!r}: {_may_lack(part)}" for key, part in fields.items())
+        entries = (
+            f"{key!r}: {part.type if part.is_required else f'_typing.NotRequired[{part.type}]'}"
+            for key, part in fields.items()
+        )
         classes.append(f'{known} = _typing.TypedDict("{known}", {{{", ".join(entries)}}})\n')
         return known
 
@@ -174,10 +177,6 @@ def _python(name: str, tool: Component, used: set[str]) -> str:
 def _docstring(text: str) -> str:
     safe = text.replace("\\", "\\\\")
     return '"""' + (safe.replace('"', '\\"') if '"""' in safe or safe.endswith('"') else safe) + '"""'
-
-
-def _may_lack(part: Field) -> str:
-    return part.type if part.is_required else f"_typing.NotRequired[{part.type}]"
 
 
 def _notation_of_python(an_object: Callable[[Fields, str], str]) -> Notation:
