@@ -380,8 +380,8 @@ async def tools_of(server: Any) -> ToolSet:
     Raises:
         ConfigError: Its tools can't be grouped so.
     """
-    from toolfold_adapters.mcp.existing.grouping import marked, tags_of
-    from toolfold_adapters.mcp.existing.server import definitions_of, group_server, groups_of
+    from toolfold_adapters.mcp.grouped import definitions_of, group_server, groups_of
+    from toolfold_adapters.mcp.grouping import marked, tags_of
 
     definitions = await definitions_of(server)
     if groups_of(server) is None:

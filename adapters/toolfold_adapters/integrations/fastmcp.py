@@ -22,8 +22,8 @@ with extras_named():
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
     from ..mcp.delivery.render import Definition, dumped
-    from ..mcp.existing.grouping import By, in_group, is_asked_by_another
-    from ..mcp.existing.server import GroupedServer, at_once, grouped_server
+    from ..mcp.grouped import GroupedServer, at_once, grouped_server
+    from ..mcp.grouping import By, in_group, is_asked_by_another
     from ..mcp.options import GroupedOptions
     from ..names import MOUNTED_META
 

@@ -5,7 +5,7 @@ options.py   the options of a server                     program.py   `ToolSet.r
 handlers.py  each request to its delivery              request.py   who asks, and what a request selects
 handles.py   handles, signed and stored, and the states of modern requests
 delivery/    how requests are answered                 http/        the application, its guards, its operation
-existing/    groups for a server that exists already
+grouped.py   groups for a server that exists already  grouping.py  the groups of its tools
 subscriptions.py  notifications of modern clients
 client.py    a client that follows the groups that it opens; offered_groups.py  the groups of another server
 """
@@ -18,10 +18,10 @@ from toolfold.spi import extras_named
 
 if TYPE_CHECKING:
     from .client import FollowingClient
-    from .existing.server import group_server
+    from .grouped import group_server
 
 with extras_named():
-    from .existing.grouping import in_group
+    from .grouping import in_group
     from .http.application import http_app
     from .http.auth import Authentication
     from .options import Extend, Limits, ServerOptions
@@ -45,7 +45,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Return what a server of a tool set does without; the SDK's client brings the SDK's other server along."""
-    modules = {"FollowingClient": ".client", "group_server": ".existing.server"}
+    modules = {"FollowingClient": ".client", "group_server": ".grouped"}
     if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with extras_named():

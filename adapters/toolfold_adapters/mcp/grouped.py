@@ -8,7 +8,7 @@ unchanged; what the server does not offer to a caller, groups can't show it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,18 +17,19 @@ from weakref import WeakKeyDictionary
 
 import mcp_types as types
 from anyio.abc import TaskGroup
+from attrs import define
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
-from ...sdk import is_mcp_server, low_level_of, when_http_is_served
-from ..delivery.render import Definition, Offer, dumped, offer_of, offering, passed
-from ..handlers import RequestHandlers, introducing
-from ..http.application import is_fastmcp
-from ..http.sessions import guard_sessions
-from ..options import GroupedOptions, ServerSettings
+from ..sdk import is_mcp_server, low_level_of, when_http_is_served
+from .delivery.render import Definition, Offer, dumped, offer_of, offering, passed
 from .grouping import By, Grouping, OwnTools, asking
+from .handlers import RequestHandlers, introducing
+from .http.application import is_fastmcp
+from .http.sessions import guard_sessions
+from .options import GroupedOptions, ServerSettings
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -38,11 +39,11 @@ T = TypeVar("T")
 S = TypeVar("S", bound="Server[Any] | MCPServer[Any]")
 
 
+@define
 class RunningTasks:
-    """The task group of a server that runs; in memory, each client runs the server, and has one."""
+    """The task groups of a server that runs; in memory, each client runs the server, and has one."""
 
-    def __init__(self) -> None:
-        self.running: list[TaskGroup] = []
+    running: Sequence[TaskGroup] = ()
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
         """Start a task in one of them; without any, no client is left to serve."""
@@ -101,6 +102,7 @@ class GroupedServer:
             own=self.own.names.own,
             resumes=resumes,
         )
+        self._tasks.running = self._handlers.subscriptions.running
         self._limit = settings.limits.sessions
 
     def install(self) -> None:
@@ -110,12 +112,8 @@ class GroupedServer:
 
         @asynccontextmanager
         async def running(low: Server[Any]) -> AsyncGenerator[Any]:
-            async with lifespan(low) as context, self._handlers.running() as tasks:
-                self._tasks.running.append(tasks)
-                try:
-                    yield context
-                finally:
-                    self._tasks.running.remove(tasks)
+            async with lifespan(low) as context, self._handlers.running():
+                yield context
 
         server.lifespan = running
         server.add_request_handler("tools/list", self._listed.params_type, self.list_tools)

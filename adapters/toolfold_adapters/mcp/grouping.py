@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Se
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from functools import reduce
+from operator import or_
 from typing import Any, Literal, cast
 
 from toolfold import (
@@ -23,8 +25,8 @@ from toolfold import (
 )
 from toolfold.spi import ancestors, enumerated, quoted, table
 
-from ...names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR
-from ..delivery.render import Definition, Offer, without_mounted_groups
+from ..names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR
+from .delivery.render import Definition, Offer, without_mounted_groups
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -94,7 +96,8 @@ class Grouping:
         """Return the groups of a tool that has no mark of its own, as `by` says."""
         if self.by_tags:
             return tuple(check_path(tag, f"the tags of the tool {name!r}") for tag in tags_of(meta))
-        return next(((path,) for path, globs in self.patterns.items() if _match(name, globs)), ())
+        found = ((path,) for path, globs in self.patterns.items() if any(fnmatchcase(name, glob) for glob in globs))
+        return next(found, ())
 
     def problems(self, server: str, definitions: Sequence[Mapping[str, Any]]) -> list[str]:
         """Return what is wrong with grouping all tools of a server, in sentences that say what to do.
@@ -114,16 +117,17 @@ class Grouping:
                 paths.append(self.paths(definition))
             except ConfigError as error:
                 found.append(str(error))
-        for path, globs in self.patterns.items():
-            found += [self._unmatched(server, path, glob, names) for glob in globs if not _matches(glob, names)]
+        has = f"has {enumerated(names)}" if names else "has no tools"
+        found += [
+            f"The pattern {glob!r} of the group {path!r} matches no tool: correct it or remove it; {server!r} {has}."
+            for path, globs in self.patterns.items()
+            for glob in globs
+            if not any(fnmatchcase(name, glob) for name in names)
+        ]
         if not found and not any(paths) and not self.leaves_all:
             what = "no tool has tags" if self.by_tags else "no tool is marked with meta=in_group(...)"
             found.append(f"The tools of the server {server!r} can't be grouped so: {what}; {_REMEDY}.")
         return found
-
-    def _unmatched(self, server: str, path: str, glob: str, names: Sequence[str]) -> str:
-        has = f"has {enumerated(names)}" if names else "has no tools"
-        return f"The pattern {glob!r} of the group {path!r} matches no tool: correct it or remove it; {server!r} {has}."
 
 
 class OwnNames(WireNames):
@@ -235,12 +239,9 @@ class OwnTools:
         self.placed[name] = paths
 
     def _register_own(self, registered: str, name: str, definition: Definition, paths: tuple[str, ...]) -> None:
-        several: Visibility | None = None
-        for path in paths if len(paths) > 1 else ():
-            several = Visibility.group(path) if several is None else several | Visibility.group(path)
         place: dict[str, Any] = {
             "group": paths[0] if paths else None,
-            "visibility": several,
+            "visibility": reduce(or_, map(Visibility.group, paths)) if len(paths) > 1 else None,
             "flat": True,
             "check_arguments": False,
         }
@@ -330,14 +331,6 @@ def check_path(path: Any, where: str) -> str:
             f"{quoted(repr(path))} in {where} can't be the path of a group: {error.problem}; rename it."
         ) from error
     return str(path)
-
-
-def _match(name: str, globs: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in globs)
-
-
-def _matches(glob: str, names: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, glob) for name in names)
 
 
 def _described(definition: Definition) -> dict[str, Any]:
