@@ -64,11 +64,13 @@ class _Answer(BaseModel):
 class Call:
     """A request of a client that is being answered.
 
-    `asks` has what an upstream of the legacy era asks of a client of the modern era: see `dialogue`.
+    `asks` has what an upstream of the legacy era asks of a client of the modern era: see `dialogue`. `asked` counts
+    what that client has not answered yet.
     """
 
     ctx: ServerContext | None
     asks: Callable[[str, Mapping[str, Any]], Any] | None = None
+    asked: int = 0
 
     @property
     def modern(self) -> bool:
@@ -78,7 +80,11 @@ class Call:
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the client answers to a question that came of this request; raises `MCPError`."""
         if self.asks is not None:
-            answer: Mapping[str, Any] = await self.asks(method, params)
+            self.asked += 1
+            try:
+                answer: Mapping[str, Any] = await self.asks(method, params)
+            finally:
+                self.asked -= 1
             return answer
         if self.ctx is None or self.modern:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} here")
@@ -156,7 +162,8 @@ class Client:
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the client answers to what an upstream asks, or raise `MCPError`.
 
-        It is asked within its newest request, so that it learns of it also where it has no standing stream. Until it
+        It is asked within its newest request, so that it learns of it also where it has no standing stream; in the
+        modern era, within the one with the fewest questions, since nobody may wait for the newest any more. Until it
         has answered, the question counts as a request in progress of its caller (SPEC GWY-12, SAF-4).
         """
         needed = ASKED.get(method)
@@ -165,7 +172,7 @@ class Client:
         try:
             with self.held(self.caller):
                 if self.calls:
-                    return await self.calls[-1].ask(method, params)
+                    return await min(reversed(self.calls), key=lambda call: call.asked).ask(method, params)
                 if self.session is None or is_modern(self.session):
                     raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} now")
                 return await _asked(self.session, method, params, None)

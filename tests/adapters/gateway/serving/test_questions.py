@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
+from toolfold import InputRequired
 from toolfold_adapters.gateway.serving import downstream
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
 from toolfold_adapters.gateway.serving.downstream import Call
@@ -211,6 +213,20 @@ async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> N
             ended.set()
             await refused.wait()
             assert await dialogue.next() == {"content": []}
+
+
+async def test_a_call_that_nobody_waits_for_takes_no_other_calls_question() -> None:
+    older, newer = Dialogue(Call(None), "principal"), Dialogue(Call(None), "principal")
+    client = downstream.Client("principal", lambda caller: nullcontext(), capabilities={"elicitation": {}})
+    client.calls += Call(None, older.ask), Call(None, newer.ask)
+    async with anyio.create_task_group() as tasks:
+        for message in ("one", "another"):
+            tasks.start_soon(client.ask, "elicitation/create", {"message": message})
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(60):
+            for each in newer, older:
+                assert isinstance(await each.next(), InputRequired)
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_call_whose_client_does_not_answer_in_time_is_cancelled_at_the_upstream() -> None:
