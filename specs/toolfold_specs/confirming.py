@@ -13,7 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from . import children
-from .exchange import Exchange, Message, Place
+from .exchange import Exchange, Message, RequestKey
 from .render.script import handles_in, script
 from .render.trace import brevity
 from .report import Result, Violation
@@ -74,7 +74,7 @@ def _said_by(program: str) -> Iterator[Message]:
         yield Message(int(client), arrow == "->", json.loads(text))
 
 
-def _answers(exchange: Exchange) -> Mapping[Place, str]:
+def _answers(exchange: Exchange) -> Mapping[RequestKey, str]:
     """Return the answers that matter, without the handles in them, which differ each time."""
     texts = {
         one.place: json.dumps(one.content, sort_keys=True)

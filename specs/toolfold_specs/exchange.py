@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-Place: TypeAlias = tuple[int, str | int]
+RequestKey: TypeAlias = tuple[int, str | int]
 """Which request is meant: the number of its client, and its id."""
 
 
@@ -31,7 +31,7 @@ class Message:
     content: Mapping[str, Any]
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> RequestKey | None:
         """The request of a client that it is, or answers; None if it is a notification, or about another request."""
         number = self.content.get("id")
         return None if number is None or self.is_sent != ("method" in self.content) else (self.client, number)
@@ -48,7 +48,7 @@ class Exchange:
     address: str | tuple[str, ...]
     """The URL, or the words of the command that starts the server."""
     messages: tuple[Message, ...] = field(converter=_messages)
-    evidence: frozenset[Place] = frozenset()
+    evidence: frozenset[RequestKey] = frozenset()
     """The requests that matter: those whose answers show the finding, and those that change what is answered later."""
     is_confirmed: bool | None = None
     """Whether another client was answered in the same way; None if that was not tried."""
@@ -77,7 +77,7 @@ class Exchange:
         """Return it without the requests that do not matter, and those that do numbered from 1 for each client."""
         kept = [one for one in self.messages if one.place is None or one.place in self.evidence]
         counts: Counter[int] = Counter()
-        numbers: dict[Place, int] = {}
+        numbers: dict[RequestKey, int] = {}
         for place in (one.place for one in kept if one.is_sent and one.place is not None):
             counts[place[0]] += 1
             numbers[place] = counts[place[0]]
@@ -87,7 +87,7 @@ class Exchange:
 
     def overlaps(self) -> bool:
         """Return whether a request was sent before an earlier one was answered."""
-        waiting: set[Place] = set()
+        waiting: set[RequestKey] = set()
         for one in self.messages:
             if one.place is not None and one.is_sent and waiting:
                 return True
@@ -102,7 +102,7 @@ class Transcript:
     _numbers: count[int] = field(factory=count)
     _opening: dict[int, list[tuple[bool, Any]]] = field(factory=dict[int, list[tuple[bool, Any]]])
     _sent: list[tuple[int, bool, Any]] = field(factory=list[tuple[int, bool, Any]])
-    _kept: set[Place] = field(factory=set[Place])
+    _kept: set[RequestKey] = field(factory=set[RequestKey])
 
     def connect(self) -> tuple[int, Callable[[bool, Any], None]]:
         """Return the number of another client, and what records a message: whether it is sent, and the SDK's object."""
@@ -134,7 +134,7 @@ class Transcript:
         messages = [evolve(one, client=number[one.client]) for one in (*opening, *sent)]
         return Exchange(address, messages, frozenset((number[place[0]], place[1]) for place in matters if place))
 
-    def _requests(self) -> list[Place]:
+    def _requests(self) -> list[RequestKey]:
         """Return the requests of clients, in the order in which they were sent."""
         sent = (_message(*one) for one in self._sent if one[1])
         return [one.place for one in sent if one.place is not None]

@@ -36,7 +36,7 @@ from . import formats
 from .formats import Definition, Format, turns_of
 from .history import FailureCheck, Replay
 from .late import LateTools, Native, strings
-from .turn import Barrier, Place, run_call, run_turn, written_call
+from .turn import Barrier, QueuePosition, run_call, run_turn, written_call
 from .wire_names import NameOptions, ToolOrder, WireNameCodec
 
 
@@ -346,11 +346,13 @@ class Conversation:
         await self._ready()
         return await run_turn(self._session, self._names, calls, lambda: self._order.update(self._session.snapshot))
 
-    def line_up(self, name: str) -> Place:
+    def line_up(self, name: str) -> QueuePosition:
         """Return the place, behind earlier calls, of one that is about to be made: pass it to `call`, or leave it."""
         return self._barrier.line_up(exclusively=written_call(self._names, name, {}).is_control(self._session.catalog))
 
-    async def call(self, name: str, arguments: Any, *, request: Any = None, place: Place | None = None) -> ToolResult:
+    async def call(
+        self, name: str, arguments: Any, *, request: Any = None, place: QueuePosition | None = None
+    ) -> ToolResult:
         """Return the result of one call, for a framework that makes the calls of a turn itself (SPEC AGT-2).
 
         Calls may be made at the same time. That of a control tool waits for earlier calls, and later ones wait for it;

@@ -136,7 +136,7 @@ _around: ContextVar[tuple[anyio.Event, ...]] = ContextVar("toolfold_calls_around
 """The calls within which this code runs. What it calls waits for nothing: they would wait for each other."""
 
 
-class Place:
+class QueuePosition:
     """The place of a call among those that are made at the same time: made by `Barrier.line_up`."""
 
     def __init__(self, before: list[anyio.Event], passing: dict[anyio.Event, bool]) -> None:
@@ -168,11 +168,11 @@ class Barrier:
     def __init__(self) -> None:
         self._passing: dict[anyio.Event, bool] = {}
 
-    def line_up(self, *, exclusively: bool) -> Place:
+    def line_up(self, *, exclusively: bool) -> QueuePosition:
         """Return a place behind the calls that came before; leave it, or pass."""
         nested = any(call in self._passing for call in _around.get())
         before = [] if nested else [call for call, alone in self._passing.items() if exclusively or alone]
-        place = Place(before, self._passing)
+        place = QueuePosition(before, self._passing)
         self._passing[place.over] = exclusively
         return place
 

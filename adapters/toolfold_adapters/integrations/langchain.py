@@ -24,7 +24,7 @@ from toolfold.spi import enumerated, extras_named
 
 from ..inprocess import Conversation
 from ..inprocess.formats import STATE
-from ..inprocess.turn import Place
+from ..inprocess.turn import QueuePosition
 from .frameworks import Media, Source, failure, metadata, parts, require
 
 with extras_named():
@@ -248,7 +248,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         finally:
             self._wait(_left, place)
 
-    async def _called(self, request: ToolCallRequest) -> tuple[_Tool, Place] | None:
+    async def _called(self, request: ToolCallRequest) -> tuple[_Tool, QueuePosition] | None:
         """Return the tool that a call is of, to make the call, and its place; `None` if it is not one of these.
 
         LangChain does many things before the tool runs, and not always in the order of the calls.
@@ -263,7 +263,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         return _Tool(name=name, description=name, args_schema={"type": "object"}, call=call, wait=self._wait), place
 
     async def _call(
-        self, run: _Run, request: ToolCallRequest, place: Place, arguments: Mapping[str, Any]
+        self, run: _Run, request: ToolCallRequest, place: QueuePosition, arguments: Mapping[str, Any]
     ) -> Command[Any]:
         name, conversation = request.tool_call["name"], run.conversation
         runtime = cast("Any", request).runtime
@@ -358,7 +358,7 @@ def _ids_before(request: ToolCallRequest) -> frozenset[str]:
     return frozenset(ids[: ids.index(own)]) - answered if own in ids else frozenset()
 
 
-async def _left(place: Place) -> None:
+async def _left(place: QueuePosition) -> None:
     place.leave()
 
 

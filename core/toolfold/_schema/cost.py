@@ -22,7 +22,7 @@ from .._limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_VISITS
 from .._plain import TooLarge, array, table, walked
 
 Schema = Mapping[str, Any]
-Place = tuple[bool, str | int | None]
+Location = tuple[bool, str | int | None]
 """Where a schema applies inside of a value: whether in an object; at which name or index, `None` for everywhere."""
 
 REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
@@ -74,7 +74,7 @@ class Reach:
     """
 
     visits: int
-    inside: Mapping[tuple[Place, int], int]
+    inside: Mapping[tuple[Location, int], int]
     nesting: int
 
 
@@ -128,7 +128,7 @@ class Cost:
     def _visits(self, number: int, known: Callable[[int], int]) -> int:
         """Return how often a value that a schema applies to is looked at, or one inside of it."""
         reach = self._reach(number)
-        at: dict[Place, int] = {}
+        at: dict[Location, int] = {}
         for (place, inner), times in reach.inside.items():
             at[place] = at.get(place, 0) + times * known(inner)
         most = reach.visits
@@ -181,7 +181,7 @@ class Cost:
 
     def _made(self, schema: Schema) -> Reach:
         visits = _weight(schema, self._pattern)
-        inside: dict[tuple[Place, int], int] = {}
+        inside: dict[tuple[Location, int], int] = {}
         nesting = 0
         for tried in self._here(schema):
             reaches = [self._reach(self._number(one)) for one in tried]
@@ -291,7 +291,7 @@ def _weight(schema: Schema, pattern: int) -> int:
     return weight
 
 
-def _inside(schema: Schema) -> Iterator[tuple[Place, Schema]]:
+def _inside(schema: Schema) -> Iterator[tuple[Location, Schema]]:
     """Yield the schemas for the values inside of a value, and where they apply."""
     for keyword, value in schema.items():
         if keyword not in INSIDE:
