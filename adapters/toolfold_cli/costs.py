@@ -112,10 +112,10 @@ def costs_of_servers(
     config: GatewayConfig, definitions: Mapping[str, Definitions]
 ) -> tuple[Mapping[str, GroupCost], int]:
     """Return what each server would cost without Toolfold, and about how many tokens its list has at first with it."""
-    from toolfold_adapters.gateway.registration import Registration
+    from toolfold_adapters.gateway.registration import UpstreamRegistration
 
     tools = config.new_tool_set("gateway")
-    registration = Registration(tools, config, _never_called, [CALL_TOOL])
+    registration = UpstreamRegistration(tools, config, _never_called, [CALL_TOOL])
     report = registration.register_tools(definitions)
     view = initial_view(tools)
     return costs_by_server(view, report.servers), wire_costs(view, read_tool=True)[0].after

@@ -20,7 +20,7 @@ from toolfold.spi import Kind
 from ..mcp.handlers import RequestHandlers
 from .config.read import follow
 from .config.settings import GatewayConfig, UpstreamConfig
-from .registration import Registration, Report
+from .registration import Report, UpstreamRegistration
 from .serving.downstream import Client, Clients, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend
@@ -42,7 +42,7 @@ class Gateway:
     """
 
     report: Report
-    registration: Registration
+    registration: UpstreamRegistration
     tools: ToolSet
 
     def __init__(self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime, *, wait: bool) -> None:
@@ -172,7 +172,7 @@ class Gateway:
         only = next(iter(self.upstreams.values()))
         said = only.known.definitions.name if only.known is not None else ""
         self.tools = self._config.new_tool_set((said or only.name) if len(self.upstreams) == 1 else "toolfold")
-        self.registration = Registration(
+        self.registration = UpstreamRegistration(
             self.tools, self._config, self._handler, self.reserved, self._runtime.approvals
         )
         self.report = self.registration.register_tools(known, unknown)

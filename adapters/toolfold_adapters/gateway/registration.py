@@ -51,7 +51,7 @@ class Report:
     servers: Mapping[str, str] = field(factory=dict[str, str])
 
 
-class Registration:
+class UpstreamRegistration:
     """What upstreams offer, registered in one tool set.
 
     Args:

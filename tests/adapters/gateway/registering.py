@@ -1,4 +1,4 @@
-"""Servers' definitions, registered in a tool set by a `Registration`, and what became of them."""
+"""Servers' definitions, registered in a tool set by a `UpstreamRegistration`, and what became of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from toolfold import Session, ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
-from toolfold_adapters.gateway.registration import Registration, Report
+from toolfold_adapters.gateway.registration import Report, UpstreamRegistration
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 OBJECT = {"type": "object"}
@@ -31,10 +31,10 @@ def answering(server: str, kind: str, original: str) -> Callable[..., Any]:
     return handler
 
 
-def registered(servers: Mapping[str, Definitions], **settings: Any) -> tuple[Registration, ToolSet, Report]:
+def registered(servers: Mapping[str, Definitions], **settings: Any) -> tuple[UpstreamRegistration, ToolSet, Report]:
     config = configured(*servers, **settings)
     tools = config.new_tool_set("gateway")
-    registration = Registration(tools, config, answering, ["call_tool"])
+    registration = UpstreamRegistration(tools, config, answering, ["call_tool"])
     return registration, tools, registration.register_tools(servers)
 
 

@@ -13,7 +13,7 @@ from tests.adapters.gateway.registering import answering, configured, homes, lis
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, GroupConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OptionsConfig, ProfileConfig
-from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.registration import UpstreamRegistration
 from toolfold_adapters.names import ONE_SERVER
 
 ODD = ["a.b", "a_b", "with space", "pfad/datei", "x" * 70, "x" * 64, "größe", "call_tool", "load_tool_group"]
@@ -159,7 +159,7 @@ def test_a_server_serves_the_tools_that_its_entry_includes() -> None:
         upstreams={ONE_SERVER: UpstreamConfig(url="http://x", include_tools=("a*",), exclude_tools=("*z",))}
     )
     tools = config.new_tool_set("t")
-    Registration(tools, config, answering).register_tools({ONE_SERVER: offering("ab", "az", "b")})
+    UpstreamRegistration(tools, config, answering).register_tools({ONE_SERVER: offering("ab", "az", "b")})
     assert list(tools.catalog.tools) == ["ab"]
 
 
@@ -229,7 +229,7 @@ def test_a_profile_that_names_a_group_that_is_not_there_is_an_error_and_a_server
         registered({"s": offering("x"), "t": offering("y")}, profiles={"p": wrong}, source="groups.toml")
     config = configured("s", "away", profiles={"p": ProfileConfig(active=("s", "away"))}, exclusions=(("s", "away"),))
     tools = config.new_tool_set("t")
-    report = Registration(tools, config, answering).register_tools({"s": offering("x")})
+    report = UpstreamRegistration(tools, config, answering).register_tools({"s": offering("x")})
     assert tools.catalog.profiles["p"].active == ("s",)
     assert report.warnings == (
         "the gateway's configuration, exclusions: there is no group 'away' now, so this set has no effect.",

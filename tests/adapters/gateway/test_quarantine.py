@@ -20,7 +20,7 @@ from tests.adapters.mcp.asgi import endpoint_of
 from toolfold import ProtocolError, Session, Snapshot, ToolError, ToolSet, explain
 from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
-from toolfold_adapters.gateway.registration import Registration, Report
+from toolfold_adapters.gateway.registration import Report, UpstreamRegistration
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, words_for
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.gateway.upstream.upstream import Condition
@@ -37,7 +37,7 @@ def served(
 ) -> tuple[ToolSet, Report]:
     config = configured(name, on_change=on_change)
     tools = config.new_tool_set("t")
-    registration = Registration(tools, config, answering, approvals=Approvals(folder))
+    registration = UpstreamRegistration(tools, config, answering, approvals=Approvals(folder))
     return tools, registration.register_tools({name: offered})
 
 
@@ -74,7 +74,7 @@ async def test_it_is_explained_why_a_tool_of_a_server_is_missing(tmp_path: Path)
     served(tmp_path, said, "shop")
     config = configured("shop", "slow", "broken", on_change="quarantine")
     tools = config.new_tool_set("t")
-    registration = Registration(tools, config, answering, approvals=Approvals(tmp_path))
+    registration = UpstreamRegistration(tools, config, answering, approvals=Approvals(tmp_path))
     unknown: dict[str, Condition] = {"slow": ("starting", "is starting."), "broken": ("failed", "failed: no such file")}
     registration.register_tools({"shop": offering(tool("pay", EVIL), "look")}, unknown)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.adapters.gateway.registering import answering, homes, offering, tool
 from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
-from toolfold_adapters.gateway.registration import Registration, Report
+from toolfold_adapters.gateway.registration import Report, UpstreamRegistration
 from toolfold_adapters.gateway.stored import Approvals
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.names import ONE_SERVER
@@ -29,7 +29,7 @@ def registered(
 ) -> tuple[ToolSet, Report]:
     config = GatewayConfig(upstreams={ONE_SERVER: SERVER}, on_change=on_change)
     tools = config.new_tool_set("t")
-    registration = Registration(tools, config, answering, approvals=Approvals(folder))
+    registration = UpstreamRegistration(tools, config, answering, approvals=Approvals(folder))
     return tools, registration.register_tools({ONE_SERVER: definitions})
 
 
@@ -64,7 +64,7 @@ def test_quarantine_withholds_what_changed_until_it_is_approved(tmp_path: Path) 
 async def test_a_definition_that_changes_while_it_is_served_is_withheld_until_it_is_approved(tmp_path: Path) -> None:
     config = GatewayConfig(upstreams={ONE_SERVER: SERVER}, on_change="quarantine")
     tools = config.new_tool_set("t")
-    registration = Registration(tools, config, answering, approvals=Approvals(tmp_path))
+    registration = UpstreamRegistration(tools, config, answering, approvals=Approvals(tmp_path))
     registration.register_tools({ONE_SERVER: FIRST})
     await registration.replace(ONE_SERVER, LATER)
     assert list(homes(tools)) == ["same"]

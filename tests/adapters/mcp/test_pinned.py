@@ -11,7 +11,7 @@ from tests.adapters.mcp.support import build_server, change_of, client_of, names
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
 from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig
-from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.registration import UpstreamRegistration
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.names import ALWAYS_LOAD_META
@@ -80,7 +80,7 @@ async def test_the_gateway_lists_what_its_configuration_pins_and_tells_clients_t
     tools = config.new_tool_set("gateway")
     names = ("issue_get", "open_one", "help", "other")
     offered = Definitions(tools=[{"name": name, "inputSchema": {"type": "object"}} for name in names])
-    Registration(tools, config, lambda server, kind, original: lambda: original).register_tools({"s": offered})
+    UpstreamRegistration(tools, config, lambda server, kind, original: lambda: original).register_tools({"s": offered})
     async with client_of(build_server(tools), era) as (client, _):
         listed = {tool.name.removeprefix("s__"): tool for tool in (await client.list_tools()).tools}
         assert set(listed) & set(names) == {"issue_get", "open_one", "help"}, "what contains a pinned group is pinned"

@@ -8,7 +8,7 @@ from typing import Any
 from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OptionsConfig
-from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.registration import UpstreamRegistration
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 from .task_sets import Group
@@ -20,7 +20,7 @@ def gateway_to(servers: Sequence[Group], **options: Any) -> ToolSet:
     config = GatewayConfig(upstreams=upstreams, options=OptionsConfig(**options))
     tools = config.new_tool_set("gateway")
     offered = {server.name: Definitions(instructions=server.description, tools=server.tools) for server in servers}
-    Registration(tools, config, _forwarder, ["call_tool"]).register_tools(offered)
+    UpstreamRegistration(tools, config, _forwarder, ["call_tool"]).register_tools(offered)
     return tools
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config, open_gateway
-from toolfold_adapters.gateway.registration import Registration
+from toolfold_adapters.gateway.registration import UpstreamRegistration
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.names import ONE_SERVER
 
@@ -77,7 +77,7 @@ def test_a_file_gives_upstream_groups_exclusions_profiles_and_options(tmp_path: 
     )
     assert config.upstreams == {ONE_SERVER: server}
     tools = config.new_tool_set("t")
-    registration = Registration(tools, config, lambda *_: pytest.fail)
+    registration = UpstreamRegistration(tools, config, lambda *_: pytest.fail)
     names = ("set_a", "set_b", "get_log", "list_c")
     registration.register_tools(
         {ONE_SERVER: Definitions(tools=[{"name": name, "inputSchema": OBJECT} for name in names])}
