@@ -21,7 +21,7 @@ from ..mcp.handlers import RequestHandlers
 from .config.read import follow
 from .config.settings import GatewayConfig, UpstreamConfig
 from .registration import Report, UpstreamRegistration
-from .serving.downstream import Client, Clients, current_request
+from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend
 from .upstream.life import UpstreamError
@@ -183,7 +183,7 @@ class Gateway:
     def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
         return self.forwarding.handler(self.upstreams[server], kind, original)
 
-    def upstream_of(self, uri: str, client: Client) -> Upstream | None:
+    def upstream_of(self, uri: str, client: DownstreamClient) -> Upstream | None:
         """Return the upstream that a resource is of, for a client; one need not list all that it has.
 
         It is the one that lists it, else the one that linked to it in an answer to this client, else the one that lists

@@ -109,7 +109,7 @@ async def _asked(
 
 
 @define(eq=False)
-class Client:
+class DownstreamClient:
     """Whoever has connections of its own to upstreams.
 
     Attributes:
@@ -218,11 +218,11 @@ class Clients:
     `calls` counts their requests in progress, and what they are asked; it is the server's, where there is one.
     """
 
-    def __init__(self, on_end: Callable[[Client], None]) -> None:
+    def __init__(self, on_end: Callable[[DownstreamClient], None]) -> None:
         self.calls = Tally("requests in progress", DEFAULTS.calls)
         self._on_end = on_end
         self._sessions: set[str] = set()
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, DownstreamClient] = {}
 
     def observe(self, event: events.Event) -> None:
         """Note the sessions that open and end; an observer of the tool set."""
@@ -233,15 +233,15 @@ class Clients:
             if (client := self._clients.pop(event.session, None)) is not None:
                 self._on_end(client)
 
-    def of(self, context: Context) -> Client:
+    def of(self, context: Context) -> DownstreamClient:
         """Return the client that a call came from."""
         ctx = server_context(context.request) or current_request()
         return self._client(self._key(context.session.id, ctx), ctx)
 
-    def _client(self, key: str, ctx: ServerContext | None) -> Client:
+    def _client(self, key: str, ctx: ServerContext | None) -> DownstreamClient:
         client = self._clients.get(key)
         if client is None:
-            client = Client(key, lambda caller: self.calls.held(caller))
+            client = DownstreamClient(key, lambda caller: self.calls.held(caller))
             if self._lasts(key):
                 self._clients[key] = client
         client.note(ctx)
@@ -250,11 +250,11 @@ class Clients:
     def _lasts(self, key: str) -> bool:
         return key in self._sessions or key.startswith(_STANDING)
 
-    def of_session(self, session: str, ctx: ServerContext) -> Client:
+    def of_session(self, session: str, ctx: ServerContext) -> DownstreamClient:
         """Return the client of a request that belongs to a session, by its id."""
         return self._client(self._key(session, ctx), ctx)
 
-    def entered(self, session: str, ctx: ServerContext | None) -> Client | None:
+    def entered(self, session: str, ctx: ServerContext | None) -> DownstreamClient | None:
         """Return the client of a session, by its id, that opened a group; `None` if no such session is open (yet)."""
         if session not in self._sessions and (ctx is None or ctx.request is not None):
             return None
@@ -275,7 +275,7 @@ class Clients:
             return opened
         return ()
 
-    def release(self, client: Client) -> None:
+    def release(self, client: DownstreamClient) -> None:
         """Take note that a request is over: a client that was only this request has ended."""
         if self._clients.get(client.id) is not client:
             self._on_end(client)

@@ -27,7 +27,7 @@ from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from .dialogue import Dialogues, in_rounds
-from .downstream import Call, Client, Clients, ServerContext, server_context
+from .downstream import Call, Clients, DownstreamClient, ServerContext, server_context
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -46,7 +46,7 @@ class Request:
     upstream: Upstream
     method: str
     params: Mapping[str, Any]
-    client: Client
+    client: DownstreamClient
     item: Item
     progress: ProgressFnT | None = None
 
@@ -60,7 +60,9 @@ class Forwarding:
         unlisted: Returns the upstream that may have a resource which none lists.
     """
 
-    def __init__(self, clients: Clients, tasks: TaskGroup, unlisted: Callable[[str, Client], Upstream | None]) -> None:
+    def __init__(
+        self, clients: Clients, tasks: TaskGroup, unlisted: Callable[[str, DownstreamClient], Upstream | None]
+    ) -> None:
         self._clients = clients
         self._unlisted = unlisted
         self.dialogues = Dialogues(tasks)
@@ -180,7 +182,7 @@ def _withheld(link: Link, item: Item) -> ToolError:
     return ToolError(text)
 
 
-async def set_level(link: Link, wire: Wire, client: Client) -> None:
+async def set_level(link: Link, wire: Wire, client: DownstreamClient) -> None:
     """Have a legacy upstream log at the level that the client wants."""
     if (
         client.level is None
@@ -196,7 +198,7 @@ async def set_level(link: Link, wire: Wire, client: Client) -> None:
         log.debug("a log level was not taken: %s", error)
 
 
-def _reporter(link: Link, client: Client, progress: ProgressFnT) -> ProgressFnT:
+def _reporter(link: Link, client: DownstreamClient, progress: ProgressFnT) -> ProgressFnT:
     async def passed(value: float, total: float | None, message: str | None) -> None:
         try:
             await progress(value, total, message)

@@ -34,7 +34,7 @@ from ..layout import Placed
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
-from .downstream import Call, Client, ServerContext, as_it_is, remember_request
+from .downstream import Call, DownstreamClient, ServerContext, as_it_is, remember_request
 from .forward import Request, set_level, unknown_resource
 
 if TYPE_CHECKING:
@@ -171,12 +171,12 @@ class Requests:
             if not wire.facts.modern:
                 await wire.notify(ROOTS_CHANGED)
 
-    def _open(self, client: Client) -> list[tuple[Link, Wire]]:
+    def _open(self, client: DownstreamClient) -> list[tuple[Link, Wire]]:
         """Return the open connections that a client has of its own."""
         links = [link for one in self._gateway.upstreams.values() for link in one.links if link.client is client]
         return [(link, link.wire) for link in links if link.wire is not None]
 
-    def _client(self, session: Session, ctx: ServerContext) -> Client:
+    def _client(self, session: Session, ctx: ServerContext) -> DownstreamClient:
         return self._gateway.clients.of_session(session.id, ctx)
 
     def _find(self, session: Session, kind: Kind, name: str) -> Placed:

@@ -19,7 +19,7 @@ from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ToolfoldError
 
-from ..serving.downstream import Client
+from ..serving.downstream import DownstreamClient
 from ..stored import Item
 from .definitions import CHANGES, Definitions
 from .life import (
@@ -64,7 +64,7 @@ class Link:
     `withheld` what of that may not be used (SPEC GWY-11).
     """
 
-    def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: Client | None) -> None:
+    def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: DownstreamClient | None) -> None:
         self.upstream = upstream
         self.capabilities = capabilities
         self.client = client
@@ -73,13 +73,13 @@ class Link:
         self.level: str | None = None
         self.offered: Definitions | None = None
         self.withheld: frozenset[Item] = frozenset()
-        self.asked: list[Client] = []
-        self._users: list[Client] = []
+        self.asked: list[DownstreamClient] = []
+        self._users: list[DownstreamClient] = []
         self._used = upstream.clock()
         self._changed = anyio.Event()
         self._stop = anyio.Event()
         self._opening: anyio.CancelScope | None = None
-        self._outboxes: dict[Client, Outbox] = {}
+        self._outboxes: dict[DownstreamClient, Outbox] = {}
         self._holding: TaskGroup | None = None
         self._relist = anyio.Event()
         self._current = anyio.Event()
@@ -116,7 +116,7 @@ class Link:
         while self.life.state is State.STARTING:
             await self._changed.wait()
 
-    async def performed(self, client: Client | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
+    async def performed(self, client: DownstreamClient | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
         """Return what `perform` returns of the open connection; it is asked again if the server had not begun.
 
         Raises:
@@ -136,7 +136,7 @@ class Link:
                 ) from error
         raise AssertionError("unreachable")
 
-    async def _used_by(self, client: Client | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
+    async def _used_by(self, client: DownstreamClient | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
         users = [client] if client is not None else []
         self._users += users
         try:
@@ -180,12 +180,12 @@ class Link:
             return {}
         return await self.performed(None, partial(self.watched.unsubscribe, params=params))
 
-    async def flushed(self, client: Client) -> None:
+    async def flushed(self, client: DownstreamClient) -> None:
         """Wait until all that the upstream has sent so far to a client has been passed on."""
         if (outbox := self._outboxes.get(client)) is not None:
             await outbox.flushed()
 
-    def pass_on(self, client: Client, delivery: Delivery) -> None:
+    def pass_on(self, client: DownstreamClient, delivery: Delivery) -> None:
         """Queue something for a client after what came before it.
 
         Each client has an outbox, so that one that is slow holds up no other on a shared connection.
@@ -406,6 +406,6 @@ class Link:
             self.asked.remove(clients[0])
             answered.set()
 
-    def _clients(self) -> list[Client]:
+    def _clients(self) -> list[DownstreamClient]:
         """Return who uses the connection, or has it."""
         return list(dict.fromkeys(self._users, None)) if self.client is None else [self.client]

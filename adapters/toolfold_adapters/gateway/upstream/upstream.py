@@ -18,7 +18,7 @@ from toolfold.spi import Full, Tally
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
 from ..config.settings import UpstreamConfig
-from ..serving.downstream import Client
+from ..serving.downstream import DownstreamClient
 from ..stored import Approvals, DefinitionCache, Item
 from .definitions import Definitions, Known, known_of, learn, merged
 from .life import Backoff, Life, State, UpstreamError, without_secrets
@@ -159,7 +159,7 @@ class Upstream:
 
     # -- connections --------------------------------------------------------------------------------------------------
 
-    def link(self, client: Client, *, call: bool = False) -> Link:
+    def link(self, client: DownstreamClient, *, call: bool = False) -> Link:
         """Return the connection that a client uses, or with `call` the one for a call.
 
         What a server asks over a shared connection can be for any client with a call under way there. So while a client
@@ -178,7 +178,7 @@ class Upstream:
             link = self._links[key] = Link(self, able, owner)
         return link
 
-    def _check_room(self, client: Client) -> None:
+    def _check_room(self, client: DownstreamClient) -> None:
         """Raise `UpstreamError` if there is no room for a connection that a client needs (SPEC SAF-4)."""
         limit = Limit(self.config.max_connections, self.config.max_connections_per_caller)
         tally = Tally(f"connections to the MCP server {self.name!r}", limit)
@@ -196,7 +196,7 @@ class Upstream:
         """All connections."""
         return tuple(self._links.values())
 
-    def end(self, client: Client) -> None:
+    def end(self, client: DownstreamClient) -> None:
         """Stop the connections of a client that has ended."""
         for key, link in list(self._links.items()):
             if link.client is client:
