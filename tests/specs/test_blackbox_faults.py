@@ -11,7 +11,7 @@ import pytest
 
 from toolfold_specs.driver import Driver, Group, Setup, Tool
 from toolfold_specs.drivers.blackbox import BlackBoxDriver
-from toolfold_specs.drivers.description import Call, Described, Description
+from toolfold_specs.drivers.description import ControlCall, Described, Description
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.protocol import TOOL, Era
 from toolfold_specs.kit import check
@@ -27,7 +27,12 @@ SYSTEM = Setup(
 )
 DESCRIPTION = Description(
     tuple(
-        Described(path, tuple(f"{path}.{name}" for name in names), Call(f"{path}.activate"), Call(f"{path}.deactivate"))
+        Described(
+            path,
+            tuple(f"{path}.{name}" for name in names),
+            ControlCall(f"{path}.activate"),
+            ControlCall(f"{path}.deactivate"),
+        )
         for path, names in TOOLS.items()
     ),
     (("a", "c"),),

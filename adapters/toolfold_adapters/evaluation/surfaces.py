@@ -24,7 +24,7 @@ from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import approximate_tokens
 
 from .links import Answer, InProcess, Link, Programs, Served
-from .tasks import Call, Task
+from .tasks import ObservedCall, Task
 from .world import Simulation, Tool, World
 
 OPENERS = frozenset({"open_group", "close_group"})
@@ -51,7 +51,7 @@ class Surface:
     to_full: Mapping[str, str]
     groups: Mapping[str, str | None]
     schemas: Mapping[str, Mapping[str, Any]]
-    calls: list[Call] = field(factory=list[Call])
+    calls: list[ObservedCall] = field(factory=list[ObservedCall])
     said: list[str] = field(factory=list[str])
     recorded: list[tuple[str, Mapping[str, Any]]] = field(factory=list[tuple[str, Mapping[str, Any]]])
     requests: int = 0
@@ -114,7 +114,7 @@ class Surface:
             wire, given = str(arguments.get("name")), table(arguments.get("arguments")) or {}
         if wire in self.to_full:
             reached = len(self.simulation.made) > before
-            self.calls.append(Call(tool=self.to_full[wire], arguments=given, reached=reached))
+            self.calls.append(ObservedCall(tool=self.to_full[wire], arguments=given, reached=reached))
         shown = self.host.result(answer.text)
         written = approximate_tokens({"name": name, "arguments": dict(arguments)})
         self.output_tokens += written

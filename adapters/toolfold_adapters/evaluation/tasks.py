@@ -91,7 +91,7 @@ class _File(_Entry):
 
 
 @frozen(kw_only=True)
-class Call:
+class ObservedCall:
     """A call of a tool that was made: by its full name, and whether it reached the tool's handler."""
 
     tool: str
@@ -104,7 +104,7 @@ class Verdict:
     """How a task went: what is wrong, if anything, and the forbidden calls that were tried, those that were reached."""
 
     problems: tuple[str, ...]
-    tried: tuple[Call, ...]
+    tried: tuple[ObservedCall, ...]
 
     @property
     def done(self) -> bool:
@@ -112,7 +112,7 @@ class Verdict:
         return not self.problems
 
 
-def judge(task: Task, calls: Sequence[Call]) -> Verdict:
+def judge(task: Task, calls: Sequence[ObservedCall]) -> Verdict:
     """Return how a task went by the calls that were made (SPEC EVA-1)."""
     made = [call for call in calls if call.reached]
     forbidden = [call for call in calls if task.forbids(call.tool)]
@@ -130,7 +130,7 @@ def judge(task: Task, calls: Sequence[Call]) -> Verdict:
     return Verdict(problems=tuple(dict.fromkeys(problems)), tried=tuple(forbidden))
 
 
-def _missing(expected: Expected, made: Sequence[Call]) -> str:
+def _missing(expected: Expected, made: Sequence[ObservedCall]) -> str:
     wrong = [call for call in made if call.tool in expected.tools]
     if wrong:
         return f"{wrong[-1].tool} was called with other arguments: {dict(wrong[-1].arguments)}"

@@ -19,7 +19,7 @@ from toolfold import Catalog, Component, Ranker, ToolSet
 from toolfold.spi import ancestors
 from toolfold_adapters.names import WIRE_SEPARATOR
 
-from .tasks import Call, Task
+from .tasks import ObservedCall, Task
 
 OF = (
     "aquarium",
@@ -68,7 +68,7 @@ class Simulation:
     """What the handlers of a tool set do: they answer as the task says, and note the calls that reach them."""
 
     task: Task | None = None
-    made: list[Call] = field(factory=list[Call])
+    made: list[ObservedCall] = field(factory=list[ObservedCall])
     withdraw: Callable[[], None] | None = None
 
     def begin(self, task: Task) -> None:
@@ -81,7 +81,7 @@ class Simulation:
         async def handle(arguments: dict[str, Any]) -> Any:
             assert self.task is not None, "a task has begun"
             seen = sum(call.tool == tool for call in self.made)
-            self.made.append(Call(tool=tool, arguments=arguments, reached=True))
+            self.made.append(ObservedCall(tool=tool, arguments=arguments, reached=True))
             if self.withdraw is not None and len(self.made) == 1:
                 self.withdraw()
             fitting = [expected.result for expected in self.task.calls if expected.fits(tool, arguments)]

@@ -16,7 +16,7 @@ from attrs import evolve
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, LeftOut, Operation, Setup, TargetFailed
 
-from .description import Call, Described, Description, catalog_name, infer, is_control, load
+from .description import ControlCall, Described, Description, catalog_name, infer, is_control, load
 from .link import Link
 from .protocol import BEYOND_MODERN, wire_capabilities
 from .replies import Reply
@@ -176,10 +176,10 @@ class BlackBoxDriver(McpDriver):
             with suppress(LeftOut):
                 self._keep_handle(session, self._ask(session, call.tool, call.arguments))
 
-    def _call_of(self, verb: str, path: str) -> Call | None:
+    def _call_of(self, verb: str, path: str) -> ControlCall | None:
         """Return the call that opens or closes a group; for an unknown group, the one that it would have."""
 
-        def call(group: Described) -> Call | None:
+        def call(group: Described) -> ControlCall | None:
             return group.activate if verb == "activate" else group.deactivate
 
         for group in self._described.groups:

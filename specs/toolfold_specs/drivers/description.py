@@ -44,20 +44,20 @@ class DescriptionError(Exception):
 
 
 @frozen
-class Call:
+class ControlCall:
     """A call of a tool, as it opens or closes a group."""
 
     tool: str
     arguments: Mapping[str, Any] = field(factory=dict[str, Any])
 
-    def renamed(self, path: str, other: str) -> Call | None:
+    def renamed(self, path: str, other: str) -> ControlCall | None:
         """Return the same for another group, by its path in the tool's name or an argument; None if there is none."""
         for separator in (*SEPARATORS, "_"):
             shown, put = path.replace(".", separator), other.replace(".", separator)
             if shown in self.tool:
-                return Call(self.tool.replace(shown, put), self.arguments)
+                return ControlCall(self.tool.replace(shown, put), self.arguments)
             if shown in self.arguments.values():
-                return Call(
+                return ControlCall(
                     self.tool, {name: put if value == shown else value for name, value in self.arguments.items()}
                 )
         return None
@@ -69,8 +69,8 @@ class Described:
 
     path: str
     tools: tuple[str, ...]
-    activate: Call
-    deactivate: Call | None = None
+    activate: ControlCall
+    deactivate: ControlCall | None = None
 
 
 @frozen
@@ -146,20 +146,20 @@ def described(tools: ToolSet, separator: str = WIRE_SEPARATOR) -> Description | 
     return Description(tuple(groups.values()), excluded, relevant_controls=relevant)
 
 
-def _calls(catalog: Catalog, names: WireNames) -> dict[tuple[str, str], Call]:
+def _calls(catalog: Catalog, names: WireNames) -> dict[tuple[str, str], ControlCall]:
     """Return the calls that open and close groups, by verb and path."""
-    calls: dict[tuple[str, str], Call] = {}
+    calls: dict[tuple[str, str], ControlCall] = {}
     for spec in catalog.tools.values():
         if spec.control is None:
             continue
         role, path = spec.control
         if spec.loader is None:
-            calls[role, path] = Call(names.to_wire(spec.name))
+            calls[role, path] = ControlCall(names.to_wire(spec.name))
             continue
         for group in catalog.groups:
             if group.controls and (role == "load" or group.show_deactivator):
                 verb = "activate" if role == "load" else "deactivate"
-                calls[verb, group.path] = Call(names.to_wire(spec.name), {spec.loader.argument: group.path})
+                calls[verb, group.path] = ControlCall(names.to_wire(spec.name), {spec.loader.argument: group.path})
     return calls
 
 
@@ -226,7 +226,7 @@ def _base(tool: str, path: str) -> str:
 
 def infer(names: Iterable[str]) -> Description:
     """Return the groups that control tools such as `files.edit.activate` name; their own tools remain to be found."""
-    calls = {found: Call(name) for name in sorted(names) if (found := _controlled(name)) is not None}
+    calls = {found: ControlCall(name) for name in sorted(names) if (found := _controlled(name)) is not None}
     paths = sorted((path for verb, path in calls if verb == "activate"), key=_canonical)
     retained = [path for path in paths if "." not in path or path.rpartition(".")[0] in paths]
     return Description(
@@ -243,8 +243,8 @@ def _group(entry: Mapping[str, Any]) -> Described:
     parent = entry.get("parent", path.rpartition(".")[0])
     if parent != path.rpartition(".")[0]:
         raise DescriptionError(f"the path of a group begins with its parent's: call {path!r} {f'{parent}.{path}'!r}")
-    deactivate = Call(**entry["deactivate"]) if "deactivate" in entry else None
-    return Described(path, tuple(entry.get("tools", ())), Call(**entry["activate"]), deactivate)
+    deactivate = ControlCall(**entry["deactivate"]) if "deactivate" in entry else None
+    return Described(path, tuple(entry.get("tools", ())), ControlCall(**entry["activate"]), deactivate)
 
 
 @cache

@@ -11,13 +11,13 @@ import pytest
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, task
 from toolfold import ConfigError
 from toolfold_adapters.evaluation import World, judge, load_tasks
-from toolfold_adapters.evaluation.tasks import Call
+from toolfold_adapters.evaluation.tasks import ObservedCall
 
 pytestmark = pytest.mark.spec("EVA-1")
 
 
-def calls(*made: tuple[str, dict[str, Any]], reached: bool = True) -> list[Call]:
-    return [Call(tool=tool, arguments=arguments, reached=reached) for tool, arguments in made]
+def calls(*made: tuple[str, dict[str, Any]], reached: bool = True) -> list[ObservedCall]:
+    return [ObservedCall(tool=tool, arguments=arguments, reached=reached) for tool, arguments in made]
 
 
 def test_there_are_tasks_of_every_kind_in_twenty_groups() -> None:

@@ -16,7 +16,7 @@ from toolfold import ToolSet
 from toolfold_specs.checks import Options, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
 from toolfold_specs.drivers.blackbox import NO_GROUPS, BlackBoxDriver
-from toolfold_specs.drivers.description import Call, DescriptionError, described, infer, load
+from toolfold_specs.drivers.description import ControlCall, DescriptionError, described, infer, load
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.process import Command
 from toolfold_specs.drivers.protocol import Era
@@ -202,16 +202,18 @@ def test_groups_are_derived_from_names() -> None:
     names = ["a.activate", "a.b.activate", "a.b.deactivate", "x.y.activate", "tool", "a.tool", "deactivate"]
     found = infer(names)
     assert [(group.path, group.activate, group.deactivate) for group in found.groups] == [
-        ("a", Call("a.activate"), None),
-        ("a.b", Call("a.b.activate"), Call("a.b.deactivate")),
+        ("a", ControlCall("a.activate"), None),
+        ("a.b", ControlCall("a.b.activate"), ControlCall("a.b.deactivate")),
     ]
 
 
 def test_the_call_for_a_group_that_does_not_exist_follows_from_the_call_for_one_that_does() -> None:
-    assert Call("files.edit.activate").renamed("files.edit", "nowhere") == Call("nowhere.activate")
-    assert Call("open_files_edit").renamed("files.edit", "no.where") == Call("open_no_where")
-    assert Call("load", {"group": "files"}).renamed("files", "nowhere") == Call("load", {"group": "nowhere"})
-    assert Call("reset").renamed("files", "nowhere") is None
+    assert ControlCall("files.edit.activate").renamed("files.edit", "nowhere") == ControlCall("nowhere.activate")
+    assert ControlCall("open_files_edit").renamed("files.edit", "no.where") == ControlCall("open_no_where")
+    assert ControlCall("load", {"group": "files"}).renamed("files", "nowhere") == ControlCall(
+        "load", {"group": "nowhere"}
+    )
+    assert ControlCall("reset").renamed("files", "nowhere") is None
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_a_tool_set_says_itself_how_its_groups_are_opened() -> None:
         ("sales.refunds", ("refunds_list",)),
         ("stock", ("stock_list",)),
     ]
-    assert found.groups[1].activate == Call("load_tool_group", {"group_name": "sales.refunds"})
+    assert found.groups[1].activate == ControlCall("load_tool_group", {"group_name": "sales.refunds"})
     assert found.groups[1].deactivate is None
     assert found.exclusions == (("sales.refunds", "stock"),)
     assert described(ToolSet("small", max_active=1)) is None

@@ -24,7 +24,7 @@ from mcp_types import INVALID_REQUEST
 from toolfold import InputRequired, ToolError
 from toolfold.spi import table
 
-from .downstream import ANSWER_SECONDS, Call
+from .downstream import ANSWER_SECONDS, RequestInProgress
 
 ROUNDS = 10
 """How often in a row an upstream may ask for more before its call is given up."""
@@ -49,7 +49,7 @@ class Dialogue:
         principal: Whose it is.
     """
 
-    call: Call
+    call: RequestInProgress
     principal: str
     _open: dict[str, _Question] = field(factory=dict[str, _Question])
     _asked: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Dialogues:
         self._waiting: dict[str, _Waiting] = {}
 
     async def go_on(
-        self, call: Call, principal: str, perform: Callable[[Call], Awaitable[dict[str, Any]]]
+        self, call: RequestInProgress, principal: str, perform: Callable[[RequestInProgress], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any] | InputRequired:
         """Begin a call, or continue the one whose token the request has; return its result or what it asks for.
 
@@ -175,7 +175,7 @@ class Dialogues:
             self._taken(token).give_up()
 
 
-async def in_rounds(call: Call, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
+async def in_rounds(call: RequestInProgress, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
     """Return the result of a call at a modern upstream, whose questions a legacy client is asked.
 
     Raises:

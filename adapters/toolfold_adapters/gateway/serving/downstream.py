@@ -61,7 +61,7 @@ class _Answer(BaseModel):
 
 
 @define(eq=False)
-class Call:
+class RequestInProgress:
     """A request of a client that is being answered.
 
     `asks` has what an upstream of the legacy era asks of a client of the modern era: see `dialogue`. `asked` counts
@@ -129,7 +129,7 @@ class DownstreamClient:
     capabilities: Mapping[str, Any] = field(factory=dict[str, Any])
     level: str | None = None
     session: Any = None
-    calls: list[Call] = field(factory=list[Call])
+    calls: list[RequestInProgress] = field(factory=list[RequestInProgress])
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
 
     def note(self, ctx: ServerContext | None) -> None:

@@ -27,7 +27,7 @@ from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from .dialogue import Dialogues, in_rounds
-from .downstream import Call, Clients, DownstreamClient, ServerContext, server_context
+from .downstream import Clients, DownstreamClient, RequestInProgress, ServerContext, server_context
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -102,7 +102,7 @@ class Forwarding:
         uri = values["uri"]
         upstream = self._unlisted(uri, self._clients.of(context))
         if upstream is None:
-            raise unknown_resource(uri, modern=Call(server_context(context.request)).modern)
+            raise unknown_resource(uri, modern=RequestInProgress(server_context(context.request)).modern)
         return await self._resource(upstream, ("resource", uri), values, context)
 
     # -- a request ----------------------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ class Forwarding:
         ctx = server_context(context.request)
         if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
-        client, call = self._clients.of(context), Call(ctx)
+        client, call = self._clients.of(context), RequestInProgress(ctx)
         answer = await self.request(Request(upstream, method, params, client, item, context.report_progress), call)
         return _passing(answer, call)
 
-    async def request(self, asked: Request, call: Call) -> dict[str, Any] | InputRequired:
+    async def request(self, asked: Request, call: RequestInProgress) -> dict[str, Any] | InputRequired:
         """Return the answer of an upstream to a request of a client, or what it asks for first.
 
         Raises:
@@ -130,7 +130,7 @@ class Forwarding:
             _check_json(asked)
         client = asked.client
 
-        async def perform(call: Call) -> dict[str, Any]:
+        async def perform(call: RequestInProgress) -> dict[str, Any]:
             client.calls.append(call)
             try:
                 link = asked.upstream.link(client, call=True)
@@ -144,7 +144,7 @@ class Forwarding:
         return await perform(call)
 
 
-async def _answered(link: Link, asked: Request, call: Call, wire: Wire) -> dict[str, Any]:
+async def _answered(link: Link, asked: Request, call: RequestInProgress, wire: Wire) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
     client, params = asked.client, asked.params
     await set_level(link, wire, client)
@@ -234,7 +234,7 @@ def _check_json(asked: Request) -> None:
         raise ToolError(f"The arguments of {name} can't be written as JSON in UTF-8; correct them.") from error
 
 
-def _passing(answer: Mapping[str, Any] | InputRequired, call: Call) -> Passed | InputRequired:
+def _passing(answer: Mapping[str, Any] | InputRequired, call: RequestInProgress) -> Passed | InputRequired:
     """Return the answer of an upstream as one that passes as it came."""
     if isinstance(answer, InputRequired):
         return answer

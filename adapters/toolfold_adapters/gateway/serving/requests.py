@@ -34,7 +34,7 @@ from ..layout import Placed
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
-from .downstream import Call, DownstreamClient, ServerContext, as_it_is, remember_request
+from .downstream import DownstreamClient, RequestInProgress, ServerContext, as_it_is, remember_request
 from .forward import Request, set_level, unknown_resource
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Requests:
         client, item = self._client(session, ctx), (placed.kind, placed.original)
         upstream = self._gateway.upstreams[placed.server]
         asked = Request(upstream, ctx.method, params, client, item)
-        answer = await self._gateway.forwarding.request(asked, Call(ctx))
+        answer = await self._gateway.forwarding.request(asked, RequestInProgress(ctx))
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         return {"resultType": "complete", **answer} if is_modern(ctx) else answer
 

@@ -18,7 +18,7 @@ from tests.adapters.mcp.asgi import callers_of
 from toolfold import InputRequired
 from toolfold_adapters.gateway.serving import downstream
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
-from toolfold_adapters.gateway.serving.downstream import Call
+from toolfold_adapters.gateway.serving.downstream import RequestInProgress
 from toolfold_adapters.mcp import Limit, Limits, build_server
 from toolfold_adapters.names import HANDLE_META
 
@@ -194,7 +194,7 @@ async def test_what_is_asked_while_the_client_answers_something_else_is_asked_ne
 
 
 async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> None:
-    dialogue, ended, refused = Dialogue(Call(None), "principal"), anyio.Event(), anyio.Event()
+    dialogue, ended, refused = Dialogue(RequestInProgress(None), "principal"), anyio.Event(), anyio.Event()
 
     async def perform() -> dict[str, Any]:
         await ended.wait()
@@ -216,9 +216,9 @@ async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> N
 
 
 async def test_a_call_that_nobody_waits_for_takes_no_other_calls_question() -> None:
-    older, newer = Dialogue(Call(None), "principal"), Dialogue(Call(None), "principal")
+    older, newer = Dialogue(RequestInProgress(None), "principal"), Dialogue(RequestInProgress(None), "principal")
     client = downstream.Client("principal", lambda caller: nullcontext(), capabilities={"elicitation": {}})
-    client.calls += Call(None, older.ask), Call(None, newer.ask)
+    client.calls += RequestInProgress(None, older.ask), RequestInProgress(None, newer.ask)
     async with anyio.create_task_group() as tasks:
         for message in ("one", "another"):
             tasks.start_soon(client.ask, "elicitation/create", {"message": message})
