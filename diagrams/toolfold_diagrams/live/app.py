@@ -37,7 +37,7 @@ from ..report import report
 from ..text import printable, xml
 from . import views
 from .metrics import exposition
-from .recording import Record, Recording, Step
+from .recording import Recording, SessionRecord, Step
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -227,11 +227,11 @@ class Live:
         assert usage is not None, "the recording counts"
         return usage
 
-    def _record(self, key: str) -> Record | None:
+    def _record(self, key: str) -> SessionRecord | None:
         self.recording.watch()
         return self.recording.records.get(int(key)) if key.isascii() and key.isdigit() and len(key) < 16 else None
 
-    def _about(self, key: str, answer: Callable[[Record], Answer]) -> Answer:
+    def _about(self, key: str, answer: Callable[[SessionRecord], Answer]) -> Answer:
         record = self._record(key)
         return _error(404, "There is no such session any more.") if record is None else answer(record)
 
@@ -319,7 +319,7 @@ async def _until_disconnected(receive: Receive, scope: anyio.CancelScope) -> Non
     scope.cancel()
 
 
-def _step(record: Record, number: str) -> Step | None:
+def _step(record: SessionRecord, number: str) -> Step | None:
     return next((step for step in tuple(record.steps) if str(step.number) == number), None)
 
 

@@ -121,7 +121,7 @@ class Step:
 
 
 @define(eq=False)
-class Record:
+class SessionRecord:
     """A session, or the requests of a caller without one: its last steps.
 
     Attributes:
@@ -182,14 +182,14 @@ class Recording:
         self.usage = tools.count_usage(perf_counter)
         self.version = 0
         self.began = time()
-        self.records: OrderedDict[int, Record] = OrderedDict()
+        self.records: OrderedDict[int, SessionRecord] = OrderedDict()
         self.problems: deque[Problem] = deque(maxlen=PROBLEMS)
         self._clock = clock
         self._watched = 0.0
         self._stop: Callable[[], None] | None = None
         self._keys: dict[tuple[bool, str], int] = {}
-        self._under_way: dict[int, tuple[Record, Step]] = {}
-        self._retained: deque[tuple[Record, Step]] = deque()
+        self._under_way: dict[int, tuple[SessionRecord, Step]] = {}
+        self._retained: deque[tuple[SessionRecord, Step]] = deque()
         self._created = 0
 
     @property
@@ -238,7 +238,7 @@ class Recording:
                 pass
         self._of_step(event)
 
-    def problem(self, text: str, record: Record | None = None, step: Step | None = None) -> None:
+    def problem(self, text: str, record: SessionRecord | None = None, step: Step | None = None) -> None:
         """Note a refusal or a failure."""
         key, number = None if record is None else record.key, None if step is None else step.number
         outcome: Outcome = "refused" if step is not None and step.outcome == "refused" else "failed"
@@ -283,7 +283,7 @@ class Recording:
             self._add(record, step)
         self._under_way[event.number] = (record, step)
 
-    def _ended(self, event: events.Ended, record: Record, step: Step) -> None:
+    def _ended(self, event: events.Ended, record: SessionRecord, step: Step) -> None:
         del self._under_way[event.number]
         if any(other is step for _, other in self._under_way.values()):
             return
@@ -291,7 +291,7 @@ class Recording:
         if step.reasons:
             self.problem("; ".join(step.reasons), record, step)
 
-    def _add(self, record: Record, step: Step) -> None:
+    def _add(self, record: SessionRecord, step: Step) -> None:
         record.steps.append(step)
         self._retained.append((record, step))
         if len(self._retained) > ALL_STEPS:
@@ -307,7 +307,7 @@ class Recording:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    def _of(self, name: str, *, opened: bool = False) -> Record:
+    def _of(self, name: str, *, opened: bool = False) -> SessionRecord:
         """Return the record of a session by its name, made if there is none; `opened` says that it is no request's."""
         record = self.records.get(self._keys.get((True, name), 0))
         if record is not None:
@@ -322,7 +322,7 @@ class Recording:
             record.source = ref(session)
         return record
 
-    def _new(self, name: str, caller: str, *, is_session: bool) -> Record:
+    def _new(self, name: str, caller: str, *, is_session: bool) -> SessionRecord:
         if len(self.records) >= SESSIONS:
             gone = next((one for one in self.records.values() if one.ended), next(iter(self.records.values())))
             del self.records[gone.key]
@@ -330,11 +330,11 @@ class Recording:
         self._created += 1
         self._keys[is_session, name if is_session else caller] = self._created
         empty = Snapshot.of(self.tools.catalog)
-        record = Record(self._created, name, caller, empty, self.version, is_session)
+        record = SessionRecord(self._created, name, caller, empty, self.version, is_session)
         self.records[record.key] = record
         return record
 
-    def _touched(self, record: Record) -> None:
+    def _touched(self, record: SessionRecord) -> None:
         record.version = self.version
         if record.key in self.records:
             self.records.move_to_end(record.key)

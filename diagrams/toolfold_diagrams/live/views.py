@@ -16,7 +16,7 @@ from ..statechart_view import transition_label
 from ..structure import structure
 from ..svg import embedded
 from ..text import identifier, printable
-from .recording import Record, Recording, Step, listed_tokens
+from .recording import Recording, SessionRecord, Step, listed_tokens
 
 LETTERS = 300
 """The letters of a name or a title."""
@@ -43,7 +43,7 @@ def changes(recording: Recording, since: int) -> dict[str, Any]:
     }
 
 
-def row(record: Record) -> dict[str, Any]:
+def row(record: SessionRecord) -> dict[str, Any]:
     """Return a session in short."""
     snapshot = record.refresh()
     listed, ungrouped, undecided = listed_tokens(snapshot)
@@ -63,7 +63,7 @@ def row(record: Record) -> dict[str, Any]:
     }
 
 
-def detail(record: Record) -> dict[str, Any]:
+def detail(record: SessionRecord) -> dict[str, Any]:
     """Return a session with its last steps, and the groups of each catalog that these were made in."""
     catalogs: dict[Catalog, int] = {}
 
@@ -140,7 +140,7 @@ def sequence_svg(step: Step) -> str:
     return embedded(svg)
 
 
-def _session_name(record: Record) -> str:
+def _session_name(record: SessionRecord) -> str:
     """Return what a session is called: of a key in a store, the digest at its end is cut."""
     if not record.is_session:
         return "Requests without a session"
