@@ -33,7 +33,7 @@ from .targets import Target
 if TYPE_CHECKING:
     from toolfold_specs import Report
     from toolfold_specs.drivers.protocol import Era
-    from toolfold_specs.kit import Run
+    from toolfold_specs.kit import KitRun
     from toolfold_specs.report import Result
     from toolfold_specs.targets import Factory
 
@@ -213,7 +213,7 @@ def _conform(
 ) -> int:
     """Return the exit status, after running the kit or replaying a violation."""
     from toolfold_specs.checks import Options
-    from toolfold_specs.kit import Run
+    from toolfold_specs.kit import KitRun
 
     from .runs import show_progress
 
@@ -253,7 +253,7 @@ def _conform(
                     at_once=os.cpu_count() or 1,
                     ended=ended,
                 )
-                output.run = Run(factories, chosen)
+                output.run = KitRun(factories, chosen)
                 report = output.run.perform()
     except Ended as error:
         output.interrupted(error)
@@ -278,7 +278,7 @@ class _Output:
 
     folder: Path | None
     as_json: bool
-    run: Run | None = None
+    run: KitRun | None = None
 
     def journal(self) -> AbstractContextManager[Callable[[Result], None]]:
         """Return the function that writes each result to the folder at once."""

@@ -36,10 +36,10 @@ def check(factory: Target, **options: Unpack[OptionArguments]) -> Report:
         MissingPackage: A package is missing that a layer needs.
         TypeError: It is nothing that can be checked.
     """
-    return Run(factory, Options(**options)).perform()
+    return KitRun(factory, Options(**options)).perform()
 
 
-class Run:
+class KitRun:
     """A run of the kit, which `perform` carries out.
 
     `report` may be called at any time and from any thread, so an interrupted run can report what it found.

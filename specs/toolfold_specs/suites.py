@@ -28,7 +28,7 @@ from attrs import define, field
 from .checks import OptionArguments, Options
 from .clauses import Clause, load_clauses
 from .driver import AT_RUN_TIME, Driver, TargetFailed
-from .kit import Run, check
+from .kit import KitRun, check
 from .render.trace import histories, plain
 from .report import DETERMINISTIC, Report, Row, Verdict
 from .targets import Target, factories_of, made
@@ -65,7 +65,7 @@ class Suite:
 
     def _checked_by(self, driver: Driver) -> set[str]:
         """Return the clauses that a driver can be checked by; of random histories those that have no other check."""
-        checks = Run(self.factory, Options(**self.options)).checks
+        checks = KitRun(self.factory, Options(**self.options)).checks
         certain = {clause for check in checks if check.layer in DETERMINISTIC for clause in check.clauses}
         able = {
             clause

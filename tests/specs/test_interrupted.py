@@ -14,7 +14,7 @@ from tests.specs.made import CHECKS, FACT, LISTS, PAIRS, UNKNOWN, BrokenDriver, 
 from toolfold_specs import runs
 from toolfold_specs.checks import Check, Options
 from toolfold_specs.driver import Answer, Operation, Setup, TargetFailed
-from toolfold_specs.kit import Run, check
+from toolfold_specs.kit import KitRun, check
 from toolfold_specs.render import journal, write_reports
 from toolfold_specs.report import Report, Result, Status, Verdict
 from toolfold_specs.runs import TestRun
@@ -33,7 +33,7 @@ BROKEN_OFF = Check("a limit, broken off", "vectors", ("ACT-10", "ACT-1"), _broke
 
 
 def interrupted(*checks: Check) -> Report:
-    run = Run(TinyDriver, Options(checks=checks))
+    run = KitRun(TinyDriver, Options(checks=checks))
     with pytest.raises(KeyboardInterrupt):
         run.perform()
     return run.report("the power went off")
@@ -80,7 +80,7 @@ def test_each_result_is_in_the_journal_once_its_check_has_ended(tmp_path: Path) 
 
     look = Check("a look", "wire", ("INV-3",), lambda _: seen.append(names()))
     with journal(tmp_path) as ended:
-        Run(TinyDriver, Options(checks=[PAIRS, UNKNOWN, look], ended=ended)).perform()
+        KitRun(TinyDriver, Options(checks=[PAIRS, UNKNOWN, look], ended=ended)).perform()
     assert seen == [[PAIRS.name, UNKNOWN.name]]
     assert names() == [PAIRS.name, UNKNOWN.name, look.name]
     assert {path.name for path in tmp_path.iterdir()} == {"report.jsonl", "mine.txt"}

@@ -81,7 +81,7 @@ class ToolfoldState(AgentState[Any]):
 
 
 @define
-class _Run:
+class _AgentRun:
     """The conversation of a run that has not ended.
 
     Attributes:
@@ -137,7 +137,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         super().__init__()
         self._source = Source.of(tools, profile, active, native)
         self._include_instructions = include_instructions
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _AgentRun] = {}
         self._starting = Lock()
         self._loop: tuple[Thread, BlockingPortal] | None = None
 
@@ -157,7 +157,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
             await self._abandon(before)  # if the run before has not ended
             conversation = self._source.restored(before["state"])
         stored = Stored(run=uuid4().hex, state=conversation.dump())
-        await self._add(_Run(conversation, stored, stored))
+        await self._add(_AgentRun(conversation, stored, stored))
         return {"toolfold": {self._source.name: stored}}
 
     def before_agent(self, state: ToolfoldState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -263,7 +263,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         return _Tool(name=name, description=name, args_schema={"type": "object"}, call=call, wait=self._wait), place
 
     async def _call(
-        self, run: _Run, request: ToolCallRequest, place: QueuePosition, arguments: Mapping[str, Any]
+        self, run: _AgentRun, request: ToolCallRequest, place: QueuePosition, arguments: Mapping[str, Any]
     ) -> Command[Any]:
         name, conversation = request.tool_call["name"], run.conversation
         runtime = cast("Any", request).runtime
@@ -284,7 +284,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         stored: Stored = state["toolfold"][self._source.name]
         return stored
 
-    async def _run_of(self, state: Mapping[str, Any], *, at_model_call: bool) -> _Run:
+    async def _run_of(self, state: Mapping[str, Any], *, at_model_call: bool) -> _AgentRun:
         """Return the conversation of a run, in the state that the graph has for it.
 
         It is restored if the run was begun elsewhere, or goes on from an earlier checkpoint.
@@ -292,13 +292,13 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         stored = self._stored(state)
         run = self._runs.get(stored["run"])
         if run is None or (run.latest if at_model_call else run.step) != stored:
-            run = _Run(self._source.restored(stored["state"]), stored, stored)
+            run = _AgentRun(self._source.restored(stored["state"]), stored, stored)
             await self._add(run)
         if at_model_call:
             run.step = stored
         return run
 
-    async def _add(self, run: _Run) -> None:
+    async def _add(self, run: _AgentRun) -> None:
         await self._abandon(run.step)
         self._runs[run.step["run"]] = run
         if len(self._runs) > LIMIT:

@@ -69,7 +69,7 @@ def _setup(test_run: TestRun, random: Random) -> Setup:
 # -- one history -----------------------------------------------------------------------------------------------------
 
 
-class _Run(Overlap):
+class _HistoryRun(Overlap):
     """A history, judged in every pause, and whether operations were seen to overlap in it."""
 
     overlapped = False
@@ -118,12 +118,12 @@ class _Random:
         self._random = random
         self._oracle = Oracle(setup)
 
-    def run(self) -> _Run | None:
+    def run(self) -> _HistoryRun | None:
         """Return the history, or None if the system could not be configured."""
         case = self._test_run.begin(self._setup)
         if case is None:
             return None
-        run = _Run(case)
+        run = _HistoryRun(case)
         random = self._random
         for script in self._scripts():
             run.perform(script)
@@ -135,7 +135,7 @@ class _Random:
             self._round(run, together)
         return run
 
-    def _round(self, run: _Run, together: int) -> None:
+    def _round(self, run: _HistoryRun, together: int) -> None:
         random = self._random
         for _ in range(together):
             run.start(self._drawn())
@@ -149,7 +149,7 @@ class _Random:
                 run.look()
         run.end(random)
 
-    def _waiting(self, run: _Run) -> tuple[Hook, ...]:
+    def _waiting(self, run: _HistoryRun) -> tuple[Hook, ...]:
         return run.waiting() if self._test_run.can("blocked hooks") else ()
 
     def _scripts(self) -> Iterator[Operation]:
@@ -178,7 +178,7 @@ class _Random:
 # -- the shortest that is found --------------------------------------------------------------------------------------
 
 
-def _report(test_run: TestRun, setup: Setup, run: _Run) -> None:
+def _report(test_run: TestRun, setup: Setup, run: _HistoryRun) -> None:
     """Report a history that no order explains, as short as it can be made."""
     found = [run]
 
@@ -198,12 +198,12 @@ def _report(test_run: TestRun, setup: Setup, run: _Run) -> None:
         test_run.violated("SES-2", message, expected=shortest.expected_data(), got=shortest.got_data(), **known)
 
 
-def _again(test_run: TestRun, setup: Setup, moves: Iterable[Operation]) -> _Run | None:
+def _again(test_run: TestRun, setup: Setup, moves: Iterable[Operation]) -> _HistoryRun | None:
     """Return a run of some of the moves of a history, without those that are no longer possible."""
     case = test_run.begin(setup)
     if case is None:
         return None
-    run, tickets = _Run(case), dict[int, int]()
+    run, tickets = _HistoryRun(case), dict[int, int]()
     try:
         for move in moves:
             _repeat(run, move, tickets)
@@ -213,7 +213,7 @@ def _again(test_run: TestRun, setup: Setup, moves: Iterable[Operation]) -> _Run 
     return run
 
 
-def _repeat(run: _Run, move: Operation, tickets: dict[int, int]) -> None:
+def _repeat(run: _HistoryRun, move: Operation, tickets: dict[int, int]) -> None:
     """Make a move again; `tickets` has those of the operations that were begun again."""
     arguments = move.arguments
     if move.verb == "start":
@@ -230,7 +230,7 @@ def _repeat(run: _Run, move: Operation, tickets: dict[int, int]) -> None:
         run.perform(move)
 
 
-def _needs_release(run: _Run) -> bool:
+def _needs_release(run: _HistoryRun) -> bool:
     return run.test_run.can("blocked hooks") and bool(run.waiting())
 
 
