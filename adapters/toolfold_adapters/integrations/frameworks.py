@@ -19,7 +19,7 @@ from ..inprocess.formats import STATE
 
 
 @frozen
-class Source:
+class ConversationSource:
     """What the conversations of an integration start from.
 
     Attributes:
@@ -41,7 +41,7 @@ class Source:
         profile: str | Profile | None,
         active: str | Iterable[str],
         native: Native | None = None,
-    ) -> Source:
+    ) -> ConversationSource:
         """Return the source of these values, checked; raises `ConfigError` as the conversations would."""
         given: Any = tools
         if not isinstance(given, ToolSet | Session):

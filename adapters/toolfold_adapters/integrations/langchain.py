@@ -25,7 +25,7 @@ from toolfold.spi import enumerated, extras_named
 from ..inprocess import Conversation
 from ..inprocess.formats import STATE
 from ..inprocess.turn import QueuePosition
-from .frameworks import Media, Source, failure, metadata, parts, require
+from .frameworks import ConversationSource, Media, failure, metadata, parts, require
 
 with extras_named():
     import langchain
@@ -135,7 +135,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
         native: Literal["anthropic"] | None = None,
     ) -> None:
         super().__init__()
-        self._source = Source.of(tools, profile, active, native)
+        self._source = ConversationSource.of(tools, profile, active, native)
         self._include_instructions = include_instructions
         self._runs: dict[str, _AgentRun] = {}
         self._starting = Lock()

@@ -20,7 +20,7 @@ from toolfold.spi import enumerated, extras_named
 
 from ..inprocess import Conversation
 from ..inprocess.formats import STATE, Definition
-from .frameworks import Source, failure, metadata, require
+from .frameworks import ConversationSource, failure, metadata, require
 
 with extras_named():
     import agents
@@ -100,7 +100,7 @@ class ToolfoldToolset(MCPServer):
         **options: Unpack[ServerOptions],
     ) -> None:
         super().__init__(custom_data_extractor=_state, tool_meta_resolver=_remember_caller, **options)
-        self._source = Source.of(tools, profile, active, native)
+        self._source = ConversationSource.of(tools, profile, active, native)
         self._history = list(history)
         self._exchange: Exchange | None = None
 

@@ -16,7 +16,7 @@ from toolfold.spi import extras_named, table
 
 from ..inprocess import Conversation
 from ..inprocess.formats import Definition
-from .frameworks import Media, Source, failure, metadata, parts, require
+from .frameworks import ConversationSource, Media, failure, metadata, parts, require
 
 with extras_named():
     import pydantic_ai
@@ -72,7 +72,7 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
         include_instructions: bool = False,
         native: bool = False,
     ) -> None:
-        self._source = Source.of(tools, profile, active)
+        self._source = ConversationSource.of(tools, profile, active)
         self._id = id
         self._native = native
         self._given: dict[str, Definition] = {}

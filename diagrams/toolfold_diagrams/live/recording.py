@@ -38,7 +38,7 @@ LETTERS = 500
 """The letters of a reason."""
 
 Outcome = Literal["running", "changed", "done", "refused", "failed", "cancelled"]
-Source = Callable[[], Session | None]
+SessionSource = Callable[[], Session | None]
 """Where a state is read: a weak reference to a session, or what returns `None`."""
 
 
@@ -63,7 +63,7 @@ class Step:
 
     number: int
     session: str
-    source: Source
+    source: SessionSource
     before: Snapshot
     after: Snapshot
     recorder: TraceRecorder
@@ -142,7 +142,7 @@ class SessionRecord:
     ended: bool = False
     steps: deque[Step] = field(factory=lambda: deque[Step](maxlen=STEPS))
     count: int = 0
-    source: Source = lambda: None
+    source: SessionSource = lambda: None
 
     @property
     def session(self) -> Session | None:
@@ -344,7 +344,7 @@ def _outlives_its_request(tools: ToolSet, session: Session) -> bool:
     return session.executor.is_stored or session in tools.pool.sessions
 
 
-def _state_of(source: Source, known: Snapshot) -> Snapshot:
+def _state_of(source: SessionSource, known: Snapshot) -> Snapshot:
     session = source()
     return session.snapshot if session is not None and session.is_open else known
 
