@@ -39,7 +39,7 @@ from .subscriptions import PrincipalSessions, Subscriptions, unauthenticated
 
 log = logging.getLogger("toolfold.mcp")
 
-Context = ServerRequestContext[TaskGroup, Any]
+RequestContext = ServerRequestContext[TaskGroup, Any]
 MAX_CLIENT_NAME = 64
 LEGACY_LIFETIME = 24 * 3600.0
 """Seconds for which a legacy session is kept in a store without a request: its client may come back tomorrow."""
@@ -148,7 +148,7 @@ class RequestHandlers:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def delivery(self, ctx: Context, kind: Kind = "tool", name: str | None = None) -> Delivery:
+    def delivery(self, ctx: RequestContext, kind: Kind = "tool", name: str | None = None) -> Delivery:
         """Return the delivery of a request for something, or of a list.
 
         Raises if lists are per caller and the caller is not authenticated.
@@ -163,7 +163,7 @@ class RequestHandlers:
             return self._disclosed[modern]
         return self._deliveries[modern]
 
-    def _extension(self, ctx: Context) -> str | None:
+    def _extension(self, ctx: RequestContext) -> str | None:
         """Return the extension for groups that the client of a request declares, if it is served."""
         modern = is_modern(ctx)
         if self._disclosure and declares(ctx, GROUPS_EXTENSION, modern=modern):
@@ -172,29 +172,29 @@ class RequestHandlers:
             return TOOLBOX_EXTENSION
         return None
 
-    def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
+    def session(self, ctx: RequestContext) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
         return self._deliveries[is_modern(ctx)].session(ctx)
 
     @asynccontextmanager
-    async def request(self, ctx: Context) -> AsyncGenerator[Session]:
+    async def request(self, ctx: RequestContext) -> AsyncGenerator[Session]:
         """Yield the session of a request that the caller of this answers, within the limits of who asked."""
         with self.answering(ctx, ctx.method):
             async with self.session(ctx) as session:
                 yield session
 
     @contextmanager
-    def answering(self, ctx: Context, asked: str) -> Generator[None]:
+    def answering(self, ctx: RequestContext, asked: str) -> Generator[None]:
         """Count a request for `asked` while it is answered, and convert errors into those of the protocol."""
         with wire_errors(asked, modern=is_modern(ctx)), self.calls.held(caller_of(ctx)):
             yield
 
-    async def list(self, kind: Kind, ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
+    async def list(self, kind: Kind, ctx: RequestContext, params: types.PaginatedRequestParams | None) -> Any:
         """Answer a request for a list."""
         with self.answering(ctx, kind):
             return await self.delivery(ctx).list(ctx, kind, params.cursor if params else None)
 
-    async def call(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
+    async def call(self, ctx: RequestContext, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool; a limit that is reached is reported in an error result, which models read."""
         with wire_errors(params.name, modern=is_modern(ctx)):
             try:
@@ -204,18 +204,18 @@ class RequestHandlers:
                 record_refusal(full)
                 return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
 
-    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:
+    async def get_prompt(self, ctx: RequestContext, params: types.GetPromptRequestParams) -> Any:
         """Answer a request for a prompt."""
         with self.answering(ctx, params.name):
             return await self.delivery(ctx, "prompt", params.name).prompt(ctx, params.name, params.arguments)
 
-    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> Any:
+    async def read_resource(self, ctx: RequestContext, params: types.ReadResourceRequestParams) -> Any:
         """Answer a request for a resource."""
         uri = str(params.uri)
         with self.answering(ctx, uri):
             return await self.delivery(ctx, "resource", uri).read(ctx, uri)
 
-    async def listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+    async def listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""
         with wire_errors("subscriptions", modern=True), self._streams.held(caller_of(ctx)):
             self.delivery(ctx)
@@ -223,7 +223,7 @@ class RequestHandlers:
             groups = partial(self._disclosure[is_modern(ctx)].top, ctx) if shown else None
             return await self.subscriptions.listen(ctx, params, groups)
 
-    async def list_groups(self, ctx: Context, params: types.PaginatedRequestParams) -> Any:
+    async def list_groups(self, ctx: RequestContext, params: types.PaginatedRequestParams) -> Any:
         """Answer `groups/list`."""
         with self.answering(ctx, "groups"):
             disclosure, nested = self._groups(ctx, "groups/list")
@@ -232,13 +232,13 @@ class RequestHandlers:
                     pass
             return disclosure.groups(ctx, params.cursor) if nested else disclosure.every(ctx)
 
-    async def get_group(self, ctx: Context, params: GroupParams) -> Any:
+    async def get_group(self, ctx: RequestContext, params: GroupParams) -> Any:
         """Answer `groups/get`."""
         with self.answering(ctx, params.name):
             disclosure, nested = self._groups(ctx, "groups/get")
             return disclosure.group(ctx, params.name) if nested else disclosure.flat(ctx, params.name)
 
-    def _groups(self, ctx: Context, method: str) -> tuple[Disclosure, bool]:
+    def _groups(self, ctx: RequestContext, method: str) -> tuple[Disclosure, bool]:
         """Return what has the groups of a request, and whether groups can be in groups there."""
         self.delivery(ctx)
         if (extension := self._extension(ctx)) is not None:
@@ -339,10 +339,10 @@ def label_of(ctx: Any) -> tuple[str, str]:
     return client_of(ctx)[:MAX_CLIENT_NAME], "modern" if is_modern(ctx) else "legacy"
 
 
-def introducing(introduced: Callable[[Context, dict[str, Any]], dict[str, Any]]) -> ServerMiddleware[Any]:
+def introducing(introduced: Callable[[RequestContext, dict[str, Any]], dict[str, Any]]) -> ServerMiddleware[Any]:
     """Return middleware that has `introduced` adapt the introduction of a server to each client."""
 
-    async def answered(ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def answered(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
         if ctx.request_id is None or ctx.method not in ("initialize", "server/discover"):
             return result
@@ -351,7 +351,7 @@ def introducing(introduced: Callable[[Context, dict[str, Any]], dict[str, Any]])
     return answered
 
 
-def declares(ctx: Context, extension: str, *, modern: bool) -> bool:
+def declares(ctx: RequestContext, extension: str, *, modern: bool) -> bool:
     """Return whether the client declares an extension: in this request or, for groups, in its handshake."""
     if modern:
         return bool(ctx.session.check_client_capability(types.ClientCapabilities(extensions={extension: {}})))

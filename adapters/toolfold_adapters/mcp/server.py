@@ -19,7 +19,7 @@ from .delivery.disclosure import GroupParams
 from .delivery.legacy import declares_groups
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
-from .handlers import Context, RequestHandlers, declares, introducing
+from .handlers import RequestContext, RequestHandlers, declares, introducing
 from .http.sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 from .request import component_called
@@ -73,7 +73,7 @@ class ToolSetServer(Server[TaskGroup]):
         if skills_of(self._tools.catalog):
             self.extensions[SKILLS] = {}
 
-    def _introduced(self, ctx: Context, answer: dict[str, Any]) -> dict[str, Any]:
+    def _introduced(self, ctx: RequestContext, answer: dict[str, Any]) -> dict[str, Any]:
         """Return an introduction with instructions for its client, where they are not those of all clients.
 
         They have those of the groups that the request selects; and clients that declare the extension for groups are
@@ -111,7 +111,7 @@ class ToolSetServer(Server[TaskGroup]):
         return options.model_copy(update={"instructions": self._legacy_instructions})
 
 
-def _declares_groups(ctx: Context, *, modern: bool) -> bool:
+def _declares_groups(ctx: RequestContext, *, modern: bool) -> bool:
     if modern:
         return declares(ctx, GROUPS_EXTENSION, modern=True)
     # the session has the handshake only once it is answered

@@ -23,7 +23,7 @@ from toolfold import Catalog, Component, Session, ToolfoldError
 from toolfold.spi import MAX_URI, quoted
 
 from ...skills import FILE, FRONT_MATTER_META, parts_of
-from ..handlers import Context, RequestHandlers
+from ..handlers import RequestContext, RequestHandlers
 from ..request import is_modern
 from .render import CACHE_HINTS
 
@@ -58,7 +58,7 @@ class SkillHandlers:
     def __init__(self, handlers: RequestHandlers) -> None:
         self._handlers = handlers
 
-    async def list(self, ctx: Context, params: SkillsListParams) -> dict[str, Any]:
+    async def list(self, ctx: RequestContext, params: SkillsListParams) -> dict[str, Any]:
         """Return the entries of all skills that can be read."""
         skills: list[dict[str, Any]] = []
         async with self._session(ctx) as session:
@@ -69,7 +69,7 @@ class SkillHandlers:
                     log.warning("%s is left out of skills/list: %s", uri, error)
         return {"resultType": "complete", "skills": skills, **CACHE_HINTS}
 
-    async def get(self, ctx: Context, params: SkillParams) -> dict[str, Any]:
+    async def get(self, ctx: RequestContext, params: SkillParams) -> dict[str, Any]:
         """Return the entry of a skill by the URI of its `SKILL.md`; raises `MCPError` if there is none."""
         async with self._session(ctx) as session:
             skill = skills_of(session.catalog).get(params.uri)
@@ -78,7 +78,7 @@ class SkillHandlers:
             return {"resultType": "complete", "skill": await _entry(session, ctx, skill), **CACHE_HINTS}
 
     @asynccontextmanager
-    async def _session(self, ctx: Context) -> AsyncGenerator[Session]:
+    async def _session(self, ctx: RequestContext) -> AsyncGenerator[Session]:
         if not is_modern(ctx):
             raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
         async with self._handlers.request(ctx) as session:
@@ -91,7 +91,7 @@ def skills_of(catalog: Catalog) -> Mapping[str, Component]:
     return {uri: one for uri, one in resources.items() if FRONT_MATTER_META in one.definition.get("_meta", {})}
 
 
-async def _entry(session: Session, ctx: Context, skill: Component) -> dict[str, Any]:
+async def _entry(session: Session, ctx: RequestContext, skill: Component) -> dict[str, Any]:
     """Return a skill as its files are now; raises `ToolfoldError` for one that can't be read any more."""
     root = skill.name.removesuffix(FILE)
     uris = [uri for uri in session.catalog.components["resource"].by_name if uri.startswith(root)]
@@ -104,6 +104,6 @@ async def _entry(session: Session, ctx: Context, skill: Component) -> dict[str, 
     return {"uri": skill.name, "frontmatter": front_matter, "resources": resources}
 
 
-async def _content(session: Session, ctx: Context, uri: str) -> bytes:
+async def _content(session: Session, ctx: RequestContext, uri: str) -> bytes:
     (part,) = (await session.read(uri, ctx))["contents"]
     return part["text"].encode() if "text" in part else b64decode(part["blob"])
