@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
     from toolfold_adapters.mcp import Extend
-    from toolfold_adapters.mcp.delivery.render import Definition
+    from toolfold_adapters.mcp.delivery.render import ForeignDefinition
 
 FORMS = (
     "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, a folder of "
@@ -412,7 +412,7 @@ def _is_fastmcp(server: object) -> bool:
     return is_fastmcp(server)
 
 
-def _by_name(definitions: Sequence[Definition]) -> dict[str, list[str]]:
+def _by_name(definitions: Sequence[ForeignDefinition]) -> dict[str, list[str]]:
     from toolfold_adapters.gateway.config.settings import BudgetsConfig
     from toolfold_adapters.gateway.grouping import Sized, divide
     from toolfold_adapters.tokens import approximate_tokens

@@ -12,7 +12,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from toolfold import SessionClosed, ToolResult
 
 from .conversation import Conversation
-from .formats import Definition
+from .formats import ProviderDefinition
 
 
 class BlockingConversation:
@@ -55,7 +55,7 @@ class BlockingConversation:
         """Return the results of tool calls; see `Conversation.execute`. Raises `RuntimeError` outside of `with`."""
         return self._running.call(self.conversation.execute, calls)
 
-    def answers(self, output: Iterable[Any]) -> list[Definition]:
+    def answers(self, output: Iterable[Any]) -> list[ProviderDefinition]:
         """Return the answers to calls; see `Conversation.answers`. Raises `RuntimeError` outside of `with`."""
         return self._running.call(self.conversation.answers, output)
 

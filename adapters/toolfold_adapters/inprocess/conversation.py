@@ -33,7 +33,7 @@ from toolfold.spi import dumped_state, read_state
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
 from . import formats
-from .formats import Definition, Format, turns_of
+from .formats import Format, ProviderDefinition, turns_of
 from .history import FailureCheck, Replay
 from .late import LateTools, Native, strings
 from .turn import Barrier, QueuePosition, run_call, run_turn, written_call
@@ -296,7 +296,7 @@ class Conversation:
         """The groups that were discarded when it was restored (SPEC PER-2)."""
         return self._session.discarded
 
-    def tools(self, format: Format | None = None) -> list[Definition]:
+    def tools(self, format: Format | None = None) -> list[ProviderDefinition]:
         """Return the definitions of the tools for the next turn of the model (SPEC AGT-1, AGT-3).
 
         Tools of no group come first, then those of each group in the order of loading. A tool keeps its place for as
@@ -380,7 +380,7 @@ class Conversation:
         self._names.update(self._session.catalog)
         return self._session.catalog.tools.get(self._names.from_wire(name))
 
-    def definition(self, name: str) -> Definition | None:
+    def definition(self, name: str) -> ProviderDefinition | None:
         """Return the definition of a tool that the model knows by a name, listed or not, or `None`."""
         component = self.component(name)
         return None if component is None else formats.definition(component, None, self._names.to_wire)
@@ -391,7 +391,7 @@ class Conversation:
             raise ConfigError('Answers are for a provider: make the conversation with native=, such as "anthropic".')
         return self._late.calls(output)
 
-    def answer(self, written: Any, result: ToolResult) -> list[Definition]:
+    def answer(self, written: Any, result: ToolResult) -> list[ProviderDefinition]:
         """Return what answers a call as the model wrote it, with the result of `call`; see `answers` (SPEC INT-3).
 
         Raises:
@@ -401,7 +401,7 @@ class Conversation:
             raise ConfigError('An answer can announce tools with native="anthropic" or "openai" only.')
         return self._late.answers([written], [result], self._listed())
 
-    async def answers(self, output: Iterable[Any]) -> list[Definition]:
+    async def answers(self, output: Iterable[Any]) -> list[ProviderDefinition]:
         """Execute the calls in what the model wrote, and return their answers in the provider's shape (SPEC INT-3).
 
         They announce the tools that have become available. For `"anthropic"` they are the content of the next user

@@ -21,10 +21,10 @@ from toolfold import Component, ConfigError, InvalidDefinition, ToolResult
 from toolfold.spi import plain_json, quoted, table
 
 Format = Literal["anthropic", "openai", "openai_responses"]
-Definition = dict[str, Any]
+ProviderDefinition = dict[str, Any]
 
 
-def definition(component: Component, format: Format | None, to_wire: Callable[[str], str]) -> Definition:
+def definition(component: Component, format: Format | None, to_wire: Callable[[str], str]) -> ProviderDefinition:
     """Return a tool's definition in a provider's shape; raises `ConfigError` for an unknown format."""
     if format not in _SHAPES:
         known = ", ".join(repr(known) for known in _SHAPES)
@@ -32,33 +32,33 @@ def definition(component: Component, format: Format | None, to_wire: Callable[[s
     return _SHAPES[format](component.render(to_wire))
 
 
-def _mcp(rendered: Definition) -> Definition:
+def _mcp(rendered: ProviderDefinition) -> ProviderDefinition:
     return rendered
 
 
-def _anthropic(rendered: Definition) -> Definition:
+def _anthropic(rendered: ProviderDefinition) -> ProviderDefinition:
     return {**_named(rendered), "input_schema": dict(rendered.get("inputSchema", {}))}
 
 
-def _function(rendered: Definition) -> Definition:
+def _function(rendered: ProviderDefinition) -> ProviderDefinition:
     return {**_named(rendered), "parameters": dict(rendered.get("inputSchema", {}))}
 
 
-def _openai(rendered: Definition) -> Definition:
+def _openai(rendered: ProviderDefinition) -> ProviderDefinition:
     return {"type": "function", "function": _function(rendered)}
 
 
-def _openai_responses(rendered: Definition) -> Definition:
+def _openai_responses(rendered: ProviderDefinition) -> ProviderDefinition:
     # strict mode supports only a part of JSON Schema, and the API enables it by default
     return {"type": "function", **_function(rendered), "strict": False}
 
 
-def _named(rendered: Definition) -> Definition:
+def _named(rendered: ProviderDefinition) -> ProviderDefinition:
     described = {"description": rendered["description"]} if rendered.get("description") else {}
     return {"name": rendered["name"], **described}
 
 
-_SHAPES: Mapping[str | None, Callable[[Definition], Definition]] = {
+_SHAPES: Mapping[str | None, Callable[[ProviderDefinition], ProviderDefinition]] = {
     None: _mcp,
     "anthropic": _anthropic,
     "openai": _openai,

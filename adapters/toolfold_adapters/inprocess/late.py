@@ -22,7 +22,7 @@ from typing import Any, Literal, cast, get_args
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
 from toolfold.spi import table
 
-from .formats import Definition, calls_of, referred_to
+from .formats import ProviderDefinition, calls_of, referred_to
 from .late_providers import AnthropicTools, KimiTools, OpenAITools, search_tool
 from .wire_names import WireNameCodec
 
@@ -103,7 +103,7 @@ class LateTools:
     def _announce(self, names: Iterable[str]) -> None:
         self._announced |= dict.fromkeys(name for name in names if name not in self._first)
 
-    def declarations(self, catalog: Catalog) -> list[Definition]:
+    def declarations(self, catalog: Catalog) -> list[ProviderDefinition]:
         """Return the declarations of the tools of a catalog, and of those that are gone from it."""
         self._update(catalog)
         first = [self._declared[name] for name in self._first if name in self._declared]
@@ -121,7 +121,7 @@ class LateTools:
 
     def answers(
         self, output: Sequence[Any], results: Sequence[ToolResult], listed: Iterable[Component]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return the answers to the calls in what a model wrote, which announce the tools that became available.
 
         Tools that no result mentions, such as those of a group that a handler opened, are announced by the last result
@@ -147,7 +147,7 @@ class LateTools:
 
     def _in_messages(
         self, output: Sequence[Any], results: Sequence[ToolResult], listed: Mapping[str, Component]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return answers and a message of what has changed since the last one, whatever changed it.
 
         Nothing may follow what a model wrote without calls but a message of the user.

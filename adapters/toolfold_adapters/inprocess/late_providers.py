@@ -27,7 +27,7 @@ from attrs import frozen
 from toolfold import Catalog, Component, ToolResult
 from toolfold.spi import table
 
-from .formats import Answered, Definition, ToolCall, definition, read_arguments, text_of, without_schemas
+from .formats import Answered, ProviderDefinition, ToolCall, definition, read_arguments, text_of, without_schemas
 
 
 @frozen
@@ -49,7 +49,7 @@ class AnthropicTools:
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return the declarations of tools; the API refuses messages that refer to one that is not declared."""
         unknown = [{"name": name, "input_schema": {"type": "object"}} for name in gone]
         deferred = [*map(self._definition, later), *unknown]
@@ -57,7 +57,7 @@ class AnthropicTools:
 
     def answers(
         self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return the content of the user message that answers calls: a `tool_result` block for each.
 
         With messages of the system, return that of the user and that of the system, in this order: the API takes the
@@ -72,7 +72,7 @@ class AnthropicTools:
         messages = [("user", results), ("system", changes)]
         return [{"role": role, "content": content} for role, content in messages if content]
 
-    def _tool_result(self, call: ToolCall, result: ToolResult, news: Sequence[Component]) -> Definition:
+    def _tool_result(self, call: ToolCall, result: ToolResult, news: Sequence[Component]) -> ProviderDefinition:
         block = {"type": "tool_result", "tool_use_id": call[0]}
         if result.is_error:  # with which the API takes only texts
             return {**block, "is_error": True, "content": [{"type": "text", "text": text_of(result) or "It failed."}]}
@@ -80,7 +80,7 @@ class AnthropicTools:
         names = [self.to_wire(component.name) for component in news if not self.in_messages]
         return {**block, "content": [*given, *({"type": "tool_reference", "tool_name": name} for name in names)]}
 
-    def _definition(self, component: Component) -> Definition:
+    def _definition(self, component: Component) -> ProviderDefinition:
         return definition(component, "anthropic", self.to_wire)
 
 
@@ -94,28 +94,28 @@ class KimiTools:
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return the declarations of what is listed from the start."""
         return self._functions(first)
 
     def answers(
         self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return messages: one of a tool for each call, and one of the system with the definitions of what is new.
 
         The latter has no content, not even an empty one, or the API refuses it.
         """
-        answers: list[Definition] = []
+        answers: list[ProviderDefinition] = []
         for (identity, _, _), result, new in calls:
             content = "\n".join(text_of(ToolResult((one,))) for one in without_schemas(result, self.to_wire, new))
             answers.append({"role": "tool", "tool_call_id": identity, "content": content})
         return [*answers, *([{"role": "system", "tools": self._functions(added)}] if added else [])]
 
-    def _functions(self, components: Iterable[Component]) -> list[Definition]:
+    def _functions(self, components: Iterable[Component]) -> list[ProviderDefinition]:
         return [definition(component, "openai", self.to_wire) for component in components]
 
 
-def _block(block: Mapping[str, Any]) -> Definition:
+def _block(block: Mapping[str, Any]) -> ProviderDefinition:
     match block:
         case {"type": "image", "data": data, "mimeType": kind}:
             return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
@@ -145,7 +145,7 @@ class OpenAITools:
 
     def declarations(
         self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return the declarations of tools; those of no namespace are not declared before they are announced."""
         given = [self._function(component) for component in first if component.name != self.search.name]
         search = next((component for component in first if component.name == self.search.name), self.search)
@@ -161,10 +161,10 @@ class OpenAITools:
 
     def answers(
         self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return the input items that answer calls, and an item with the tools that no tool search announces."""
-        answers: list[Definition] = []
-        remarks: list[Definition] = []
+        answers: list[ProviderDefinition] = []
+        remarks: list[ProviderDefinition] = []
         additional: dict[str, Component] = {}
         for (identity, name, _), result, new in calls:
             if name:
@@ -176,20 +176,22 @@ class OpenAITools:
                 said = "\n".join(text_of(ToolResult((one,))) for one in without_schemas(result, self.to_wire, new))
                 remarks.append({"type": "message", "role": "developer", "content": said})
         tools = self._grouped(additional.values(), groups, deferred=False)
-        more: list[Definition] = [{"type": "additional_tools", "role": "developer", "tools": tools}] if tools else []
+        more: list[ProviderDefinition] = (
+            [{"type": "additional_tools", "role": "developer", "tools": tools}] if tools else []
+        )
         return [*answers, *more, *remarks]
 
     @property
     def _finds(self) -> bool:
         return self.search.control is not None and self.search.control[0] == "find"
 
-    def _output(self, identity: str, result: ToolResult, new: Sequence[Component]) -> Definition:
+    def _output(self, identity: str, result: ToolResult, new: Sequence[Component]) -> ProviderDefinition:
         content = [_part(block) for block in without_schemas(result, self.to_wire, new)]
         plain = all(part["type"] == "input_text" for part in content)
         output = "\n".join(part["text"] for part in content) if plain else content
         return {"type": "function_call_output", "call_id": identity, "output": output}
 
-    def _search_output(self, identity: str, new: Sequence[Component], groups: Mapping[str, str]) -> Definition:
+    def _search_output(self, identity: str, new: Sequence[Component], groups: Mapping[str, str]) -> ProviderDefinition:
         return {
             "type": "tool_search_output",
             "call_id": identity,
@@ -200,25 +202,25 @@ class OpenAITools:
 
     def _grouped(
         self, components: Iterable[Component], groups: Mapping[str, str], *, deferred: bool
-    ) -> list[Definition]:
+    ) -> list[ProviderDefinition]:
         """Return the functions of tools, those of a known group in its namespace."""
-        namespaces: dict[str, Definition] = {}
-        ungrouped: list[Definition] = []
+        namespaces: dict[str, ProviderDefinition] = {}
+        ungrouped: list[ProviderDefinition] = []
         for component in components:
             function = {**self._function(component), **({"defer_loading": True} if deferred else {})}
             if (path := component.group) is None or path not in groups:
                 ungrouped.append(function)
                 continue
             name = self.to_wire(path)
-            empty: Definition = {"type": "namespace", "name": name, "description": groups[path], "tools": []}
+            empty: ProviderDefinition = {"type": "namespace", "name": name, "description": groups[path], "tools": []}
             namespaces.setdefault(name, empty)["tools"].append(function)
         return [*namespaces.values(), *ungrouped]
 
-    def _function(self, component: Component) -> Definition:
+    def _function(self, component: Component) -> ProviderDefinition:
         return definition(component, "openai_responses", self.to_wire)
 
 
-def _declaration(search: Component) -> Definition:
+def _declaration(search: Component) -> ProviderDefinition:
     schema = dict(search.input_schema)
     schema["properties"] = {name: one for name, one in schema["properties"].items() if name != "open"}
     return {"type": "tool_search", "execution": "client", "description": search.description, "parameters": schema}
@@ -228,7 +230,7 @@ def _displaces(result: ToolResult) -> bool:
     return bool((table(result.structured) or {}).get("displaced"))
 
 
-def _part(block: Mapping[str, Any]) -> Definition:
+def _part(block: Mapping[str, Any]) -> ProviderDefinition:
     match block:
         case {"type": "image", "data": data, "mimeType": kind}:
             return {"type": "input_image", "detail": "auto", "image_url": f"data:{kind};base64,{data}"}

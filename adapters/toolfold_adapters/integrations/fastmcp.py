@@ -21,7 +21,7 @@ with extras_named():
     require("FastMCP", _fastmcp.__version__, "4.1", "fastmcp")
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
-    from ..mcp.delivery.render import Definition, dumped
+    from ..mcp.delivery.render import ForeignDefinition, dumped
     from ..mcp.grouped import GroupedServer, at_once, grouped_server
     from ..mcp.grouping import By, in_group, is_asked_by_another
     from ..mcp.options import GroupedOptions
@@ -86,6 +86,6 @@ class _Mounted(_fastmcp.server.transforms.Transform):  # type: ignore[misc]
         return tool.model_copy(update={"meta": {**(tool.meta or {}), MOUNTED_META: list(paths)}}) if paths else tool
 
 
-def _definitions(tools: Sequence[Any]) -> list[Definition]:
+def _definitions(tools: Sequence[Any]) -> list[ForeignDefinition]:
     newest = {tool.name: tool for tool in reversed(list(tools))}  # of several versions clients are listed one
     return [dumped(tool.to_mcp_tool(name=name)) for name, tool in reversed(newest.items())]

@@ -19,7 +19,7 @@ from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
 from toolfold.spi import enumerated, extras_named
 
 from ..inprocess import Conversation
-from ..inprocess.formats import STATE, Definition
+from ..inprocess.formats import STATE, ProviderDefinition
 from .frameworks import ConversationSource, failure, metadata, require
 
 with extras_named():
@@ -210,12 +210,12 @@ class Exchange:
     """The calls and the answers of one conversation, as the API has them, by the ids of the calls."""
 
     conversation: Conversation
-    _declared: list[Definition] = field(factory=list[Definition])
+    _declared: list[ProviderDefinition] = field(factory=list[ProviderDefinition])
     _offered: frozenset[str] = frozenset()
-    _calls: dict[str, Definition] = field(factory=dict[str, Definition])
-    _answers: dict[str, list[Definition]] = field(factory=dict[str, list[Definition]])
+    _calls: dict[str, ProviderDefinition] = field(factory=dict[str, ProviderDefinition])
+    _answers: dict[str, list[ProviderDefinition]] = field(factory=dict[str, list[ProviderDefinition]])
 
-    def definitions(self) -> list[Definition]:
+    def definitions(self) -> list[ProviderDefinition]:
         """Return the tools that the runner has to know: those that are declared, and those that are open."""
         self._declared = self.conversation.tools()
         functions = [one for tool in self._declared for one in tool.get("tools", [tool]) if "name" in one]

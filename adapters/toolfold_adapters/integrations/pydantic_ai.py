@@ -15,7 +15,7 @@ from toolfold import Profile, Session, ToolResult, ToolSet
 from toolfold.spi import extras_named, table
 
 from ..inprocess import Conversation
-from ..inprocess.formats import Definition
+from ..inprocess.formats import ProviderDefinition
 from .frameworks import ConversationSource, Media, failure, metadata, parts, require
 
 with extras_named():
@@ -75,7 +75,7 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
         self._source = ConversationSource.of(tools, profile, active)
         self._id = id
         self._native = native
-        self._given: dict[str, Definition] = {}
+        self._given: dict[str, ProviderDefinition] = {}
         self._include_instructions = include_instructions
         self._of_run: Conversation | None = None
 

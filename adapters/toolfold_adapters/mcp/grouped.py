@@ -24,7 +24,7 @@ from mcp.server.lowlevel import Server
 from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
 from ..sdk import is_mcp_server, low_level_of, when_http_is_served
-from .delivery.render import Definition, Offer, dumped, offer_of, offering, passed
+from .delivery.render import ForeignDefinition, Offer, dumped, offer_of, offering, passed
 from .grouping import By, Grouping, OwnTools, asking
 from .handlers import RequestHandlers, introducing
 from .http.application import is_fastmcp
@@ -170,7 +170,7 @@ class GroupedServer:
         """Return all that a server offers to the caller of a request."""
         asked: dict[str, Any] = {"_meta": ctx.params["_meta"]} if ctx.params and "_meta" in ctx.params else {}
         page = await self._page(ctx, asked)
-        definitions: dict[str, Definition] = dict(page.definitions)
+        definitions: dict[str, ForeignDefinition] = dict(page.definitions)
         cursors: set[str | None] = {None}
         while page.next_cursor not in cursors:
             cursors.add(page.next_cursor)
@@ -267,7 +267,7 @@ def groups_of(server: object) -> GroupedServer | None:
     return None if low is None else _grouped.get(low)
 
 
-async def definitions_of(server: Any) -> list[Definition]:
+async def definitions_of(server: Any) -> list[ForeignDefinition]:
     """Return the definitions of all tools of an existing server.
 
     A low-level server lists them to its clients only, so it is run for one; with groups, it lists what is in view.
@@ -280,7 +280,7 @@ async def definitions_of(server: Any) -> list[Definition]:
         return await _definitions(server)
     from mcp import Client
 
-    found: list[Definition] = []
+    found: list[ForeignDefinition] = []
     async with Client(server) as client:
         page = await client.list_tools()
         found += map(dumped, page.tools)
@@ -300,5 +300,5 @@ def at_once(awaitable: Awaitable[T]) -> T:
     raise RuntimeError("the coroutine waits for something")
 
 
-async def _definitions(server: MCPServer[Any]) -> list[Definition]:
+async def _definitions(server: MCPServer[Any]) -> list[ForeignDefinition]:
     return [dumped(tool) for tool in await server.list_tools()]

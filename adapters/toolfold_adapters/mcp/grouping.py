@@ -26,7 +26,7 @@ from toolfold import (
 from toolfold.spi import ancestors, enumerated, quoted, table
 
 from ..names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR
-from .delivery.render import Definition, Offer, without_mounted_groups
+from .delivery.render import ForeignDefinition, Offer, without_mounted_groups
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -185,7 +185,7 @@ class OwnTools:
         for path in self._grouping.patterns:
             self._add_group(path)
 
-    def check(self, definitions: Sequence[Definition], *, complete: bool) -> None:
+    def check(self, definitions: Sequence[ForeignDefinition], *, complete: bool) -> None:
         """Register tools that are known before the server runs.
 
         Args:
@@ -201,7 +201,7 @@ class OwnTools:
             raise ConfigError(problems[0])
         self._register(definitions)
 
-    def register(self, definitions: Sequence[Definition]) -> None:
+    def register(self, definitions: Sequence[ForeignDefinition]) -> None:
         """Register tools one by one; what is wrong with one is reported once."""
         for definition in definitions:
             try:
@@ -209,7 +209,7 @@ class OwnTools:
             except ToolfoldError as error:
                 self._warn(f"The tool {definition['name']!r} is left out: {error}")
 
-    def _register(self, definitions: Sequence[Definition]) -> None:
+    def _register(self, definitions: Sequence[ForeignDefinition]) -> None:
         placed = {str(definition["name"]): self.paths(definition) for definition in definitions}
         for path in sorted({path for paths in placed.values() for path in paths}):
             self._add_group(path)
@@ -218,7 +218,7 @@ class OwnTools:
             if self.placed.get(name) != placed[name]:
                 self._place(name, definition, placed[name])
 
-    def _place(self, name: str, definition: Definition, paths: tuple[str, ...]) -> None:
+    def _place(self, name: str, definition: ForeignDefinition, paths: tuple[str, ...]) -> None:
         """Register a tool, or register it elsewhere."""
         registered = next((ours for ours, own in self.names.own.items() if own == name), None)
         if registered is None and self.names.knows(name):
@@ -238,7 +238,7 @@ class OwnTools:
             raise
         self.placed[name] = paths
 
-    def _register_own(self, registered: str, name: str, definition: Definition, paths: tuple[str, ...]) -> None:
+    def _register_own(self, registered: str, name: str, definition: ForeignDefinition, paths: tuple[str, ...]) -> None:
         place: dict[str, Any] = {
             "group": paths[0] if paths else None,
             "visibility": reduce(or_, map(Visibility.group, paths)) if len(paths) > 1 else None,
@@ -279,7 +279,7 @@ class OwnTools:
             self._warn(*self._grouping.problems(self._server, list(offer.definitions.values())))
         self.register([one for name, one in offer.definitions.items() if self.placed.get(name) != self.paths(one)])
 
-    def paths(self, definition: Definition) -> tuple[str, ...]:
+    def paths(self, definition: ForeignDefinition) -> tuple[str, ...]:
         """Return the groups of a tool; one that can't be grouped as asked stays in view, and is reported once."""
         try:
             return self._grouping.paths(definition)
@@ -333,7 +333,7 @@ def check_path(path: Any, where: str) -> str:
     return str(path)
 
 
-def _described(definition: Definition) -> dict[str, Any]:
+def _described(definition: ForeignDefinition) -> dict[str, Any]:
     """Return a definition as options of `ToolSet.register`, for what is said of tools outside of requests."""
     return {
         "title": definition.get("title"),

@@ -17,7 +17,7 @@ from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
-from toolfold_adapters.gateway.upstream.wire import Mode, Wire, connect
+from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire, connect
 from toolfold_adapters.mcp import build_server
 
 SECONDS = 60
@@ -122,7 +122,7 @@ async def served(house: House, config: GatewayConfig, **options: Any) -> AsyncGe
 
 
 @asynccontextmanager
-async def wired(server: Server[Any], mode: Mode) -> AsyncGenerator[Wire]:
+async def wired(server: Server[Any], mode: ConnectMode) -> AsyncGenerator[Wire]:
     """A client of a server that gets messages as they are."""
 
     async def refuse(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

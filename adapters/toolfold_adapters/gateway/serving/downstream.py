@@ -50,7 +50,7 @@ ANSWER_SECONDS = 600.0
 MOST_LINKS = 256
 """How many links to resources are remembered for one client."""
 
-Handler = Callable[[Any, Any], Awaitable[Any]]
+RequestHandler = Callable[[Any, Any], Awaitable[Any]]
 ServerContext = ServerRequestContext[Any, Any]
 
 
@@ -358,7 +358,7 @@ async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:
     return {**answering.result, **({"_meta": meta} if meta else {})}
 
 
-def as_it_is(handler: Handler, instead: Mapping[str, Any]) -> Handler:
+def as_it_is(handler: RequestHandler, instead: Mapping[str, Any]) -> RequestHandler:
     """Return a handler whose results pass as they are, while the SDK validates `instead` of them."""
 
     async def answered(ctx: ServerContext, params: Any) -> Any:

@@ -33,7 +33,7 @@ log = logging.getLogger("toolfold.gateway")
 
 _AGAIN = ("inputResponses", "requestState")
 
-Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
+ToolHandler = Callable[[dict[str, Any], Context], Awaitable[Any]]
 
 
 @frozen
@@ -67,7 +67,7 @@ class Forwarding:
         self._unlisted = unlisted
         self.dialogues = Dialogues(tasks)
 
-    def handler(self, upstream: Upstream, kind: Kind, original: str) -> Handler:
+    def handler(self, upstream: Upstream, kind: Kind, original: str) -> ToolHandler:
         """Return the handler of something that an upstream offers, which calls it `original`.
 
         Registration inspects each handler, and a plain function takes it a third of the time of a `partial`.

@@ -24,7 +24,7 @@ from .definitions import Definitions, Known, known_of, learn, merged
 from .life import Backoff, Life, State, UpstreamError, without_secrets
 from .link import Link
 from .transports import transport_of
-from .wire import Mode, Transport, Wire
+from .wire import ConnectMode, Transport, Wire
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -126,7 +126,7 @@ class Upstream:
         return self.name if self.key != ONE_SERVER else self.config.url or shlex.join(self.config.command or ())
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> ConnectMode:
         """How to agree on a version with it."""
         return self.config.mode or ("auto" if self.config.url else "legacy")
 

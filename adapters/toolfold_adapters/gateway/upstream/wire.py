@@ -62,7 +62,7 @@ CLIENT_INFO = {"name": "toolfold", "version": __version__}
 SESSION_GONE = "Session terminated"
 """What the SDK's HTTP transport says when a server does not know the session any more: it did nothing."""
 
-Mode = Literal["legacy", "auto"]
+ConnectMode = Literal["legacy", "auto"]
 ReadStream = Any
 WriteStream = Any
 Transport = AbstractAsyncContextManager[tuple[ReadStream, WriteStream]]
@@ -205,7 +205,7 @@ class Wire:
                 raise ConnectionLost(str(self.failure or error.message.rstrip("."))) from self.failure or error
             raise ProtocolError(error.code, error.message, _allowed(error.data)) from error
 
-    async def shake_hands(self, mode: Mode) -> None:
+    async def shake_hands(self, mode: ConnectMode) -> None:
         """Agree on a version: with `"auto"` ask for the newest era first.
 
         Raises:
@@ -254,7 +254,7 @@ class Wire:
 @asynccontextmanager
 async def connect(
     transport: Transport,
-    mode: Mode,
+    mode: ConnectMode,
     capabilities: Mapping[str, Any],
     on_request: OnRequest,
     on_notification: OnNotification,

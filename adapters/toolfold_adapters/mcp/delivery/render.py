@@ -253,7 +253,7 @@ def unknown_text(error: ToolNotFound, asked: str) -> str:
 
 # -- what other servers answer and offer -------------------------------------------------------------------------------
 
-Definition = Mapping[str, Any]
+ForeignDefinition = Mapping[str, Any]
 
 OWN_PREFIX = "dev.toolfold/"
 """How the keys of `_meta` begin that Toolfold sets itself."""
@@ -285,7 +285,7 @@ class Offer:
         first: Whether the list begins with it.
     """
 
-    definitions: Mapping[str, Definition]
+    definitions: Mapping[str, ForeignDefinition]
     rest: Mapping[str, Any] = field(factory=dict[str, Any])
     next_cursor: str | None = None
     first: bool = True
@@ -383,13 +383,13 @@ def offer_of(result: Any, hint: CacheHint | None, *, first: bool) -> Offer:
     if hint is not None:
         hints = {"ttlMs": hint.ttl_ms, "cacheScope": hint.scope}
         rest |= {key: value for key, value in hints.items() if key not in said and _FIELDS[key] not in said}
-    definitions: dict[str, Definition] = {}
+    definitions: dict[str, ForeignDefinition] = {}
     for definition in page.get("tools", ()):
         definitions.setdefault(str(definition["name"]), definition)
     return Offer(definitions, rest, page.get("nextCursor"), first)
 
 
-def without_mounted_groups(definition: Definition) -> Definition:
+def without_mounted_groups(definition: ForeignDefinition) -> ForeignDefinition:
     """Return a definition as the server made it."""
     meta = table(definition.get("_meta"))
     if meta is None or MOUNTED_META not in meta:

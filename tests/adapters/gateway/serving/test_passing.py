@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 
 from tests.adapters.gateway.inprocess import House, config_of, opened, served, wired
 from tests.adapters.gateway.serving.test_questions import Person, text_of
-from toolfold_adapters.gateway.upstream.wire import Mode
+from toolfold_adapters.gateway.upstream.wire import ConnectMode
 
 pytestmark = pytest.mark.spec("GWY-1")
 
@@ -137,7 +137,7 @@ async def test_the_log_level_of_a_client_is_set_at_its_upstreams() -> None:
 
 @ERAS
 @UPSTREAM_ERAS
-async def test_progress_and_cancellation_pass(client_era: Mode, upstream_era: str) -> None:
+async def test_progress_and_cancellation_pass(client_era: ConnectMode, upstream_era: str) -> None:
     house = House()
     seen: list[Any] = []
 

@@ -15,7 +15,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from tests.adapters.gateway.inprocess import Clock, House, config_of, opened, served, wired
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold_adapters.gateway.upstream import notifications
-from toolfold_adapters.gateway.upstream.wire import Mode
+from toolfold_adapters.gateway.upstream.wire import ConnectMode
 
 pytestmark = pytest.mark.spec("GWY-1")
 
@@ -77,7 +77,7 @@ async def test_definitions_of_resources_and_templates_are_whole(client_era: str)
 
 
 @pytest.mark.parametrize(("client_era", "hints"), [("legacy", set()), ("auto", {"ttlMs", "cacheScope"})])
-async def test_hints_for_caches_reach_clients_whose_era_has_them(client_era: Mode, hints: set[str]) -> None:
+async def test_hints_for_caches_reach_clients_whose_era_has_them(client_era: ConnectMode, hints: set[str]) -> None:
     async with (
         served(House(), config_of("shop", mode="auto")) as (_, server),
         wired(server, client_era) as client,

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
 from tests.adapters.mcp.test_call_tools import call, failed, texts
-from toolfold_adapters.gateway.upstream.wire import Mode, Wire
+from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("COD-2", "GWY-1")
@@ -23,7 +23,7 @@ OPEN = [call("open_group", group=name) for name in ("shop", "store")]
 
 
 @asynccontextmanager
-async def client_of(house: House, era: Mode, *, wait: bool = True) -> AsyncGenerator[Wire]:
+async def client_of(house: House, era: ConnectMode, *, wait: bool = True) -> AsyncGenerator[Wire]:
     gateway = gateway_of(house, config_of("shop", "store"), wait=wait)
     with anyio.fail_after(60):
         async with gateway as tools:
@@ -38,7 +38,7 @@ async def several(wire: Wire, *calls: Any, note: Any = None) -> CallToolResult:
 
 
 @ERAS
-async def test_each_upstream_answers_and_reports_its_progress(era: Mode) -> None:
+async def test_each_upstream_answers_and_reports_its_progress(era: ConnectMode) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -54,7 +54,7 @@ async def test_each_upstream_answers_and_reports_its_progress(era: Mode) -> None
 
 
 @ERAS
-async def test_each_upstream_is_told_of_the_cancellation(era: Mode) -> None:
+async def test_each_upstream_is_told_of_the_cancellation(era: ConnectMode) -> None:
     house = House()
     async with client_of(house, era) as wire:
         await several(wire, *OPEN, call("shop__cart"), call("store__cart"))
@@ -69,7 +69,7 @@ async def test_each_upstream_is_told_of_the_cancellation(era: Mode) -> None:
 
 
 @ERAS
-async def test_a_server_that_does_not_start_stops_its_own_calls_alone(era: Mode) -> None:
+async def test_a_server_that_does_not_start_stops_its_own_calls_alone(era: ConnectMode) -> None:
     house = House(broken={"store"})
     async with client_of(house, era, wait=False) as wire:
         result = await several(wire, OPEN[0], call("shop__cart"), call("store__cart"))

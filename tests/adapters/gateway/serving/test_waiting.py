@@ -16,17 +16,17 @@ from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import BudgetsConfig
 from toolfold_adapters.gateway.serving import requests
 from toolfold_adapters.gateway.upstream.life import without_secrets
-from toolfold_adapters.gateway.upstream.wire import Mode, Wire
+from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-4")
 
-ERAS: list[Mode] = ["legacy", "auto"]
+ERAS: list[ConnectMode] = ["legacy", "auto"]
 
 
 @asynccontextmanager
 async def served_cold(
-    house: House, config: GatewayConfig, mode: Mode = "legacy"
+    house: House, config: GatewayConfig, mode: ConnectMode = "legacy"
 ) -> AsyncGenerator[tuple[Gateway, Wire]]:
     """A client of a gateway that knows nothing of its servers; the block has to end in time."""
     gateway = gateway_of(house, config, wait=False)
@@ -51,7 +51,7 @@ def text_of(answer: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_control_tools_and_servers_are_listed_while_no_server_answers(mode: Mode) -> None:
+async def test_control_tools_and_servers_are_listed_while_no_server_answers(mode: ConnectMode) -> None:
     house = House(gates={"git": anyio.Event(), "files": anyio.Event()})
     async with served_cold(house, config_of("git", "files"), mode) as (_, wire):
         tools = await listed(wire)
@@ -74,7 +74,7 @@ async def test_no_server_is_started_before_the_first_request_is_answered() -> No
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_opening_the_group_of_a_server_waits_for_it_and_for_no_other(mode: Mode) -> None:
+async def test_opening_the_group_of_a_server_waits_for_it_and_for_no_other(mode: ConnectMode) -> None:
     house = House(gates={"git": anyio.Event(), "slow": anyio.Event()})
     async with served_cold(house, config_of("git", "slow"), mode) as (_, wire):
         answers: list[dict[str, Any]] = []
@@ -139,7 +139,7 @@ async def test_the_only_server_has_a_group_if_it_comes_later_so_that_clients_tha
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_opening_the_only_server_says_which_groups_it_has_once_it_is_divided(mode: Mode) -> None:
+async def test_opening_the_only_server_says_which_groups_it_has_once_it_is_divided(mode: ConnectMode) -> None:
     config = GatewayConfig(budgets=BudgetsConfig(group_tokens=1)).with_upstream(UpstreamConfig(command=("shop",)))
     async with served_cold(House(), config, mode) as (gateway, wire):
         assert "upstream" in (await listed(wire))["open_group"]["description"]
@@ -153,7 +153,9 @@ async def test_opening_the_only_server_says_which_groups_it_has_once_it_is_divid
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_the_tools_of_the_only_server_are_listed_and_called_as_if_it_had_not_come_later(mode: Mode) -> None:
+async def test_the_tools_of_the_only_server_are_listed_and_called_as_if_it_had_not_come_later(
+    mode: ConnectMode,
+) -> None:
     config = GatewayConfig().with_upstream(UpstreamConfig(command=("shop",)))
     async with served_cold(House(), config, mode) as (_, wire):
         assert text_of(await called(wire, "cart")) == "[]"

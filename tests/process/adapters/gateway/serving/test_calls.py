@@ -15,7 +15,7 @@ from tests.adapters.gateway.support import opened, raw
 from tests.adapters.gateway.upstreams.raw import EVIL, EVIL_NAMES, EVIL_URIS
 from toolfold import ProtocolError
 from toolfold_adapters.gateway import GatewayConfig
-from toolfold_adapters.gateway.upstream.wire import Mode
+from toolfold_adapters.gateway.upstream.wire import ConnectMode
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-1")
@@ -37,7 +37,7 @@ CONTENT = [
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_result_reaches_clients_of_either_era_as_it_was(mode: Mode) -> None:
+async def test_a_result_reaches_clients_of_either_era_as_it_was(mode: ConnectMode) -> None:
     result = {
         "content": CONTENT,
         "structuredContent": {"rows": [[1, None], []]},
