@@ -66,7 +66,7 @@ class ClientFile:
 
 
 @frozen(kw_only=True)
-class Change:
+class FileChange:
     """A change of a client's file that is planned: what is in it and in the file that is served afterwards.
 
     Attributes:
@@ -139,7 +139,7 @@ class _Read:
         return self.section[-1:] if self.file.project else self.section
 
 
-def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
+def plan_change(file: ClientFile, command: tuple[str, ...]) -> FileChange | None:
     """Return the change after which a client starts Toolfold instead of its servers; `None` if it does already.
 
     Args:
@@ -157,14 +157,14 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
         return None
     moving, problems = _servable(read)
     staying = tuple(name for name in read.others if name not in moving)
-    change = Change(file=file, servers=tuple(moving), staying=staying, notes=problems)
+    change = FileChange(file=file, servers=tuple(moving), staying=staying, notes=problems)
     if not moving:
         return change if problems else None
     moved = _moved(read, read_text(file.served) if file.served.is_file() else None, moving, command)
     return evolve(moved, staying=staying, notes=(*problems, *moved.notes))
 
 
-def plan_undo(file: ClientFile) -> Change | None:
+def plan_undo(file: ClientFile) -> FileChange | None:
     """Return the change that puts the servers of a client back; `None` if it does not start Toolfold.
 
     Where the file is as Toolfold left it, that is its backup, to the letter.
@@ -185,7 +185,7 @@ def plan_undo(file: ClientFile) -> Change | None:
         for name in served:
             client.put(name, beside.take(name))
         before = _ended_as(read.text, client.text)
-    return Change(file=file, servers=tuple(served), text=before)
+    return FileChange(file=file, servers=tuple(served), text=before)
 
 
 def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
@@ -246,7 +246,7 @@ def _is_installed(config: UpstreamConfig, environ: Mapping[str, str]) -> bool:
     return shutil.which(program, path=config.env.get("PATH") or environ.get("PATH") or os.defpath) is not None
 
 
-def _moved(read: _Read, served: str | None, moving: Mapping[str, Any], command: tuple[str, ...]) -> Change:
+def _moved(read: _Read, served: str | None, moving: Mapping[str, Any], command: tuple[str, ...]) -> FileChange:
     """Return the change that moves servers to the file that is served, whose text is `served` if it is there."""
     file = read.file
     before = _servers_in(file.served, served, read.beside)
@@ -266,7 +266,7 @@ def _moved(read: _Read, served: str | None, moving: Mapping[str, Any], command: 
     left = {**{name: one for name, one in read.others.items() if name not in moving}, NAME: entry}
     if _servers_in(file.path, after, read.section) != left or _servers_in(file.served, moved, read.beside) != behind:
         raise ConfigError(f"{file.path} is written in a way that can't be changed here; move its servers by hand.")
-    return Change(
+    return FileChange(
         file=file,
         servers=tuple(moving),
         notes=not_kept(read.host, moving),
@@ -291,7 +291,7 @@ def _refuse_both(file: ClientFile, served: Set[str], others: Set[str]) -> None:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def apply(change: Change) -> Path:
+def apply(change: FileChange) -> Path:
     """Make a change, the file that is served first, and return the backup of the client's file.
 
     Raises:

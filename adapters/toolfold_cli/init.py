@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
     from toolfold_adapters.gateway.upstream.definitions import Definitions
 
-    from .client_files import Change, ClientFile
+    from .client_files import ClientFile, FileChange
 
 
 @click.command(
@@ -77,7 +77,7 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
 
 def _one(
     file: ClientFile,
-    plan: Callable[[ClientFile], Change | None],
+    plan: Callable[[ClientFile], FileChange | None],
     *,
     yes: bool,
     dry_run: bool,
@@ -107,7 +107,7 @@ def _one(
     show(f"  Done.{where} What was there before is in {backup}. Restart the client.\n")
 
 
-def _show_savings(change: Change, measure: bool) -> None:
+def _show_savings(change: FileChange, measure: bool) -> None:
     """Print the servers of a client, with what they cost as far as that is known (SPEC GWY-5)."""
     from toolfold_adapters.names import server_name
 
@@ -132,7 +132,7 @@ def _show_savings(change: Change, measure: bool) -> None:
         show("  Add --measure to see what would be saved: it starts the servers.")
 
 
-def _configuration(change: Change) -> GatewayConfig | None:
+def _configuration(change: FileChange) -> GatewayConfig | None:
     """Return the configuration of what is served after a change, if that is anything."""
     from toolfold_adapters.gateway.config.data import data_in
     from toolfold_adapters.gateway.config.read import parse_config

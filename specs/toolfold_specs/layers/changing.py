@@ -19,7 +19,7 @@ PAIR = hooked("a", "b")
 
 
 @frozen
-class Change:
+class CatalogChange:
     """A change of the system while `a` is about to be activated, by the clause that it tests."""
 
     clause: str
@@ -29,9 +29,9 @@ class Change:
 
 
 CHANGES = (
-    Change("REG-3", evolve(PAIR, exclusions=[("a", "b")])),
-    Change("REG-5", hooked("b")),
-    Change("REG-7", hooked("a", "b", "c"), refusable=False),
+    CatalogChange("REG-3", evolve(PAIR, exclusions=[("a", "b")])),
+    CatalogChange("REG-5", hooked("b")),
+    CatalogChange("REG-7", hooked("a", "b", "c"), refusable=False),
 )
 
 
@@ -68,7 +68,7 @@ def _fitting(active: Collection[str], hooks: Iterable[Hook]) -> bool:
     return all(balance[group] == (group in active) for group in PAIR.paths)
 
 
-def _changed(run: Overlap, change: Change, first: int) -> tuple[Answer, Answer]:
+def _changed(run: Overlap, change: CatalogChange, first: int) -> tuple[Answer, Answer]:
     """Return the answer to a change of the system while a transition is blocked, and the state after both."""
     driver, asked = run.test_run.driver, Operation("register", {"setup": change.setup})
     run.history.append(Operation("start", {"ticket": 0, "operation": asked.to_json()}))
