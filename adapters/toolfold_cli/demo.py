@@ -16,7 +16,7 @@ from .counts import approximate, counted
 from .failures import Failed, run
 from .options import examples
 from .printing import console, show_json
-from .scenario import Step, play
+from .scenario import DemoStep, play
 
 MARGIN = "   ← "
 
@@ -29,10 +29,10 @@ def demo_command(as_json: bool) -> None:
     Server and client run in this process and talk over a session of the protocol; no network is used. The status is 1
     if a step does not have the expected result.
     """
-    steps: list[Step] = []
+    steps: list[DemoStep] = []
     screen = console()
 
-    def show_step(step: Step) -> None:
+    def show_step(step: DemoStep) -> None:
         steps.append(step)
         if not as_json:
             _print_step(screen, len(steps), step)
@@ -48,7 +48,7 @@ def demo_command(as_json: bool) -> None:
         _print_summary(screen, steps)
 
 
-def _print_step(screen: Console, number: int, step: Step) -> None:
+def _print_step(screen: Console, number: int, step: DemoStep) -> None:
     sign = ("✗", "red") if step.failures else ("✓", "green")
     _print(screen, Text.assemble(sign, " ", (f"{number} {step.title}", "bold")))
     _print(screen, Text.assemble(("   → ", "cyan"), step.request))
@@ -65,7 +65,7 @@ def _print_step(screen: Console, number: int, step: Step) -> None:
         _print(screen, Text(f"     expected: {failure}\n", style="red"))
 
 
-def _print_summary(screen: Console, steps: list[Step]) -> None:
+def _print_summary(screen: Console, steps: list[DemoStep]) -> None:
     everything, first = steps[0].before, steps[0].after
     _print(
         screen,

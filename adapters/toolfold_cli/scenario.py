@@ -29,7 +29,7 @@ OPENED = (
 
 
 @frozen(kw_only=True)
-class Step:
+class DemoStep:
     """A step of the demo, as it happened.
 
     Attributes:
@@ -68,14 +68,16 @@ class DemoClient:
         wire = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
         return {tool.name for tool in tools}, sum(map(approximate_tokens, wire))
 
-    async def step(self, title: str, request: str, answers: list[str], checks: dict[str, bool], notices: int) -> Step:
+    async def step(
+        self, title: str, request: str, answers: list[str], checks: dict[str, bool], notices: int
+    ) -> DemoStep:
         """Return the step that was just taken; `checks` has the expectations, and whether they were met."""
         names, tokens = await self.list_tools()
         before, notified = self.tokens[-1], len(self.notifications)
         self.notifications.clear()
         self.tokens.append(tokens)
         checks = {**checks, f"{notices} notification(s) that the list changed, not {notified}": notified == notices}
-        return Step(
+        return DemoStep(
             title=title,
             request=request,
             answers=tuple(answers),
@@ -97,7 +99,7 @@ class DemoClient:
         return not result.is_error, "\n".join(getattr(block, "text", "") for block in result.content)
 
 
-async def play(on_step: Callable[[Step], None]) -> None:
+async def play(on_step: Callable[[DemoStep], None]) -> None:
     """Take the steps of the demo, and pass each one to `on_step`."""
     with extras_named():
         from mcp import Client
@@ -134,7 +136,7 @@ def _reject(record: logging.LogRecord) -> bool:
     return False
 
 
-async def _first_list(client: DemoClient, tools: ToolSet) -> Step:
+async def _first_list(client: DemoClient, tools: ToolSet) -> DemoStep:
     own = [component for component in tools.catalog.tools.values() if component.control is None]
     names, _ = await client.list_tools()
     client.tokens[-1] = everything = cost(own, WireNames(WIRE_SEPARATOR).to_wire)
@@ -154,14 +156,14 @@ async def _first_list(client: DemoClient, tools: ToolSet) -> Step:
     )
 
 
-async def _search(client: DemoClient, title: str, check: str, expected: Callable[[bool, str], bool]) -> Step:
+async def _search(client: DemoClient, title: str, check: str, expected: Callable[[bool, str], bool]) -> DemoStep:
     """Return the step of a search, whose success and text are `expected`."""
     succeeded, text = await client.call("catalog__search", words="atlas")
     request = 'tools/call catalog__search {"words": "atlas"}'
     return await client.step(title, request, [text], {check: expected(succeeded, text)}, notices=0)
 
 
-async def _hidden(client: DemoClient) -> Step:
+async def _hidden(client: DemoClient) -> DemoStep:
     return await _search(
         client,
         "A tool of a closed group does not exist",
@@ -170,7 +172,7 @@ async def _hidden(client: DemoClient) -> Step:
     )
 
 
-async def _open(client: DemoClient) -> Step:
+async def _open(client: DemoClient) -> DemoStep:
     before, _ = await client.list_tools()
     succeeded, text = await client.call("catalog__activate")
     new = (await client.list_tools())[0] - before
@@ -186,7 +188,7 @@ async def _open(client: DemoClient) -> Step:
     )
 
 
-async def _use(client: DemoClient) -> Step:
+async def _use(client: DemoClient) -> DemoStep:
     return await _search(
         client,
         "Its tools work now",
@@ -195,7 +197,7 @@ async def _use(client: DemoClient) -> Step:
     )
 
 
-async def _nested(client: DemoClient) -> Step:
+async def _nested(client: DemoClient) -> DemoStep:
     opened, text = await client.call("catalog__loans__activate")
     lent, answer = await client.call("catalog__loans__lend", title=TITLES[1], member="Ada")
     return await client.step(
@@ -207,7 +209,7 @@ async def _nested(client: DemoClient) -> Step:
     )
 
 
-async def _rollback(client: DemoClient) -> Step:
+async def _rollback(client: DemoClient) -> DemoStep:
     opened, _ = await client.call("stocktake__activate")
     before, _ = await client.list_tools()
     client.hook_log.clear()
@@ -228,7 +230,7 @@ async def _rollback(client: DemoClient) -> Step:
     )
 
 
-async def _exclusion(client: DemoClient) -> Step:
+async def _exclusion(client: DemoClient) -> DemoStep:
     client.hook_log.clear()
     succeeded, text = await client.call("vault__activate")
     names, _ = await client.list_tools()
@@ -246,7 +248,7 @@ async def _exclusion(client: DemoClient) -> Step:
     )
 
 
-async def _close(client: DemoClient) -> Step:
+async def _close(client: DemoClient) -> DemoStep:
     client.hook_log.clear()
     closed, text = await client.call("catalog__deactivate")
     closed_too, _ = await client.call("vault__deactivate")

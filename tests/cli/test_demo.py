@@ -15,7 +15,7 @@ from toolfold_cli.library import desk
 
 @pytest.mark.spec("CALL-1", "ACT-4", "HOOK-4", "HOOK-5", "NTF-1", "DEL-1")
 async def test_every_step_succeeds() -> None:
-    steps: list[scenario.Step] = []
+    steps: list[scenario.DemoStep] = []
     await scenario.play(steps.append)
     assert [step.failures for step in steps] == [()] * 8
     assert [step.notices for step in steps] == [0, 0, 1, 0, 1, 1, 1, 2]

@@ -37,7 +37,7 @@ from ..report import report
 from ..text import printable, xml
 from . import views
 from .metrics import exposition
-from .recording import Recording, SessionRecord, Step
+from .recording import RecordedRequest, Recording, SessionRecord
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -319,7 +319,7 @@ async def _until_disconnected(receive: Receive, scope: anyio.CancelScope) -> Non
     scope.cancel()
 
 
-def _step(record: SessionRecord, number: str) -> Step | None:
+def _step(record: SessionRecord, number: str) -> RecordedRequest | None:
     return next((step for step in tuple(record.steps) if str(step.number) == number), None)
 
 

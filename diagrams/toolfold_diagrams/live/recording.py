@@ -43,7 +43,7 @@ SessionSource = Callable[[], Session | None]
 
 
 @define(eq=False)
-class Step:
+class RecordedRequest:
     """A request of a session from outside, and what came of it.
 
     Attributes:
@@ -140,7 +140,7 @@ class SessionRecord:
     version: int = 0
     is_session: bool = True
     ended: bool = False
-    steps: deque[Step] = field(factory=lambda: deque[Step](maxlen=STEPS))
+    steps: deque[RecordedRequest] = field(factory=lambda: deque[RecordedRequest](maxlen=STEPS))
     count: int = 0
     source: SessionSource = lambda: None
 
@@ -188,8 +188,8 @@ class Recording:
         self._watched = 0.0
         self._stop: Callable[[], None] | None = None
         self._keys: dict[tuple[bool, str], int] = {}
-        self._under_way: dict[int, tuple[SessionRecord, Step]] = {}
-        self._retained: deque[tuple[SessionRecord, Step]] = deque()
+        self._under_way: dict[int, tuple[SessionRecord, RecordedRequest]] = {}
+        self._retained: deque[tuple[SessionRecord, RecordedRequest]] = deque()
         self._created = 0
 
     @property
@@ -238,7 +238,7 @@ class Recording:
                 pass
         self._of_step(event)
 
-    def problem(self, text: str, record: SessionRecord | None = None, step: Step | None = None) -> None:
+    def problem(self, text: str, record: SessionRecord | None = None, step: RecordedRequest | None = None) -> None:
         """Note a refusal or a failure."""
         key, number = None if record is None else record.key, None if step is None else step.number
         outcome: Outcome = "refused" if step is not None and step.outcome == "refused" else "failed"
@@ -279,11 +279,11 @@ class Recording:
             record = self._of(event.session)
             record.count += 1
             state = record.refresh()
-            step = Step(record.count, event.session, record.source, state, state, TraceRecorder(self.tools))
+            step = RecordedRequest(record.count, event.session, record.source, state, state, TraceRecorder(self.tools))
             self._add(record, step)
         self._under_way[event.number] = (record, step)
 
-    def _ended(self, event: events.Ended, record: SessionRecord, step: Step) -> None:
+    def _ended(self, event: events.Ended, record: SessionRecord, step: RecordedRequest) -> None:
         del self._under_way[event.number]
         if any(other is step for _, other in self._under_way.values()):
             return
@@ -291,7 +291,7 @@ class Recording:
         if step.reasons:
             self.problem("; ".join(step.reasons), record, step)
 
-    def _add(self, record: SessionRecord, step: Step) -> None:
+    def _add(self, record: SessionRecord, step: RecordedRequest) -> None:
         record.steps.append(step)
         self._retained.append((record, step))
         if len(self._retained) > ALL_STEPS:

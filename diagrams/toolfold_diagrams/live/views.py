@@ -16,7 +16,7 @@ from ..statechart_view import transition_label
 from ..structure import structure
 from ..svg import embedded
 from ..text import identifier, printable
-from .recording import Recording, SessionRecord, Step, listed_tokens
+from .recording import RecordedRequest, Recording, SessionRecord, listed_tokens
 
 LETTERS = 300
 """The letters of a name or a title."""
@@ -83,7 +83,7 @@ def detail(record: SessionRecord) -> dict[str, Any]:
     return {**row(record), "before": before, "steps": steps, "catalogs": [groups(catalog) for catalog in catalogs]}
 
 
-def step_of(step: Step, state: dict[str, Any]) -> dict[str, Any]:
+def step_of(step: RecordedRequest, state: dict[str, Any]) -> dict[str, Any]:
     """Return a step with the state that it led to."""
     activated, deactivated = step.planned
     index = step.after.catalog.index
@@ -133,7 +133,7 @@ def structure_svg(snapshot: Snapshot) -> str:
     return embedded(svg)
 
 
-def sequence_svg(step: Step) -> str:
+def sequence_svg(step: RecordedRequest) -> str:
     """Return the sequence of a step so far."""
     svg = sequence(step.recorder.trace).svg
     assert svg is not None
