@@ -22,14 +22,14 @@ FIND = "find_tools"
 
 
 @frozen
-class Answer:
+class ToolAnswer:
     """What a call answered, as text, and whether it is an error."""
 
     text: str
     is_error: bool = False
 
 
-class Link(Protocol):
+class ArmLink(Protocol):
     """A connection to tools: `Served` over MCP, `InProcess` in a conversation, `Programs` for programs."""
 
     instructions: str
@@ -42,7 +42,7 @@ class Link(Protocol):
         """Return about how many tokens a model reads of the tools that it is shown."""
         ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Return the answer to a call."""
         ...
 
@@ -73,15 +73,15 @@ class Served:
         """Return those of the definitions."""
         return sum(map(approximate_tokens, shown))
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Return the answer; an error of the protocol is one."""
         if self.changes:
             self._listed = None
         try:
             result = await self.client.call_tool(name, dict(arguments))
         except MCPError as error:
-            return Answer(error.message, True)
-        return Answer(_text(result.content), bool(result.is_error))
+            return ToolAnswer(error.message, True)
+        return ToolAnswer(_text(result.content), bool(result.is_error))
 
 
 @define
@@ -119,7 +119,7 @@ class InProcess:
         """Return those of the definitions, and of the names and descriptions of namespaces."""
         return sum(map(approximate_tokens, shown)) + self._namespaces
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Return the answer as the provider is sent it; OpenAI's has no mark of an error, so that is traced."""
         succeeded = False
 
@@ -132,7 +132,7 @@ class InProcess:
         end()
         self._listed = None
         self._announced |= {name for item in items for name in _announced(item)}
-        return Answer("\n".join(filter(None, map(_answered, items))), not succeeded)
+        return ToolAnswer("\n".join(filter(None, map(_answered, items))), not succeeded)
 
 
 @define
@@ -162,13 +162,13 @@ class Programs:
         """Return those of the stubs."""
         return approximate_tokens(stubs(self.view))
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Return what a program gets for a call."""
         try:
             value = await invoke(self.session, name, arguments, view=self.view)
         except ToolfoldError as error:
-            return Answer(str(error), True)
-        return Answer(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            return ToolAnswer(str(error), True)
+        return ToolAnswer(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _text(content: Iterable[Any]) -> str:

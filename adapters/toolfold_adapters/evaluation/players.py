@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from toolfold.spi import ancestors, array, table
 
-from .links import FIND, Answer
+from .links import FIND, ToolAnswer
 from .surfaces import EVERYTHING, GIVEN, HOSTS, PROGRAM, PROXY, Surface
 from .tasks import Expected, sample
 
@@ -162,7 +162,7 @@ class Scripted:
             return self.knows(group, offered) and not (await self.ask(OPEN, {"group": group})).is_error
         return FIND in offered and self.wire(tool) in await self.search(self.wire(tool))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer | None:
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolAnswer | None:
         """Return the answer to a call of a tool, by its own name or through `call_tool`; `None` if neither is there."""
         name, offered = self.wire(tool), await self.offered()
         if name in offered or self.surface.arm.code:  # the door of programs takes any name
@@ -171,7 +171,7 @@ class Scripted:
             return await self.ask(PROXY, {"name": name, "arguments": dict(arguments)})
         return None
 
-    async def ask(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def ask(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Return the answer to one call, in one request; the handle is given where it is taken."""
         listed = await self.surface.request()
         given = dict(arguments)

@@ -23,7 +23,7 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import approximate_tokens
 
-from .links import Answer, InProcess, Link, Programs, Served
+from .links import ArmLink, InProcess, Programs, Served, ToolAnswer
 from .tasks import ObservedCall, Task
 from .world import Simulation, Tool, World
 
@@ -43,7 +43,7 @@ class Surface:
     `input_tokens` counts; `context` is how much the last one read.
     """
 
-    link: Link
+    link: ArmLink
     host: Host
     arm: Arm
     task: Task
@@ -104,7 +104,7 @@ class Surface:
         yield
         self._in_program = False
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Return the answer to a call, as far as it is shown."""
         before = len(self.simulation.made)
         self.recorded.append((name, {key: self._unnamed(value) for key, value in arguments.items()}))
@@ -119,7 +119,7 @@ class Surface:
         written = approximate_tokens({"name": name, "arguments": dict(arguments)})
         self.output_tokens += written
         self.said += [str({"name": name, "arguments": dict(arguments)}), shown]
-        return Answer(shown, answer.is_error)
+        return ToolAnswer(shown, answer.is_error)
 
     def _unnamed(self, value: Any) -> Any:
         """Return an argument as it is recorded: a handle that was given differs from run to run."""
@@ -152,7 +152,7 @@ class Offers:
         to_full = {tool.name.replace(".", WIRE_SEPARATOR): tool.name for tool in chosen}
         profile = task.profile if arm.grouped else None
         async with AsyncExitStack() as stack:
-            link: Link
+            link: ArmLink
             if arm.native:
                 conversation = Conversation(tools, profile=profile, native=arm.native)
                 link = InProcess(await stack.enter_async_context(conversation), arm.native)

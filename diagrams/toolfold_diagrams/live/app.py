@@ -142,7 +142,7 @@ def _is_of_page(scope: Scope, path: str) -> bool:
 
 
 @frozen
-class Answer:
+class PageAnswer:
     """An answer to a request."""
 
     body: bytes
@@ -183,7 +183,7 @@ class Live:
         else:
             await _send(send, await self._answer(scope, path, receive))
 
-    def _refusal(self, scope: Scope, path: str) -> Answer | None:
+    def _refusal(self, scope: Scope, path: str) -> PageAnswer | None:
         """Return why a request is refused: it is not the operator's, or not from the page itself."""
         if not self._allow(scope):
             return _error(
@@ -191,24 +191,24 @@ class Live:
             )
         return None if _is_of_page(scope, path) else _error(403, "Only the live page itself may ask for this.")
 
-    async def _answer(self, scope: Scope, path: str, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, path: str, receive: Receive) -> PageAnswer:
         match scope["method"], path.split("/")[1:]:
             case "GET" | "HEAD", []:
-                return Answer(b"", "html", 307, {"location": f"{scope.get('root_path', '')}/"})
+                return PageAnswer(b"", "html", 307, {"location": f"{scope.get('root_path', '')}/"})
             case "GET" | "HEAD", [""]:
                 name = printable(self.recording.tools.name)
-                return Answer(_part("live.html").replace("{{name}}", xml(name)).encode(), "html")
+                return PageAnswer(_part("live.html").replace("{{name}}", xml(name)).encode(), "html")
             case "GET" | "HEAD", ["live.css"]:
-                return Answer("\n".join((palette_css(), page_part("page.css"), _part("live.css"))).encode(), "css")
+                return PageAnswer("\n".join((palette_css(), page_part("page.css"), _part("live.css"))).encode(), "css")
             case "GET" | "HEAD", ["live.js"]:
-                return Answer(_part("live.js").encode(), "js")
+                return PageAnswer(_part("live.js").encode(), "js")
             case "GET", ["report"]:
                 return _json(report(self._usage()).data)
             case "GET", ["usage"]:
                 return _json(self._usage().dump())
             case "GET", ["metrics"]:
                 try:
-                    return Answer(exposition(self._usage(), len(self.recording.tools.sessions)), "text")
+                    return PageAnswer(exposition(self._usage(), len(self.recording.tools.sessions)), "text")
                 except MissingExtra as error:
                     return _error(501, str(error))
             case "GET", ["status"]:
@@ -231,11 +231,11 @@ class Live:
         self.recording.watch()
         return self.recording.records.get(int(key)) if key.isascii() and key.isdigit() and len(key) < 16 else None
 
-    def _about(self, key: str, answer: Callable[[SessionRecord], Answer]) -> Answer:
+    def _about(self, key: str, answer: Callable[[SessionRecord], PageAnswer]) -> PageAnswer:
         record = self._record(key)
         return _error(404, "There is no such session any more.") if record is None else answer(record)
 
-    async def _picture(self, key: str, number: str, picture: str) -> Answer:
+    async def _picture(self, key: str, number: str, picture: str) -> PageAnswer:
         """Return a picture, drawn in a thread: that takes some milliseconds."""
         record = self._record(key)
         step = None if record is None else _step(record, number)
@@ -247,11 +247,11 @@ class Live:
             draw = partial(views.sequence_svg, step)
         if draw is None:
             return _error(404, "There is no such step any more.")
-        return Answer((await anyio.to_thread.run_sync(draw)).encode(), "svg")
+        return PageAnswer((await anyio.to_thread.run_sync(draw)).encode(), "svg")
 
     # -- control ------------------------------------------------------------------------------------------------------
 
-    async def _controlled(self, key: str, receive: Receive) -> Answer:
+    async def _controlled(self, key: str, receive: Receive) -> PageAnswer:
         if not self.control:
             return _error(403, "This page only watches; serve it with control to open and close groups.")
         match _decoded(await _body(receive)):
@@ -344,11 +344,11 @@ def _event(name: str, data: Any) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
-def _json(data: Any, status: int = 200) -> Answer:
-    return Answer(json.dumps(data, separators=(",", ":")).encode(), status=status)
+def _json(data: Any, status: int = 200) -> PageAnswer:
+    return PageAnswer(json.dumps(data, separators=(",", ":")).encode(), status=status)
 
 
-def _error(status: int, message: str) -> Answer:
+def _error(status: int, message: str) -> PageAnswer:
     return _json({"error": printable(message)}, status)
 
 
@@ -358,7 +358,7 @@ def _start(status: int, kind: str, headers: Mapping[str, str]) -> dict[str, Any]
     return {"type": "http.response.start", "status": status, "headers": encoded}
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: PageAnswer) -> None:
     await send(_start(answer.status, TYPES[answer.kind], {"content-length": str(len(answer.body)), **answer.headers}))
     await send({"type": "http.response.body", "body": answer.body})
 

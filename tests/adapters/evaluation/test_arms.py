@@ -11,7 +11,7 @@ import pytest
 
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, small, task
 from toolfold_adapters.evaluation import ARMS, OWN, World, load_tasks
-from toolfold_adapters.evaluation.links import Answer
+from toolfold_adapters.evaluation.links import ToolAnswer
 from toolfold_adapters.evaluation.surfaces import Offers
 from toolfold_adapters.evaluation.world import fillers
 
@@ -64,7 +64,7 @@ async def test_openai_s_answers_are_read_as_texts_and_errors_are_known_by_what_w
         assert (await surface.call("open_group", {"group": "none"})).is_error
         assert not (await surface.call("open_group", {"group": "weather"})).is_error
         assert (await surface.call("weather__air_quality", {})).is_error
-        assert await surface.call("weather__air_quality", {"place": "Milan"}) == Answer("Ozone: high")
+        assert await surface.call("weather__air_quality", {"place": "Milan"}) == ToolAnswer("Ozone: high")
         listed = await surface.link.definitions()
         assert surface.link.tokens([]) > 10  # the namespaces, with their descriptions
         assert surface.link.tokens(listed) > 2 * surface.link.tokens([])

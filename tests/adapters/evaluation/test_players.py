@@ -9,7 +9,7 @@ import pytest
 
 from tests.adapters.evaluation.support import CATALOG, TASKS, played, task
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
-from toolfold_adapters.evaluation.links import Answer
+from toolfold_adapters.evaluation.links import ToolAnswer
 from toolfold_adapters.evaluation.players import Scripted, is_described
 from toolfold_adapters.evaluation.surfaces import Host, Offers
 
@@ -135,7 +135,7 @@ class Endless:
     def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
         return 0
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         raise NotImplementedError
 
 

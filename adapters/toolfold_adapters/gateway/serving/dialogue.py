@@ -29,7 +29,7 @@ from .downstream import ANSWER_SECONDS, RequestInProgress
 ROUNDS = 10
 """How often in a row an upstream may ask for more before its call is given up."""
 
-Request = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+SendRequest = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @define(eq=False)
@@ -175,7 +175,7 @@ class Dialogues:
             self._taken(token).give_up()
 
 
-async def in_rounds(call: RequestInProgress, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
+async def in_rounds(call: RequestInProgress, params: Mapping[str, Any], request: SendRequest) -> dict[str, Any]:
     """Return the result of a call at a modern upstream, whose questions a legacy client is asked.
 
     Raises:

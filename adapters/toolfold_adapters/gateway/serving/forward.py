@@ -37,7 +37,7 @@ ToolHandler = Callable[[dict[str, Any], Context], Awaitable[Any]]
 
 
 @frozen
-class Request:
+class ForwardedRequest:
     """What a client asks of an upstream.
 
     `item` is what it is about, and `progress` receives the progress of the answer.
@@ -115,10 +115,12 @@ class Forwarding:
         if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         client, call = self._clients.of(context), RequestInProgress(ctx)
-        answer = await self.request(Request(upstream, method, params, client, item, context.report_progress), call)
+        answer = await self.request(
+            ForwardedRequest(upstream, method, params, client, item, context.report_progress), call
+        )
         return _passing(answer, call)
 
-    async def request(self, asked: Request, call: RequestInProgress) -> dict[str, Any] | InputRequired:
+    async def request(self, asked: ForwardedRequest, call: RequestInProgress) -> dict[str, Any] | InputRequired:
         """Return the answer of an upstream to a request of a client, or what it asks for first.
 
         Raises:
@@ -144,7 +146,7 @@ class Forwarding:
         return await perform(call)
 
 
-async def _answered(link: Link, asked: Request, call: RequestInProgress, wire: Wire) -> dict[str, Any]:
+async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress, wire: Wire) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
     client, params = asked.client, asked.params
     await set_level(link, wire, client)
@@ -225,7 +227,7 @@ def unknown_resource(uri: str, *, modern: bool) -> ProtocolError:
 # -- what passes ------------------------------------------------------------------------------------------------------
 
 
-def _check_json(asked: Request) -> None:
+def _check_json(asked: ForwardedRequest) -> None:
     """Refuse what can't be written as JSON; the connection, which others may share, would end on it."""
     try:
         to_json(asked.params)

@@ -35,7 +35,7 @@ from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from .downstream import DownstreamClient, RequestInProgress, ServerContext, as_it_is, remember_request
-from .forward import Request, set_level, unknown_resource
+from .forward import ForwardedRequest, set_level, unknown_resource
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -192,7 +192,7 @@ class Requests:
     ) -> dict[str, Any]:
         client, item = self._client(session, ctx), (placed.kind, placed.original)
         upstream = self._gateway.upstreams[placed.server]
-        asked = Request(upstream, ctx.method, params, client, item)
+        asked = ForwardedRequest(upstream, ctx.method, params, client, item)
         answer = await self._gateway.forwarding.request(asked, RequestInProgress(ctx))
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         return {"resultType": "complete", **answer} if is_modern(ctx) else answer
