@@ -22,6 +22,8 @@ import pydantic
 PACKAGES = ("mcp", "mcp.server", "mcp.client")
 """Packages that import more than their modules need, each after the one that it is in."""
 
+SERVER = "mcp.server.lowlevel"
+
 _loading = RLock()
 
 
@@ -51,10 +53,11 @@ class _LaterAdapter(pydantic.TypeAdapter[T]):  # type: ignore[misc]  # in place 
 
 
 @contextmanager
-def starting(*, over_http: bool = False) -> Generator[Callable[[], None]]:
+def starting(module: str = SERVER, *, over_http: bool = False) -> Generator[Callable[[], None]]:
     """Defer the SDK, and look for no garbage until the function that this yields is called, or the end of the block.
 
-    `over_http` says whether the program serves over HTTP: a package that the SDK imports adapts uvicorn, if it can.
+    `module` is what the program uses of it. `over_http` says whether it serves over HTTP: a package that the SDK
+    imports adapts uvicorn, if it can.
     """
     gc.disable()  # what is made until it serves stays, so looking for garbage in it takes time in vain
 
@@ -64,19 +67,19 @@ def starting(*, over_http: bool = False) -> Generator[Callable[[], None]]:
 
     try:
         with nullcontext() if over_http else _absent("uvicorn", "uvicorn.main"):
-            defer_sdk()
+            defer_sdk(module)
         yield started
     finally:
         gc.enable()
 
 
-def defer_sdk() -> None:
-    """Load what has models, the protocol's types and a server, and of the rest of the SDK later what is used."""
+def defer_sdk(module: str = SERVER) -> None:
+    """Load a module of the SDK, with the models that it imports, and of the rest later what is used."""
     if "mcp" not in sys.modules:
         for name in PACKAGES:
             _defer(name)
     with _models_built_on_use():
-        import_module("mcp.server.lowlevel")
+        import_module(module)
 
 
 @contextmanager

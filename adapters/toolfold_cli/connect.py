@@ -47,8 +47,8 @@ def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -
 
 
 async def _connect(url: str, headers: dict[str, str]) -> None:
-    with starting() as started:
-        from toolfold_adapters.gateway.bridge import bridge
+    with starting("mcp.client.streamable_http") as started:
+        from toolfold_adapters.bridge import bridge
 
         started()
         await bridge(url, headers)

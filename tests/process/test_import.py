@@ -46,7 +46,7 @@ assert "Nothing answers at " in CliRunner().invoke(program, ["connect", "http://
         (HELP.format(["--help"]), {"toolfold_adapters", "toolfold_diagrams", "toolfold_specs", "mcp", "rich"}),
         (HELP.format(["serve", "--help"]), {"toolfold_diagrams", "toolfold_specs", "mcp"}),
         (SERVE, {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "toolfold_cli", "toolfold_diagrams"}),
-        (CONNECT, {"mcp.client.client", "mcp.server.mcpserver", "toolfold_diagrams"}),
+        (CONNECT, {"mcp.client.client", "starlette.applications", "toolfold_adapters.gateway", "toolfold_diagrams"}),
         (HELP.format(["conform", "--help"]), {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"}),
     ],
     ids=["core", "kit", "names of the kit", "help", "help of serve", "serve", "connect", "help of conform"],

@@ -4,7 +4,6 @@ gateway.py       `open_gateway`: opening and closing it      config/    its conf
 registration.py  a layout in a tool set                      upstream/  its servers: what they offer, connections
 layout.py        the name and the group of everything        serving/   its clients: what they ask, and the answers
 grouping.py      groups from names, or as others say         stored.py  what was offered and approved, in files
-bridge.py        `toolfold connect`
 """
 
 from toolfold.spi import extras_named

@@ -6,21 +6,19 @@ Only an upstream at a URL needs this module, and with it an HTTP client.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, suppress
 from http import HTTPStatus
-from typing import Any
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.sse import sse_client
-from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
+from ...http_client import http_transport
 from ...lines import MessageTooLarge
 from ..config.settings import UpstreamConfig
 from .life import LoginFailed
 from .wire import Transport
 
-CONNECT_SECONDS = 30.0
 SSE_SECONDS = 24 * 3600.0
 """How long a stream of the older HTTP transport may be silent; the SDK has no way to say for ever."""
 
@@ -32,33 +30,6 @@ def transport_to(url: str, config: UpstreamConfig, auth: httpx2.Auth | None) -> 
     if config.transport == "sse":
         return sse_client(url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS, httpx_client_factory=make)
     return http_transport(url, headers, auth, make, config.max_message_bytes)
-
-
-@asynccontextmanager
-async def http_transport(
-    url: str,
-    headers: dict[str, str],
-    auth: httpx2.Auth | None,
-    make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
-    limit: int | None = None,
-) -> AsyncGenerator[tuple[Any, Any]]:
-    """Carry messages over streamable HTTP for the duration of the block.
-
-    Args:
-        url: Where to.
-        headers: More for the headers of each request.
-        auth: Authorizes requests.
-        make: Makes the HTTP client.
-        limit: The most bytes of an event in a stream; other answers are limited by a client that `_bounding` makes.
-    """
-    # A call takes as long as its caller waits, and a result has the size that it has.
-    timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
-    async with (
-        make(headers=headers, timeout=timeout, auth=auth) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=limit) as streams,
-    ):
-        client.event_hooks["response"].append(_by_status)
-        yield streams
 
 
 def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
@@ -101,15 +72,6 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._body.aclose()
-
-
-async def _by_status(response: httpx2.Response) -> None:
-    """Have the SDK go by the status 404, and not by the body, where a server no longer knows a session.
-
-    The protocol gives this status that meaning, but each server writes an error of its own beside it.
-    """
-    if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-        response.headers.pop("content-type", None)
 
 
 class Login(httpx2.Auth):

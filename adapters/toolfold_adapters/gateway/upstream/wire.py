@@ -20,13 +20,7 @@ from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
-    NAME_BEARING_METHODS,
-    encode_header_value,
-    find_invalid_x_mcp_header,
-    mcp_param_headers,
-    x_mcp_header_map,
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
@@ -49,6 +43,7 @@ from mcp_types.version import (
 from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
+from ...http_headers import ModernHeaders
 from ...lines import MessageTooLarge
 from ...mcp.delivery.render import OWN_PREFIX
 from ...mcp.offered_groups import EXTENSIONS, extension_of
@@ -88,33 +83,6 @@ class ServerFacts:
     def modern(self) -> bool:
         """Whether its era is that without sessions, 2026-07-28."""
         return self.version in MODERN_PROTOCOL_VERSIONS
-
-
-class ModernHeaders:
-    """The HTTP headers of requests in the modern era, which repeat what is in their bodies (SPEC GWY-1, GWY-10).
-
-    Those of the arguments that a tool's schema marks are among them.
-    """
-
-    def __init__(self) -> None:
-        self._marked: dict[str, Mapping[tuple[str, ...], str]] = {}
-
-    def learn(self, tool: str, input_schema: Any) -> str | None:
-        """Note which arguments of a tool are headers, too; return what is wrong with the marks, if anything."""
-        problem = find_invalid_x_mcp_header(input_schema)
-        if problem is None and (marked := x_mcp_header_map(input_schema)):
-            self._marked[tool] = marked
-        return problem
-
-    def of(self, version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        """Return the headers of a request."""
-        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
-        name = params.get("name" if method == "groups/get" else NAME_BEARING_METHODS.get(method, ""))
-        if isinstance(name, str):
-            headers[MCP_NAME_HEADER] = encode_header_value(name)
-            if method == "tools/call" and name in self._marked:
-                headers |= mcp_param_headers(self._marked[name], table(params.get("arguments")) or {})
-        return headers
 
 
 @define(eq=False)

@@ -33,9 +33,9 @@ from mcp_types import (
 from toolfold import ToolfoldError
 from toolfold.spi import table
 
-from ..lines import standard_streams
-from .upstream.http import CONNECT_SECONDS, http_transport
-from .upstream.wire import ModernHeaders
+from .http_client import CONNECT_SECONDS, http_transport
+from .http_headers import ModernHeaders
+from .lines import standard_streams
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 15)
 """Seconds between attempts to reach the server, before a request gets an error instead."""
