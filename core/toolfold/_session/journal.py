@@ -187,6 +187,7 @@ class Journal:
             now = 0.0 if self.is_local else anyio.current_time()
             lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, version, intent))
             if lease is None:
+                self._facts.clear()  # the next session of that name is another one
                 return None
             if lease.token is not None:
                 self.token, self._until, self._lost = lease.token, now + self.store.lease, False

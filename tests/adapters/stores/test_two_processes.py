@@ -364,6 +364,20 @@ async def test_a_session_that_was_never_opened_can_be_closed() -> None:
         await session.activate("mail")
 
 
+@pytest.mark.spec("SES-1", "SES-5", "STO-9")
+async def test_a_fact_that_is_refused_since_the_session_has_ended_is_not_set_in_the_next_session_of_that_name() -> None:
+    store = MemoryStore()
+    async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there, here.open("chat") as one:
+        one.set_fact("unlocked", True)
+        await there.end("chat")
+        with pytest.raises(SessionClosed):
+            await one.flush()
+        async with there.open("chat") as another:
+            await one.flush()
+            async with another.request():
+                assert another.snapshot.facts == {}
+
+
 @pytest.mark.spec("SES-5", "PER-3")
 async def test_a_fact_that_is_set_while_another_process_has_taken_a_step_is_stored_after_that() -> None:
     store = MemoryStore()
