@@ -312,11 +312,8 @@ class Catalog(Displayed):
 
         A tool of the author's in place of an activator may ask for more than a call (SPEC NAM-4).
         """
-        return sum(1 << number for number, group in enumerate(self.groups) if group.controls and self._opens(group))
-
-    def _opens(self, group: GroupSpec) -> bool:
-        activator = self.tools.get(f"{group.path}{SEPARATOR}activate")
-        return self.loader is not None or (activator is not None and activator.control is not None)
+        own = [path for path, tool in self.openers.items() if self.tools[tool].control is not None]
+        return self.forest.mask(own)
 
     def under(self, profile: Profile) -> Catalog:
         """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
@@ -398,21 +395,3 @@ class Catalogs:
         """Return the newest catalog as a session under `profile` knows it (SPEC PRO-1)."""
         catalog = self.present
         return catalog if profile is None else catalog.under(profile)
-
-    def profile(self, profile: str | Profile | None) -> Profile | None:
-        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
-
-        One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
-        """
-        catalog = self.present
-        profiles = catalog.profiles
-        if isinstance(profile, Profile):
-            now = profiles.get(profile.name)
-            gone = {*profile.active, *profile.available} - catalog.index.keys() - {"*"}
-            return profile if now is None or now != profile.without(gone) else now
-        if profile is None:
-            return None
-        if profile not in profiles:
-            known = ", ".join(sorted(profiles)) or "none"
-            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
-        return profiles[profile]

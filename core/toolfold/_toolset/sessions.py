@@ -406,15 +406,12 @@ class StoredSessions:
             log.warning("the stored session %s can't be used here: %s", key, error)
             if not end and lease.record.intent is not None:  # a process of another version may know what to do
                 return False
-            return await self._drop(key)
+            lease = await self._store.acquire(key, self._store.lease)
+            return lease is not None and lease.token is not None and await self._store.delete(key, lease.token)
         if end or await self._store.read(key) is None:
             await self._tools.pool.end(session)
             return True
         return False
-
-    async def _drop(self, key: str) -> bool:
-        lease = await self._store.acquire(key, self._store.lease)
-        return lease is not None and lease.token is not None and await self._store.delete(key, lease.token)
 
     # -- following others ---------------------------------------------------------------------------------------------
 

@@ -438,7 +438,18 @@ class ToolSet(Displayed):
 
         One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
         """
-        return self._registration.catalogs.profile(profile)
+        catalog = self.catalog
+        profiles = catalog.profiles
+        if isinstance(profile, Profile):
+            now = profiles.get(profile.name)
+            gone = {*profile.active, *profile.available} - catalog.index.keys() - {"*"}
+            return profile if now is None or now != profile.without(gone) else now
+        if profile is None:
+            return None
+        if profile not in profiles:
+            known = ", ".join(sorted(profiles)) or "none"
+            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
+        return profiles[profile]
 
     def groups(self) -> tuple[GroupSpec, ...]:
         """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""

@@ -18,7 +18,7 @@ from typing import Any
 from attrs import frozen
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Component, GroupSpec
+from .._catalog.components import Component
 from .._catalog.rules import groups_of, required_groups
 from .._memo import Memo
 from .._names import SEPARATOR, ToWire, ancestors
@@ -241,19 +241,16 @@ def _document(catalog: Catalog, component: Component) -> SearchDocument:
 
 
 def _read(catalog: Catalog, component: Component) -> SearchDocument:
-    group = component.group
-    paths = () if group is None else (*ancestors(group), group)
+    path = component.group
+    paths = () if path is None else (*ancestors(path), path)
+    groups = [catalog.group(path) for path in paths if path in catalog.index]
     return SearchDocument(
         name=component.name,
         title=component.title or "",
         description=component.description,
         parameters="\n".join(_texts(component.input_schema)),
-        groups="\n".join(_group_text(catalog.group(path)) for path in paths if path in catalog.index),
+        groups="\n".join(text for group in groups for text in (group.path, group.title, group.description) if text),
     )
-
-
-def _group_text(group: GroupSpec) -> str:
-    return "\n".join(text for text in (group.path, group.title, group.description) if text)
 
 
 def _texts(schema: Any, depth: int = MAX_DEPTH) -> Iterator[str]:

@@ -32,13 +32,12 @@ Program = Mapping[RegionEvent, Column]
 
 def compile_table(table: Table) -> Program:
     """Return the rows by event and place of the state, without those that do nothing whatever holds."""
-    return {event: _column(table, event) for event in RegionEvent}
-
-
-def _column(table: Table, event: RegionEvent) -> Column:
-    found = [table.get((state, event)) for state in _STATES]
-    acting = [(place, rows) for place, rows in enumerate(found) if rows is not None and rows != (Row(_STATES[place]),)]
-    return Column(tuple(acting), tuple(place for place, rows in enumerate(found) if rows is None))
+    program: dict[RegionEvent, Column] = {}
+    for event in RegionEvent:
+        found = [(place, table.get((state, event))) for place, state in enumerate(_STATES)]
+        acting = [(place, rows) for place, rows in found if rows is not None and rows != (Row(_STATES[place]),)]
+        program[event] = Column(tuple(acting), tuple(place for place, rows in found if rows is None))
+    return program
 
 
 PROGRAM = compile_table(TABLE)
