@@ -6,35 +6,13 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.shop import make_shop, shop_over
+from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of, names_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of, through
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
 from toolfold import ConfigError, ToolSet
 
 ERAS = ("legacy", MODERN)
 OBJECT = {"type": "object"}
-
-
-@pytest.mark.spec("DEL-8", "CALL-1", "CALL-2")
-async def test_in_a_legacy_session_it_has_the_rules_of_a_direct_call() -> None:
-    async with shop_over("memory") as target, client_of(target, "legacy") as (client, listener):
-        for name in ("stock.count", "no_such_tool"):
-            refused = await through(client, name, {"item": "x"})
-            with pytest.raises(MCPError) as direct:
-                await client.call_tool(name, {"item": "x"})
-            assert refused.is_error
-            assert text_of(refused) == direct.value.message == f"Unknown tool: {name}"
-        activated = await through(client, "stock.activate")
-        assert received(activated)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
-        assert "handle" not in received(activated)
-        for name, arguments in (("stock.count", {"item": "x"}), ("stock.fail", {}), ("hello", {})):
-            assert await through(client, name, arguments) == await client.call_tool(name, arguments)
-        with pytest.raises(MCPError, match="not today"):
-            await through(client, "stock.reject")
-        assert listener.changes == 1
-        await through(client, "stock.deactivate")
-        assert (await through(client, "stock.count", {"item": "x"})).is_error
-        assert listener.changes == 2
 
 
 @pytest.mark.spec("DEL-8")

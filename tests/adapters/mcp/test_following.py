@@ -17,8 +17,6 @@ from toolfold import GroupNotFound
 from toolfold_adapters.mcp import FollowingClient
 from toolfold_adapters.names import HANDLE_HEADER, HANDLE_META
 
-TRANSPORTS = ("memory", "stdio", "http")
-
 pytestmark = pytest.mark.spec("DEL-11")
 
 
@@ -36,29 +34,6 @@ async def test_the_handle_of_a_call_takes_precedence_over_that_of_its_request() 
         client.handle = cash
         assert not (await through(client, "stock.count", {"item": "x"}, stock)).is_error
         assert client.handle == cash
-
-
-@pytest.mark.spec("DEL-1", "DEL-2")
-@pytest.mark.parametrize("era", ["legacy", MODERN, "auto"])
-async def test_an_ordinary_client_gets_lists_under_its_handle_and_calls_tools_by_name(era: str) -> None:
-    async with shop_over("memory") as target, FollowingClient(target, mode=era) as client:
-        before = await names_of(client)
-        with pytest.raises(MCPError, match=r"Unknown tool: stock\.count"):
-            await client.call_tool("stock.count", {"item": "x"})
-        assert client.handle is None
-        for opener in ("open_stock", "stock.orders.activate", "cash.activate", "credit.activate", "join"):
-            assert not (await client.call_tool(opener, {})).is_error
-        assert (client.handle is None) == (era == "legacy")
-        more = sorted(set(await names_of(client)) - set(before))
-        assert more == ["credit.card", "discount", "stock.count", "stock.fail", "stock.orders.place", "stock.reject"]
-        assert (await client.call_tool("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}
-        assert text_of(await client.call_tool("credit.card", {})) == "card"
-        assert text_of(await client.call_tool("discount", {})) == "ten percent"
-        assert (await through(client, "stock.count", {"item": "y"})).structured_content == {"item": "y", "shelf": 1}
-        with pytest.raises(MCPError):
-            await client.call_tool("cash.coins", {})
-        assert not (await client.call_tool("stock.deactivate", {})).is_error
-        assert sorted(set(await names_of(client)) - set(before)) == ["credit.card", "discount"]
 
 
 async def test_a_program_continues_from_an_earlier_handle_or_starts_anew() -> None:
@@ -100,14 +75,6 @@ async def test_a_handle_that_the_server_refuses_is_dropped() -> None:
         with pytest.raises(MCPError, match="Activate the groups that you need again"):
             await client.list_tools(meta=_meta("nonsense"))
         assert not (await client.call_tool("stock.count", {"item": "x"})).is_error
-
-
-@pytest.mark.spec("DEL-1")
-async def test_in_the_legacy_era_no_handle_is_sent() -> None:
-    async with FollowingClient(build_server(make_shop()), mode="legacy", handle="nonsense") as client:
-        assert not (await client.call_tool("stock.activate", {})).is_error
-        assert "stock.count" in await names_of(client)
-        assert client.handle == "nonsense"
 
 
 def _meta(handle: str | None) -> Any:
@@ -221,17 +188,6 @@ async def test_fetched_tools_are_called_as_listed_ones_are(caplog: pytest.LogCap
             with pytest.raises(RuntimeError, match="structured content"):
                 await client.call_tool("lend", {})
     assert "not listed" not in caplog.text
-
-
-@pytest.mark.spec("DEL-5")
-async def test_a_server_of_toolfold_discloses_its_groups_to_this_client() -> None:
-    async with FollowingClient(build_server(make_shop()), groups=True) as client:
-        names = [entry["name"] for entry in await client.list_groups()]
-        assert "stock" in names
-        before = await names_of(client)
-        stock = await client.open_group("stock")
-        assert await names_of(client) == [*before, *(one.name for one in stock.tools)]
-        assert (await client.call_tool("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}
 
 
 @pytest.mark.spec("DEL-5")

@@ -12,11 +12,9 @@ from mcp.server import MCPServer, Server
 from mcp.server.caching import CacheHint
 
 from tests.adapters.mcp.existing import CALLS, Recorder, answer, listed, listing, plain_tool, shop
-from tests.adapters.mcp.support import CHANGED, Listener
 from toolfold import ConfigError, ToolfoldError, ToolSet
 from toolfold_adapters.mcp import group_server, in_group
 from toolfold_adapters.names import HANDLE_META
-from toolfold_adapters.stores import MemoryStore
 
 Era = Literal["legacy", "auto"]
 CONTROLS = ["call_tool", "close_group", "open_group"]
@@ -29,33 +27,6 @@ async def opened(client: Client, group: str) -> dict[str, Any]:
     assert not result.is_error, result
     handle = (result.meta or {}).get(HANDLE_META)
     return {} if handle is None else {"handle": handle}
-
-
-@both_eras
-@pytest.mark.spec("INT-1")
-async def test_tools_of_closed_groups_are_neither_listed_nor_called(era: Era) -> None:
-    server = shop()
-    assert group_server(server, {"database": "db_*"}) is server
-    async with Client(server, mode=era) as client:
-        assert await listed(client) == sorted([*CONTROLS, "ping"])
-        refusal = await answer(client, "db_stock")
-        assert refusal["code"] == types.INVALID_PARAMS
-        assert "database" in refusal["message"]
-        assert (await client.call_tool("ping")).structured_content == {"result": "pong"}
-
-
-@both_eras
-@pytest.mark.spec("INT-1", "DEL-1", "DEL-2")
-async def test_an_open_group_is_answered_with_definitions_and_its_tools_are_called(era: Era) -> None:
-    server = group_server(shop(), {"database": "db_*"})
-    async with Client(server, mode=era) as client:
-        result = await client.call_tool("open_group", {"group": "database"})
-        assert "db_row: Return a row." in result.content[0].text  # type: ignore[union-attr]
-        handle = {"handle": (result.meta or {})[HANDLE_META]} if era == "auto" else {}
-        call = {"name": "db_stock", "arguments": {}, **handle}
-        assert (await client.call_tool("call_tool", call)).structured_content == {"result": 3}
-        shown = await listed(client)
-        assert ("db_stock" in shown) == (era == "legacy")
 
 
 @both_eras
@@ -107,20 +78,6 @@ async def _rest(client: Client) -> list[Any]:
     ]
 
 
-@both_eras
-@pytest.mark.spec("INT-1")
-async def test_progress_of_a_tool_reaches_the_caller(era: Era) -> None:
-    updates: list[tuple[float, float | None, str | None]] = []
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        updates.append((progress, total, message))
-
-    server = group_server(shop(), active=["mail", "mail.out"])
-    async with Client(server, mode=era) as client:
-        await client.call_tool("send", {"to": "Ada"}, progress_callback=on_progress)
-    assert updates == [(1, 2, "half")]
-
-
 @pytest.mark.spec("INT-1")
 async def test_middleware_sees_all_requests() -> None:
     recorder = Recorder()
@@ -128,23 +85,6 @@ async def test_middleware_sees_all_requests() -> None:
         await opened(client, "database")
         await client.call_tool("ping")
     assert recorder.seen.count("tools/call") == 2
-
-
-@pytest.mark.spec("INT-1", "NTF-1", "NTF-4")
-async def test_a_legacy_client_is_notified_of_the_change_it_made_and_no_other_client() -> None:
-    server = group_server(shop(), {"database": "db_*"})
-    mine, others = Listener(), Listener()
-    async with (
-        Client(server, mode="legacy", message_handler=mine) as client,
-        Client(server, mode="legacy", message_handler=others) as other,
-    ):
-        assert client.server_capabilities.tools == types.ToolsCapability(list_changed=True)
-        await opened(client, "database")
-        assert await mine.next() == CHANGED
-        assert "db_stock" not in await listed(other)
-        assert others.changes == 0
-    mine.close()
-    others.close()
 
 
 @both_eras
@@ -370,18 +310,3 @@ async def test_a_later_tool_that_cannot_be_grouped_stays_in_view_and_is_reported
 def test_no_group_can_be_marked_with_a_path_that_is_none() -> None:
     with pytest.raises(ConfigError, match="'a b' in in_group"):
         in_group("a b")
-
-
-@pytest.mark.spec("STO-4")
-async def test_a_handle_of_an_existing_server_is_honoured_by_another_that_shares_its_store() -> None:
-    store = MemoryStore()
-
-    def replica() -> MCPServer[Any]:
-        tools = ToolSet("shop", control="open_group")
-        tools.register_group("database", on_activate=lambda: None)
-        return group_server(shop(), {"database": "db_*"}, tools=tools, store=store)
-
-    async with Client(replica(), mode="auto") as first, Client(replica(), mode="auto") as second:
-        handle = await opened(first, "database")
-        call = {"name": "db_stock", "arguments": {}, **handle}
-        assert (await second.call_tool("call_tool", call)).structured_content == {"result": 3}

@@ -12,13 +12,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in
+from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, schemas_in
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp import handlers as handlers_module
 from toolfold_adapters.names import CHANGE_META, HANDLE_META
 
 MODERN = "2026-07-28"
-TRANSPORTS = ("memory", "stdio", "http")
 KEY = "a key of more than sixteen letters"
 
 pytestmark = pytest.mark.spec("DEL-2")
@@ -123,41 +122,6 @@ async def test_wrong_arguments_are_refused_with_the_name_of_the_called_tool() ->
             assert "Invalid arguments for call_tool" in text_of(refused)
         assert "a handle is a string" in text_of(await client.call_tool("stock.activate", {"handle": 5}))
         assert ran == []
-
-
-@pytest.mark.spec("DEL-3")
-async def test_groups_can_be_opened_by_call_tool_itself() -> None:
-    async with client_of(build_server(make_shop()), MODERN) as (client, _):
-        outer = received(await through(client, "stock.activate"))["handle"]
-        inner = received(await through(client, "stock.orders.activate", {}, outer))
-        assert inner["active"] == ["stock", "stock.orders"]
-        again = received(await through(client, "cash.activate", {"handle": outer}, inner["handle"]))
-        assert again["active"] == ["cash", "stock"]
-
-
-@pytest.mark.spec("ACT-9", "ACT-3")
-async def test_a_step_succeeds_completely_or_changes_nothing() -> None:
-    async with client_of(build_server(make_shop()), MODERN) as (client, _):
-        handle = await opened(client, "stock")
-        refused = await through(client, "open_everything", {}, handle)
-        assert refused.is_error
-        assert HANDLE_META not in (refused.meta or {})
-        same = received(await client.call_tool("stock.activate", {"handle": handle}))
-        assert (same["changed"], same["active"]) == (False, ["stock"])
-        assert same["tools"] == ["stock.count", "stock.fail", "stock.reject"]
-
-
-@pytest.mark.spec("ACT-5")
-async def test_closing_a_group_answers_with_a_handle_without_it_and_what_is_in_it() -> None:
-    async with client_of(build_server(make_shop()), MODERN) as (client, _):
-        handle = await opened(client, "stock.orders", await opened(client, "stock"))
-        closed = await client.call_tool("stock.deactivate", {"handle": handle})
-        answer = received(closed)
-        assert (answer["active"], answer["tools"]) == ([], [])
-        assert "stock.orders" in text_of(closed)
-        for name in ("stock.count", "stock.orders.place"):
-            assert (await through(client, name, {}, answer["handle"])).is_error
-        assert not set(await listed_under(client, answer["handle"])) ^ set(await names_of(client))
 
 
 @pytest.mark.spec("DEL-3", "SES-1")

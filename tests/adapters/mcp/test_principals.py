@@ -62,19 +62,6 @@ async def test_a_caller_has_the_same_lists_on_every_connection_and_others_have_t
         assert (await ada.list_tools(cache_mode="bypass")).tools == before.tools
 
 
-@pytest.mark.spec("DEL-7")
-async def test_lists_are_private_to_their_caller_and_no_tool_for_handles_is_offered() -> None:
-    async with principals(make_shop()) as target, Client(target("ada"), mode=MODERN) as client:
-        for page in (
-            await client.list_tools(),
-            await client.list_prompts(),
-            await client.list_resources(),
-            await client.list_resource_templates(),
-        ):
-            assert (page.cache_scope, page.ttl_ms) == ("private", 0)
-        assert "call_tool" not in await names_of(client)
-
-
 async def test_callers_are_distinguished_by_subject_client_and_issuer() -> None:
     async with endpoint_of(build_server(make_shop(), delivery="principal"), authenticated=True) as endpoint:
 
@@ -125,18 +112,6 @@ async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_en
         assert sorted(journal) == ["database off", "database on", "database on"]
 
 
-@pytest.mark.spec("HOOK-9")
-async def test_sessions_end_with_the_server() -> None:
-    journal = Journal()
-    tools = make_desk(journal)
-    async with principals(tools) as target:
-        for name in ("ada", "bob"):
-            async with Client(target(name), mode=MODERN) as client:
-                await client.call_tool("database.activate", {})
-    assert sorted(journal) == ["database off", "database off", "database on", "database on"]
-    assert not tools.sessions
-
-
 @pytest.mark.spec("SES-2", "HOOK-1", "DEL-4")
 async def test_first_requests_at_once_share_one_session_and_no_caller_waits_for_anothers_hooks() -> None:
     tools = ToolSet("slow", run_in_thread=False)
@@ -161,14 +136,3 @@ async def test_first_requests_at_once_share_one_session_and_no_caller_waits_for_
             go_on.set()
         assert journal == ["on", "on"]
         assert len(tools.sessions) == 2
-
-
-async def test_legacy_callers_have_a_session_for_each_connection() -> None:
-    async with (
-        principals(make_shop()) as target,
-        Client(target("ada"), mode="legacy") as ada,
-        Client(target("ada"), mode="legacy") as again,
-    ):
-        await ada.call_tool("cash.activate", {})
-        assert "cash.coins" in await names_of(ada)
-        assert "cash.coins" not in await names_of(again)

@@ -106,14 +106,6 @@ async def test_an_exclusion_of_groups_that_a_request_in_progress_has_both_open_i
     waiting.tools.register_exclusion("a", "b")
 
 
-@pytest.mark.spec("SES-4")
-async def test_requests_in_progress_do_not_count_as_sessions() -> None:
-    waiting = Waiting()
-    async with client_of(build_server(waiting.tools), MODERN) as (client, _), waiting.during(client, "open_and_wait"):
-        assert waiting.tools.sessions == ()
-        assert len(waiting.tools.pool.live) == 1
-
-
 # -- groups that a handle inherits ------------------------------------------------------------------------------------
 
 

@@ -4,61 +4,17 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import (
     CHANGED,
     build_server,
-    change_of,
     client_of,
     names_of,
     target_of,
 )
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.delivery.legacy import MAX_WAITING
-
-
-@pytest.mark.spec("DEL-1", "NTF-1", "CTL-4", "CALL-1")
-async def test_a_client_opens_calls_and_closes_a_group_and_is_notified_of_each_change_once() -> None:
-    async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, listener):
-        assert "database.query" not in await names_of(client)
-        with pytest.raises(MCPError, match=r"Unknown tool: database\.query") as refused:
-            await client.call_tool("database.query", {"sql": "select 1"})
-        assert refused.value.code == -32602
-
-        opened = await client.call_tool("database.activate", {})
-        assert change_of(opened) == {
-            "group": "database",
-            "changed": True,
-            "active": ["database"],
-            "displaced": [],
-            "tools": ["database.query"],
-        }
-        assert await listener.next() == CHANGED
-        assert "database.query" in await names_of(client)
-        answer = await client.call_tool("database.query", {"sql": "select 1"})
-        assert answer.structured_content == {"ran": "select 1"}
-
-        await client.call_tool("database.activate", {})
-        await client.call_tool("database.deactivate", {})
-        assert await listener.next() == CHANGED
-        assert "database.query" not in await names_of(client)
-        assert listener.changes == 2
-
-
-@pytest.mark.spec("NTF-1", "ACT-4")
-async def test_a_displacement_is_one_change_and_a_refusal_none() -> None:
-    async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, listener):
-        await client.call_tool("mode_a.activate", {})
-        swapped = await client.call_tool("mode_b.activate", {})
-        refused = await client.call_tool("vault.activate", {})
-        assert change_of(swapped)["displaced"] == ["mode_a"]
-        assert refused.is_error
-        assert "the key is missing" in refused.content[0].text  # type: ignore[union-attr]
-        await client.call_tool("ping", {})
-        assert listener.changes == 2
-        assert {"mode_b.only_b"} == {name for name in await names_of(client) if "only" in name}
 
 
 @pytest.mark.spec("NTF-4")
@@ -69,32 +25,6 @@ async def test_legacy_clients_are_promised_notifications_of_lists() -> None:
         assert capabilities.tools.list_changed is True
         assert capabilities.prompts is not None
         assert capabilities.prompts.list_changed is True
-
-
-@pytest.mark.spec("DEL-1", "CALL-5")
-async def test_a_handler_that_opens_a_group_notifies_once() -> None:
-    async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, listener):
-        await client.call_tool("open_database", {})
-        await client.call_tool("ping", {})
-        assert listener.changes == 1
-        assert "database.query" in await names_of(client)
-
-
-@pytest.mark.spec("NTF-1", "CALL-5")
-async def test_each_change_in_one_request_is_notified_of() -> None:
-    tools = make_desk()
-
-    @tools.tool()
-    async def swap(context: Context) -> None:
-        """Open one mode and then the other, which displaces it."""
-        await context.activate("mode_a")
-        await context.activate("mode_b")
-
-    async with target_of("memory", tools) as target, client_of(target, "legacy") as (client, listener):
-        await client.call_tool("swap", {})
-        assert [await listener.next() for _ in range(2)] == [CHANGED] * 2
-        await client.call_tool("ping", {})
-        assert listener.changes == 2
 
 
 @pytest.mark.spec("NTF-1", "NTF-2", "SAF-4")

@@ -17,7 +17,7 @@ from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from toolfold import Context, HookContext, ProtocolError, Session, StoredSessions, ToolSet
 from toolfold.spi import SessionKind
-from toolfold_adapters.mcp import Limit, Limits
+from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp import handlers as handlers_module
 from toolfold_adapters.mcp.handles import shared_session
 from toolfold_adapters.mcp.request import Selection
@@ -74,23 +74,6 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
         await left(tools, 0)
 
 
-@pytest.mark.spec("HOOK-9", "SES-4")
-async def test_the_number_of_sessions_is_bounded_and_the_least_recently_used_one_ends() -> None:
-    journal = Journal()
-    tools = make_desk(journal)
-    limits = Limits(handles=Limit(2, None, "end_idlest"))
-    async with client_of(build_server(tools, limits=limits), MODERN) as (client, _):
-        first, second = await opened(client, "database"), await opened(client, "database")
-        await through(client, "ping", {}, first)
-        third = await opened(client, "mode_a")
-        await journal.reaches(3)
-        assert journal == ["database on", "database on", "database off"]
-        await left(tools, 2)
-        assert (await through(client, "ping", {}, second)).is_error
-        for handle in (first, third):
-            assert text_of(await through(client, "ping", {}, handle)) == "pong"
-
-
 @pytest.mark.spec("SES-4", "HOOK-9")
 async def test_a_session_that_would_be_one_too_many_is_refused_and_undone() -> None:
     journal = Journal()
@@ -125,20 +108,6 @@ async def test_a_stored_handle_is_valid_only_for_its_caller(hooks: bool) -> None
         with pytest.raises(MCPError, match="for this caller"):
             await listed_under(bob, handle)
         assert name in await listed_under(ada, handle)
-
-
-@pytest.mark.spec("HOOK-4", "CTL-5")
-async def test_a_failed_hook_changes_and_stores_nothing() -> None:
-    tools = make_desk()
-    async with client_of(build_server(tools), MODERN) as (client, _):
-        refused = await client.call_tool("vault.activate", {})
-        assert refused.is_error
-        assert "the key is missing" in text_of(refused)
-        assert "handle" not in (refused.structured_content or {})
-        handle = await opened(client, "mode_a")
-        assert (await client.call_tool("vault.activate", {"handle": handle})).is_error
-        assert received(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]
-        assert len(tools.sessions) == 1
 
 
 @pytest.mark.spec("HOOK-9", "HOOK-6")
