@@ -56,20 +56,6 @@ async def test_a_client_that_lists_once_reads_every_definition_once_in_the_text(
         assert len(result.content) == 1
 
 
-@pytest.mark.spec("CTL-4")
-@pytest.mark.parametrize("era", ERAS)
-async def test_data_for_programs_is_only_in_meta(era: str) -> None:
-    async with client_of(shop_server(), era) as (client, _):
-        handle: dict[str, Any] = {}
-        for group, changed, displaced in (("cash", True, []), ("credit", True, ["cash"]), ("credit", False, [])):
-            change = change_of(await client.call_tool(f"{group}.activate", handle))
-            handle = {name: change[name] for name in ("handle",) if name in change}
-            tools = ["credit.card"] if group == "credit" else ["cash.coins"]
-            received = {"group": group, "changed": changed, "active": [group], "displaced": displaced, "tools": tools}
-            assert {key: change[key] for key in received} == received
-            assert ("handle" in change) == (era == MODERN)
-
-
 @pytest.mark.spec("CTL-4", "CTL-5", "GRP-3")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_refusal_has_its_error_and_the_type_of_a_loader_in_meta(era: str) -> None:

@@ -58,22 +58,6 @@ async def listed(client: Client, handle: str | None = None) -> dict[str, dict[st
     return {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in tools}
 
 
-@pytest.mark.spec("MOD-1", "MOD-2")
-@pytest.mark.parametrize("era", ERAS)
-async def test_clients_get_the_narrowed_definition_and_its_meta(era: str) -> None:
-    buffers = Buffers(network=12, actions=8)
-    async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
-        shown = (await listed(client))["observe"]
-        assert shown["inputSchema"]["properties"]["what"] == {"type": "string", "enum": ["network", "actions"]}
-        assert shown["_meta"] == {
-            "category": "page",
-            "available_modes": ["network", "actions"],
-            "data_counts": {"network": 12, "actions": 8},
-        }
-        buffers.held = {}
-        assert "observe" not in await listed(client)
-
-
 @pytest.mark.spec("MOD-1", "MOD-4", "CALL-1")
 @pytest.mark.parametrize("era", ERAS)
 async def test_unavailable_modes_and_tools_without_modes_are_refused_like_unknown_ones(era: str) -> None:
@@ -161,17 +145,3 @@ async def test_a_group_that_is_fetched_by_the_draft_extension_has_narrowed_defin
     ):
         (received,) = (await contents_of(client, "inner"))["tools"]
         assert received["inputSchema"]["properties"]["what"]["enum"] == ["network"]
-
-
-@pytest.mark.spec("DEL-7", "MOD-1")
-async def test_a_list_that_follows_the_state_is_the_same_for_the_same_state_and_never_shared_by_caches() -> None:
-    buffers = Buffers(network=1)
-    async with target_of("memory", page_tools(buffers)) as target, client_of(target, "auto") as (client, _):
-        first = await client.list_tools(cache_mode="bypass")
-        assert first.cache_scope == "private"
-        await client.call_tool("inner.activate", {})
-        buffers.held = {"network": 2}
-        assert await client.list_tools(cache_mode="bypass") != first
-        buffers.held = {"network": 1}
-        again = await client.list_tools(cache_mode="bypass")
-        assert again.model_dump_json() == first.model_dump_json()

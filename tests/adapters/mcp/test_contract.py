@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-import rfc8785
 from mcp_types import INVALID_PARAMS
 
 from tests.adapters.mcp.contract import EXPERIMENT, Adapter, Json, adapter_of
@@ -88,19 +87,6 @@ async def test_list_manifest_and_descriptions_are_of_the_same_tools() -> None:
             assert_describes(entry, definition)
 
 
-async def test_a_group_expands_to_its_own_members_and_descriptions_come_in_the_order_that_was_asked_for() -> None:
-    async with opened() as adapter:
-        assert [one["name"] for one in await members(adapter, "house")] == ["clean", "lamp"]
-        described = await answer(adapter, "tools/describe", names=["lamp", "clean"])
-        assert [one["name"] for one in described["tools"]] == ["lamp", "clean"]
-
-
-async def test_a_shared_tool_is_the_same_in_both_groups() -> None:
-    async with opened() as adapter:
-        house, garden = [await members(adapter, group) for group in ("house", "garden")]
-        assert [one for one in house if one["name"] == "lamp"] == [one for one in garden if one["name"] == "lamp"]
-
-
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -158,61 +144,3 @@ async def test_a_revision_is_stale_after_any_change_of_what_the_caller_may_see(
         await adapter.replace_fixture(FIXTURE)
         await adapter.set_allowed(ALL)
         assert await revision(adapter) == before
-
-
-async def test_a_change_of_what_the_caller_may_not_see_leaves_the_revision() -> None:
-    async with opened(["clean"]) as adapter:
-        before = await revision(adapter)
-        await adapter.replace_fixture(garage(CLEAN, tool("dig", "garden", title="Updated"), LAMP, garden="Out there"))
-        assert await revision(adapter) == before
-
-
-async def test_a_tool_that_is_not_available_now_is_described_and_its_call_is_an_error_result() -> None:
-    async with opened() as adapter:
-        await adapter.replace_fixture(garage(tool("clean", "house", runs=False), DIG, LAMP))
-        (described,) = (await answer(adapter, "tools/describe", names=["clean"]))["tools"]
-        assert described["_meta"][EXPERIMENT]["callable"] is False
-        assert (await answer(adapter, "tools/call", name="clean", arguments={}))["isError"] is True
-
-
-async def test_a_call_is_refused_once_its_tool_is_revoked() -> None:
-    async with opened() as adapter:
-        await answer(adapter, "tools/describe", names=["clean"])
-        assert "isError" not in await answer(adapter, "tools/call", name="clean", arguments={})
-        await adapter.set_allowed(["lamp"])
-        assert await refused(adapter, "tools/call", name="clean", arguments={}) == {"unknownNames": ["clean"]}
-        assert "isError" not in await answer(adapter, "tools/call", name="lamp", arguments={})
-
-
-async def test_a_view_of_another_caller_is_stale_after_a_reconnection() -> None:
-    async with opened() as first:
-        before = await revision(first)
-    async with opened(["clean"]) as second:
-        assert await revision(second) != before
-        params = {"id": "house", "revision": before}
-        assert await refused(second, "experimental/groups/expand", **params) == {"reason": "staleView"}
-
-
-async def test_a_server_without_the_manifest_has_its_list_and_its_calls() -> None:
-    async with opened(manifest=False) as adapter:
-        capabilities = (await answer(adapter, "initialize"))["capabilities"]
-        assert "manifest" not in capabilities["tools"]
-        assert EXPERIMENT not in capabilities.get("experimental", {})
-        assert {one["name"] for one in (await answer(adapter, "tools/list"))["tools"]} == {*ALL}
-        assert "isError" not in await answer(adapter, "tools/call", name="clean", arguments={})
-        unknown = await adapter.request({"jsonrpc": "2.0", "id": 1, "method": "tools/manifest"})
-        assert unknown["error"]["code"] == -32601
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({}, "{}"),
-        ({"b": [{"d": 1, "c": None}], "a": False}, '{"a":false,"b":[{"c":null,"d":1}]}'),
-        ({"t": 'a\nb\t"c\\ü'}, '{"t":"a\\nb\\t\\"c\\\\ü"}'),
-        ({"x": 1e-6, "y": 1e21, "z": -0.0}, '{"x":0.000001,"y":1e+21,"z":0}'),
-        ({"\uff5e": 1, "\U0001f600": 2}, '{"\U0001f600":2,"\uff5e":1}'),
-    ],
-)
-def test_canonical_json_is_that_of_rfc_8785_whose_keys_are_in_the_order_of_utf_16(value: Json, text: str) -> None:
-    assert rfc8785.dumps(value).decode() == text

@@ -20,7 +20,7 @@ from tests.adapters.mcp.support import CHANGED, build_server, client_of, names_o
 from tests.adapters.mcp.test_disclosure import DECLARED, EXTENSION, asked, contents_of, refusal_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of
 from tests.adapters.mcp.test_stored_handles import Journal
-from toolfold import Mode, Modes, Profile, ToolSet, Visibility
+from toolfold import Mode, Modes, ToolSet, Visibility
 
 pytestmark = pytest.mark.spec("DEL-5")
 
@@ -217,15 +217,6 @@ async def test_a_tool_that_is_revoked_after_its_group_was_fetched_is_unknown() -
         allowed["read"] = False
         with pytest.raises(MCPError, match=r"Unknown tool: files\.read"):
             await client.call_tool("files.read", {})
-
-
-@pytest.mark.spec("PRO-1")
-async def test_a_profile_has_only_its_groups() -> None:
-    tools, _ = guarded()
-    tools.register_profile(Profile(name="reader", available=["files"]))
-    async with disclosed(tools, profile="reader") as client:
-        assert await top_of(client) == ["files"]
-        assert (await refusal_of(client, "groups/get", name="admin")).message == "Unknown group: admin"
 
 
 # -- changes ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server
 from tests.adapters.mcp.test_handle_delivery import MODERN
-from toolfold import Profile, ToolSet
+from toolfold import ToolSet
 
 pytestmark = pytest.mark.spec("DEL-5")
 
@@ -56,15 +56,6 @@ async def test_declaring_the_extension_does_not_bypass_authentication() -> None:
         for asked in (client.list_tools, client.list_prompts, lambda: client.call_tool("stock.count", {})):
             with pytest.raises(MCPError, match="not authenticated"):
                 await asked()
-
-
-async def test_instructions_name_only_the_groups_of_the_profile() -> None:
-    tools = make_shop()
-    tools.register_profile(Profile(name="till", available=["cash"]))
-    for era in ("legacy", "auto"):
-        async with Client(build_server(tools, profile="till"), mode=era) as client:
-            assert "cash" in (client.instructions or "")
-            assert "stock" not in (client.instructions or "")
 
 
 async def test_instructions_for_clients_that_declare_the_extension_name_no_control_tools() -> None:

@@ -10,21 +10,13 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import build_server, without_schemas
-from tests.core.document_c import CORE, GROUPED, GROUPS, assistant, listed_with
+from tests.adapters.mcp.support import build_server
+from tests.core.document_c import CORE, GROUPS, assistant, listed_with
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, connected
-from toolfold import Profile
 
 Era = Literal["legacy", "auto"]
 ERAS = ("legacy", "auto")
-KEY = "a key of more than sixteen letters"
-LOADED = """\
-Loaded 3 tools from group 'PDF Tools':
-- pdf_extract_text: Does pdf_extract_text
-- pdf_info: Does pdf_info
-- pdf_render_page: Does pdf_render_page"""
 
 
 @pytest.fixture(params=list(WAYS))
@@ -97,74 +89,6 @@ async def test_document_c_loader_is_listed_with_its_one_argument_and_all_groups(
             assert f"- {name}: {description}" in shown["description"].splitlines()
 
 
-@pytest.mark.spec("GRP-3", "CTL-4")
-async def test_document_c_loader_a_valid_group_is_answered_in_the_format_of_the_document(connect: Connect) -> None:
-    async with connect(assistant()) as client:
-        answer = await client.answer("load_tool_group", {"group_name": "pdf"})
-        assert not answer.is_error
-        expected = LOADED.splitlines()
-        assert without_schemas(answer.text)[: len(expected)] == expected
-        received = answer.structured
-        assert (received["group"], received["changed"], received["active"]) == ("pdf", True, ["pdf"])
-        assert received["tools"] == sorted(GROUPED["pdf"])
-
-
-@pytest.mark.spec("GRP-3", "CTL-5")
-@pytest.mark.parametrize(
-    ("arguments", "text", "error_type"),
-    [
-        ({}, "Required parameter 'group_name' is missing.", "missing_parameter"),
-        ({"group_name": None}, "Required parameter 'group_name' is missing.", "missing_parameter"),
-        (
-            {"group_name": "nonexistent"},
-            "Tool group 'nonexistent' not found. Available groups: "
-            "config, hollow, js_tool_management, pdf, scheduled_tasks",
-            "not_found",
-        ),
-        ({"group_name": "hollow"}, "Tool group 'hollow' has no available tools.", "empty_group"),
-    ],
-    ids=["left out", "null", "unknown", "empty"],
-)
-async def test_document_c_loader_errors_have_the_texts_and_types_of_the_document_and_change_nothing(
-    connect: Connect, arguments: dict[str, Any], text: str, error_type: str
-) -> None:
-    tools = assistant()
-    tools.register_group("hollow")
-    async with connect(tools) as client:
-        await load(client, "pdf")
-        notified, handle = len(client.notified), getattr(client, "handle", None)
-        answer = await client.answer("load_tool_group", arguments)
-        assert (answer.is_error, answer.text, answer.structured["error_type"]) == (True, text, error_type)
-        assert await client.names() == listed_with("pdf")
-        assert (len(client.notified), getattr(client, "handle", None)) == (notified, handle)
-
-
-@pytest.mark.spec("GRP-3", "NTF-1")
-async def test_document_c_loader_loading_twice_changes_nothing_and_says_so(connect: Connect) -> None:
-    """Document C, step 4b: a group that is loaded is not added again."""
-    async with connect(assistant()) as client:
-        await load(client, "pdf")
-        notified, shown = len(client.notified), await client.listed()
-        answer = await client.answer("load_tool_group", {"group_name": "pdf"})
-        assert not answer.is_error
-        assert answer.text.startswith("Tool group 'PDF Tools' was loaded already, so nothing changed.\n")
-        assert (answer.structured["changed"], answer.structured["active"]) == (False, ["pdf"])
-        assert (len(client.notified), await client.listed()) == (notified, shown)
-
-
-@pytest.mark.spec("GRP-3", "PRO-1")
-async def test_document_c_security_loading_reaches_no_further_than_the_profile(connect: Connect) -> None:
-    """Document C, security considerations: loading bypasses no permission."""
-    tools = assistant()
-    tools.register_profile(Profile(name="reader", available=("pdf",)))
-    async with connect(tools, profile="reader") as client:
-        failed, text = await client.call("load_tool_group", {"group_name": "config"})
-        assert (failed, text) == (True, "Tool group 'config' not found. Available groups: pdf")
-        assert await client.call("get_config", {}) == (True, UNKNOWN)
-        await load(client, "pdf")
-        assert await client.names() == listed_with("pdf")
-
-
 # How long a load lasts
 
 
@@ -187,25 +111,6 @@ async def test_document_c_a_load_lasts_for_the_conversation_and_affects_no_other
         assert await other.call("pdf_info", {}) == (True, UNKNOWN)
     async with connect(tools) as new:
         assert await new.names() == CORE
-
-
-@pytest.mark.spec("GRP-6", "DEL-3")
-async def test_document_c_modern_a_handle_has_the_same_groups_loaded_after_a_restart_with_the_same_key() -> None:
-    async with connected(build_server(assistant(), handle_key=KEY), "auto") as client:
-        await load(client, "pdf")
-        handle = client.handle
-    async with connected(build_server(assistant(), handle_key=KEY), "auto") as client:
-        assert await client.names() == CORE
-        client.handle = handle
-        assert await client.names() == listed_with("pdf")
-        assert await client.call("pdf_info", {}) == (False, "done")
-    async with connected(build_server(assistant(), handle_key=KEY[::-1]), "auto") as client:
-        client.handle = handle
-        with pytest.raises(MCPError, match="Activate the groups that you need again"):
-            await client.names()
-        failed, text = await client.call("pdf_info", {})
-        assert failed
-        assert "Activate the groups that you need again" in text
 
 
 @pytest.mark.spec("GRP-6", "SES-2", "NTF-1")

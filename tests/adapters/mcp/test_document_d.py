@@ -1,7 +1,6 @@
 """Document D's tables through real clients of both eras, row by row, and what each says of calls.
 
-The same rows are gone through in the core by tests/core/test_toolkits.py and tests/core/test_catalog_tool.py. What
-fails at decoration has no wire side but this: clients that are connected notice nothing of it.
+The same rows are gone through in the core by tests/core/test_toolkits.py and tests/core/test_catalog_tool.py.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from tests.core.document_d import (
     Desk,
     declared,
     kit_of,
+    shop,
 )
 from tests.examples.callers import connected
 from toolfold import (
@@ -69,30 +69,7 @@ async def test_document_d_options_hidden_components_are_unlisted_but_callable(er
             assert await client.call(f"t{number}", {}) == (False, "done")
 
 
-# The table of arities
-
-
-# Precedence
-
-
 # Prompts, resources and templates
-
-
-@pytest.mark.spec("KIT-4", "REG-9", "VIS-6")
-async def test_document_d_hidden_prompts_resources_and_templates_are_used_by_their_names(era: Era) -> None:
-    tools = ToolSet("t")
-    tools.include(Desk("Ada"))
-    async with connected(build_server(tools), era) as caller:
-        client = caller.client
-        assert await caller.names() == ["who"]
-        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["greet"]
-        assert (await client.list_resources()).resources == []
-        templates = (await client.list_resource_templates()).resource_templates
-        assert [(one.name, one.uri_template) for one in templates] == [("drawer", "desk://drawers/{number}")]
-        content = (await client.get_prompt("ask", {"topic": "tea"})).messages[0].content
-        assert content.text == "Ada, tell me about tea."  # type: ignore[union-attr]
-        for uri, text in (("desk://owner", "Ada"), ("desk://drawers/2", "drawer 2 of Ada")):
-            assert (await client.read_resource(uri)).contents[0].text == text  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("KIT-4", "REG-9", "VIS-5")
@@ -144,57 +121,21 @@ async def test_document_d_returns_reach_the_client_in_the_right_form(era: Era, k
         assert await client.answer("t", {}) == answer
 
 
-# The three forms of schema
-
-MAPPING = {
-    "type": "object",
-    "properties": {"q": {"type": "string", "minLength": 2}, "n": {"type": "integer", "default": 5}},
-    "required": ["q"],
-    "additionalProperties": False,
-}
-FIELDS = {"q": {"type": "string", "min_length": 2, "required": True}, "n": {"type": "integer", "default": 5}}
+# The catalog tool
 
 
-@pytest.mark.spec("KIT-3", "CALL-2")
-@pytest.mark.parametrize(
-    ("form", "received"),
-    [(FIELDS, {"q": "ab", "n": 5}), (MAPPING, {"q": "ab"}), (json.dumps(MAPPING), {"q": "ab"})],
-    ids=["fields", "mapping", "text"],
-)
-async def test_document_d_schema_forms_are_equivalent_but_only_fields_fill_in_defaults(
-    era: Era, form: Any, received: dict[str, Any]
-) -> None:
-    tools = ToolSet("t")
-    tools.register("echo", lambda arguments: arguments, input=form)
-    async with connected(build_server(tools), era) as client:
-        assert (await client.listed())["echo"]["inputSchema"] == MAPPING
-        assert (await client.answer("echo", {"q": "ab"})).structured == received
-        for wrong, place in (({}, '"q"'), ({"q": "a"}, "arguments.q"), ({"q": "ab", "n": "x"}, "arguments.n")):
-            failed, text = await client.call("echo", wrong)
-            assert failed
-            assert place in text
-
-
-TOTAL = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
-
-
-@pytest.mark.spec("KIT-6", "KIT-3")
-@pytest.mark.parametrize(
-    "form",
-    [{"total": {"type": "integer", "required": True}}, TOTAL, json.dumps(TOTAL)],
-    ids=["fields", "mapping", "text"],
-)
-async def test_document_d_results_are_validated_against_their_output_schema_in_each_form(era: Era, form: Any) -> None:
-    """Document D, return values: what does not fit is an error without the result, not a silent pass."""
-    tools = ToolSet("t")
-    tools.register("sum", lambda arguments: {"total": arguments["of"]}, input={"of": "any"}, output=form)
-    async with connected(build_server(tools), era) as client:
-        assert (await client.listed())["sum"]["outputSchema"]["required"] == ["total"]
-        assert await client.answer("sum", {"of": 5}) == (False, '{"total": 5}', {"total": 5})
-        answer = await client.answer("sum", {"of": "secret"})
-        assert (answer.is_error, answer.structured) == (True, None)
-        assert "result.total" in answer.text
-        assert "secret" not in answer.text
-
-
-# What fails at decoration
+@pytest.mark.spec("CAT-1", "CAT-2")
+async def test_document_d_catalog_entries_extend_those_of_the_lists(era: Era) -> None:
+    """Document D, the result of the catalog tool: the wire definition plus `hidden`, and a tool's `category`."""
+    async with connected(build_server(shop()), era) as caller:
+        client, answer = caller.client, await caller.answer("catalog", {"include_hidden": False})
+        assert json.loads(answer.text) == answer.structured
+        lists: dict[str, list[Any]] = {
+            "tools": [one for one in (await client.list_tools()).tools if one.name != "call_tool"],
+            "prompts": (await client.list_prompts()).prompts,
+            "resources": (await client.list_resources()).resources,
+            "resource_templates": (await client.list_resource_templates()).resource_templates,
+        }
+        for section, listed in lists.items():
+            wire = [one.model_dump(by_alias=True, exclude_none=True, mode="json") for one in listed]
+            assert answer.structured[section] == [{**one, "hidden": False, **one.get("_meta", {})} for one in wire]

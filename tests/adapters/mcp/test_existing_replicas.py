@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +9,9 @@ from mcp.server import MCPServer, Server
 
 from tests.adapters.mcp.asgi import URL, endpoint_of
 from tests.adapters.mcp.existing import listing, plain_tool, shop
-from tests.adapters.mcp.support import CHANGED, RawLegacy, names_of
+from tests.adapters.mcp.support import RawLegacy, names_of
 from tests.adapters.mcp.test_legacy_replicas import balanced
-from toolfold import Store, ToolSet
+from toolfold import Store
 from toolfold_adapters.mcp import Limit, Limits, group_server, in_group
 from toolfold_adapters.stores import MemoryStore
 
@@ -23,31 +22,8 @@ def grouped(server: Any, store: Store, **options: Any) -> Any:
     return group_server(server, {"db": "db_*"}, store=store, **options)
 
 
-def hooked(journal: list[str]) -> ToolSet:
-    tools = ToolSet("shop", control="open_group")
-    tools.register_group(
-        "db", on_activate=lambda: journal.append("on"), on_deactivate=lambda: journal.append("off"), run_in_thread=False
-    )
-    return tools
-
-
 def plain() -> Server[Any]:
     return listing(plain_tool("ping"), plain_tool("db_stock"))
-
-
-@pytest.mark.parametrize("make", [shop, plain])
-async def test_a_legacy_session_goes_on_at_another_replica_and_is_notified_once(make: Callable[[], Any]) -> None:
-    journal: list[str] = []
-    store = MemoryStore()
-    servers = [grouped(make(), store, tools=hooked(journal)) for _ in range(2)]
-    async with balanced(*servers) as (client, balancer, notified):
-        await client.call_tool("open_group", {"group": "db"})
-        balancer.chosen = 1
-        assert "db_stock" in await names_of(client)
-        assert not (await client.call_tool("db_stock", {})).is_error
-        assert notified == [CHANGED]
-        assert journal == ["on"]
-    assert journal == ["on", "off"]
 
 
 async def test_groups_that_a_replica_learns_of_when_it_lists_are_open_there() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.adapters.mcp.support import build_server, change_of, client_of, names_of, schemas_in
-from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ToolSet
 from toolfold_adapters.names import CHANGE_META, HANDLE_META
 from toolfold_adapters.search import bm25
@@ -46,30 +46,6 @@ async def test_a_search_answers_with_definitions_and_opens_nothing_unless_asked_
         assert "Handle" not in text_of(result)
 
 
-@pytest.mark.spec("FND-1", "DEL-2")
-@pytest.mark.parametrize("era", ERAS)
-async def test_every_tool_is_two_calls_away_for_a_client_that_lists_once(era: str) -> None:
-    async with client_of(build_server(library(), handles="stored"), era) as (client, _):
-        await names_of(client)
-        opened = await client.call_tool("find_tools", {"query": "loans 2", "limit": 1, "open": True})
-        assert "Opened: loans." in text_of(opened)
-        handle = {"handle": change_of(opened)["handle"]} if era == MODERN else {}
-        called = await client.call_tool("call_tool", {**handle, "name": "loans.find_loans_2", "arguments": {}})
-        assert text_of(called) == "loans 2"
-
-
-@pytest.mark.spec("FND-1", "DEL-3")
-async def test_a_search_under_a_handle_sees_and_adds_to_its_state() -> None:
-    async with client_of(build_server(library(), handles="stored"), MODERN) as (client, _):
-        first = change_of(await client.call_tool("find_tools", {"query": "books", "open": True}))["handle"]
-        assert len(first) == 22
-        seen = await client.call_tool("find_tools", {"query": "books", "handle": first})
-        assert "Can be called now." in text_of(seen)
-        more = await client.call_tool("find_tools", {"query": "loans", "open": True, "handle": first})
-        assert change_of(more)["active"] == ["books", "loans"]
-        assert text_of(await through(client, "books.find_books_0", {}, change_of(more)["handle"])) == "books 0"
-
-
 @pytest.mark.spec("FND-1", "CTL-4")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("text", ["short", "long " * 500, "🜁" * 3_000], ids=["short", "long", "wide"])
@@ -104,9 +80,3 @@ async def test_a_search_stores_no_session_of_its_own() -> None:
             result = await client.call_tool("find_tools", {"query": "books"})
             assert HANDLE_META not in (result.meta or {})
             assert json.loads(json.dumps((result.meta or {})[CHANGE_META]))["changed"] is False
-
-
-@pytest.mark.spec("FND-1")
-async def test_instructions_name_the_search() -> None:
-    async with client_of(build_server(library()), "legacy") as (client, _):
-        assert "find_tools" in (client.instructions or "")

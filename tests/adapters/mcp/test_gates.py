@@ -61,16 +61,6 @@ async def test_disclosure_neither_shows_nor_opens_gates() -> None:
     assert ran == ["open"]
 
 
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_gate_opens_by_its_event(era: str) -> None:
-    tools, ran = make_gated()
-    async with client_of(build_server(tools), era) as (client, _):
-        observed = await client.call_tool("observe", {})
-        handle = (observed.meta or {}).get("dev.toolfold/handle")
-        assert not (await through(client, "event.go", {}, handle)).is_error
-    assert ran == ["event"]
-
-
 # -- switched off -----------------------------------------------------------------------------------------------------
 
 

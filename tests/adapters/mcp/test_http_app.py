@@ -61,14 +61,6 @@ async def test_an_application_that_mounts_it_serves_both_eras_and_runs_its_lifes
         assert shown in [tool["name"] for tool in answer["result"]["tools"]]
 
 
-@pytest.mark.spec("INT-1", "DEL-10")
-async def test_a_host_that_is_not_allowed_is_refused_where_it_is_mounted_too() -> None:
-    app = http_app(make_desk())
-    async with app.lifespan(), httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as http:
-        response = await http.post("http://evil.example/mcp", json=modern_body("tools/list"))
-    assert response.status_code == 421
-
-
 @pytest.mark.spec("INT-1", "ERR-2")
 async def test_a_lifespan_that_was_forgotten_is_named_with_the_remedy() -> None:
     outer = Starlette(routes=[Mount("/tools", http_app(make_desk()))])

@@ -47,14 +47,6 @@ async def test_each_delivery_says_how_groups_are_opened_and_their_tools_are_call
     assert instructions == f"{NAMED}cash.activate (and so on) opens one{then}\n{GROUPS}"
 
 
-@pytest.mark.spec("NAM-6")
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_activators_have_their_names_on_the_wire(era: str) -> None:
-    assert f"{NAMED}cash__activate (and so on) opens " in (
-        await instructions_of(make_shop(), era, separator="__") or ""
-    )
-
-
 @pytest.mark.spec("CTL-3")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 @pytest.mark.parametrize("control", ["load_tool_group", Loader(name="fetch")])

@@ -13,7 +13,6 @@ from mcp_types import TextContent
 from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.existing import listing, plain_tool
 from tests.adapters.mcp.support import build_server, client_of
-from tests.adapters.mcp.test_disclosure import DECLARED, asked
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
 from toolfold import InvalidDefinition, Profile, ToolSet, group, prompt_section, tool
 from toolfold_adapters.catalogs import load_catalog
@@ -21,7 +20,6 @@ from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.manifests import load_manifests
 from toolfold_adapters.mcp import group_server
 from toolfold_adapters.mcp.request import one_client
-from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN
 
 pytestmark = pytest.mark.spec("SKL-1")
@@ -63,20 +61,6 @@ async def test_they_are_read_before_the_tools_of_a_group_that_opens(
         assert RETURN not in text
 
 
-async def test_a_request_that_opens_two_groups_has_those_of_both() -> None:
-    tools = library(control="expand_tools", search=bm25)
-    async with Conversation(tools) as conversation:
-        (found,) = await conversation.execute([("find_tools", {"query": "put a book back", "open": True})])
-        assert is_before_tools(found.text, f"{LOAN}\n\n{RETURN}", "loans__back__shelve")
-
-
-async def test_a_conversation_reads_them_too_and_again_where_it_opens_the_group_again() -> None:
-    async with Conversation(library()) as conversation:
-        for _ in range(2):
-            (opened,) = await conversation.execute([("loans__activate", {})])
-            assert is_before_tools(opened.text, LOAN, "loans__lend")
-
-
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_call_that_opens_groups_has_theirs_within_the_budget_of_the_answer(era: str) -> None:
     tools = library()
@@ -110,11 +94,6 @@ async def test_a_call_on_whose_success_a_group_opens_answers_with_them_once(era:
         ]
         again = await through(client, "greet", {}, (first.meta or {}).get("dev.toolfold/handle"))
         assert text_of(again) == "Welcome."
-
-
-async def test_groups_get_returns_them() -> None:
-    async with client_of(build_server(library()), MODERN, extensions=DECLARED) as (client, _):
-        assert (await asked(client, "groups/get", name="loans")).instructions == LOAN
 
 
 async def test_those_of_pinned_groups_are_read_at_the_start() -> None:

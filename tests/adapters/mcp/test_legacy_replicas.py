@@ -27,8 +27,6 @@ from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("STO-1", "STO-4")
 
-LEGACY = "2025-11-25"
-
 
 @define
 class Balancer(httpx2.AsyncBaseTransport):
@@ -98,15 +96,6 @@ async def test_a_legacy_session_goes_on_at_another_replica_and_is_notified_once(
         balancer.chosen = 1
         assert "database.query" not in await names_of(client)
         assert notified == [CHANGED] * 3
-    assert journal == ["database on", "database off"]
-
-
-async def test_a_legacy_session_that_its_client_ends_is_closed_everywhere(store: Store) -> None:
-    journal: list[str] = []
-    servers = [build_server(make_desk(journal), store=store) for _ in range(2)]
-    async with balanced(*servers) as (client, balancer, _):
-        await client.call_tool("database.activate", {})
-        balancer.chosen = 1
     assert journal == ["database on", "database off"]
 
 

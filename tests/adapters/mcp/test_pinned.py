@@ -13,7 +13,6 @@ from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig
 from toolfold_adapters.gateway.registration import UpstreamRegistration
 from toolfold_adapters.gateway.upstream.definitions import Definitions
-from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.names import ALWAYS_LOAD_META
 from toolfold_adapters.search import bm25
 
@@ -48,26 +47,6 @@ async def test_they_are_in_the_first_list_and_after_every_change(era: str) -> No
         assert text_of(await client.call_tool("base.use", {})) == "used base"
         if era == MODERN:
             assert text_of(await through(client, "base.use", {}, handle["handle"])) == "used base"
-
-
-async def test_an_older_handle_has_what_was_pinned_since() -> None:
-    tools = desk()
-    async with client_of(build_server(tools, handles="stored"), MODERN) as (client, _):
-        handle = change_of(await client.call_tool("open_group", {"group": "a"}))["handle"]
-        tools.register_group("late", pinned=True)
-        tools.register("use", lambda: "used late", group="late", input_schema={"type": "object"})
-        assert text_of(await through(client, "late.use", {}, handle)) == "used late"
-
-
-async def test_a_conversation_has_them_in_every_turn_and_after_a_restoration() -> None:
-    tools = desk()
-    async with Conversation(tools) as conversation:
-        for group in ("a", "b"):
-            await conversation.execute([("open_group", {"group": group})])
-            assert {"base__use", "a__help"} <= {str(one["name"]) for one in conversation.tools()}
-        data = conversation.dump()
-    async with Conversation.restore(tools, data) as restored:
-        assert {"base__use", "a__help", "b__use"} <= {str(one["name"]) for one in restored.tools()}
 
 
 @pytest.mark.spec("GWY-2", "GWY-6")

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import build_server, change_of, client_of, names_of
+from tests.adapters.mcp.support import build_server, change_of, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ConfigError, ToolSet
 
@@ -66,14 +65,6 @@ async def test_hints_tell_apart_what_a_host_may_let_pass(era: str) -> None:
         reading = {name for name, given in hints.items() if given is not None and given.read_only_hint}
         assert reading == {"read_tool", "find_tools", "open_group", "close_group"}
         assert set(hints) - reading == {"call_tool"}
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_it_is_there_by_choice_only(era: str) -> None:
-    async with client_of(build_server(drawer([])), era) as (client, _):
-        assert "read_tool" not in await names_of(client)
-        with pytest.raises(MCPError, match="Unknown tool: read_tool"):
-            await read(client, "inside.peek", {})
 
 
 def test_its_name_is_taken_while_it_is_there() -> None:

@@ -21,8 +21,6 @@ from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("STO-1", "STO-4")
 
-LEGACY = "2025-11-25"
-
 
 async def test_a_handle_of_one_replica_is_honoured_by_another(store: Store) -> None:
     journal: list[str] = []
@@ -50,16 +48,6 @@ async def test_a_restart_runs_no_hooks_and_loses_no_handle(store: Store) -> None
     assert journal == ["database on"]
 
 
-async def test_a_handler_that_opens_a_group_gives_a_handle_that_others_honour(store: Store) -> None:
-    async with (
-        client_of(build_server(make_desk(), store=store), MODERN) as (first, _),
-        client_of(build_server(make_desk(), store=store), MODERN) as (second, _),
-    ):
-        answer = await first.call_tool("open_database", {})
-        handle = (answer.meta or {})["dev.toolfold/handle"]
-        assert received(await through(second, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
-
-
 async def test_a_call_that_opens_nothing_leaves_nothing_in_the_store(store: Store) -> None:
     async with client_of(build_server(make_desk(), store=store, limits=one_handle()), MODERN) as (client, _):
         await client.call_tool("ping", {})
@@ -67,46 +55,8 @@ async def test_a_call_that_opens_nothing_leaves_nothing_in_the_store(store: Stor
         await opened(client, "database")
 
 
-@pytest.mark.spec("STO-7", "SES-4")
-async def test_replicas_share_one_limit(store: Store) -> None:
-    async with (
-        client_of(build_server(make_desk(), store=store, limits=one_handle()), MODERN) as (first, _),
-        client_of(build_server(make_desk(), store=store, limits=one_handle()), MODERN) as (second, _),
-    ):
-        await opened(first, "database")
-        refused = await second.call_tool("database.activate", {})
-        assert refused.is_error
-        assert "limit of 1 stored sessions in all" in text_of(refused)
-
-
-@pytest.mark.spec("STO-7", "SES-4")
-async def test_the_idlest_session_of_a_caller_ends_on_whichever_replica(store: Store) -> None:
-    journal: list[str] = []
-    limits = Limits(handles=Limit(1, None, "end_idlest"))
-    async with (
-        client_of(build_server(make_desk(journal), store=store, limits=limits), MODERN) as (first, _),
-        client_of(build_server(make_desk(journal), store=store, limits=limits), MODERN) as (second, _),
-    ):
-        before = await opened(first, "database")
-        await opened(second, "database")
-        assert (await through(first, "ping", {}, before)).is_error
-    assert journal == ["database on", "database off", "database on"]
-
-
 def one_handle() -> Limits:
     return Limits(handles=Limit(1))
-
-
-async def test_groups_that_requests_select_are_set_up_once_for_all_replicas(store: Store) -> None:
-    journal: list[str] = []
-    async with (
-        client_of(build_server(make_desk(journal), store=store, active=["database"]), MODERN) as (first, _),
-        client_of(build_server(make_desk(journal), store=store, active=["database"]), MODERN) as (second, _),
-    ):
-        handle = await opened(first, "database.write")
-        assert text_of(await through(second, "database.write.insert", {"row": {"a": 1}}, handle)) == "1"
-        assert received(await second.call_tool("database.query", {"sql": "x"})) == {"ran": "x"}
-    assert journal == ["database on"]
 
 
 async def test_what_a_hook_keeps_is_made_anew_where_another_replica_takes_over(store: Store) -> None:
@@ -161,29 +111,6 @@ async def test_a_session_whose_connection_can_not_be_made_anew_is_refused_there_
         assert refused.is_error
         assert "The resume hook of group 'database' failed" in text_of(refused)
         assert received(await first.call_tool("database.deactivate", {"handle": handle}))["active"] == []
-
-
-async def test_a_fact_that_a_handler_sets_is_seen_by_others(store: Store) -> None:
-    def replica() -> ToolSet:
-        tools = ToolSet("desk")
-        tools.register_group("database", on_activate=lambda: None)
-
-        @tools.tool()
-        async def count(context: Context) -> int:
-            """Count the calls."""
-            number = context.session.facts.get("count", 0) + 1
-            context.session.set_fact("count", number)
-            return int(number)
-
-        return tools
-
-    async with (
-        client_of(build_server(replica(), store=store), MODERN) as (first, _),
-        client_of(build_server(replica(), store=store), MODERN) as (second, _),
-    ):
-        handle = await opened(first, "database")
-        answers = [text_of(await through(one, "count", {}, handle))[0] for one in (first, second, first)]
-    assert answers == ["1", "2", "3"]
 
 
 @pytest.mark.spec("DEL-6")
@@ -247,23 +174,6 @@ async def test_while_the_store_is_away_lists_go_on_steps_are_refused_and_nothing
         store.away = False
         assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
         assert await meta_under(client, handle) == {}
-
-
-@pytest.mark.spec("STO-5", "DEL-6")
-async def test_a_principals_list_says_so_while_the_store_is_away() -> None:
-    store: Any = Fragile(MemoryStore())
-    ada = {"authorization": "Bearer ada"}
-    server = build_server(make_desk(), store=store, delivery="principal")
-    async with endpoint_of(server, authenticated=True) as endpoint:
-
-        async def meta() -> dict[str, Any]:
-            answer = (await endpoint.post("tools/list", headers=ada)).json()
-            return own_meta(answer["result"].get("_meta"))
-
-        await endpoint.post("tools/call", {"name": "database.activate", "arguments": {}}, headers=ada)
-        assert await meta() == {}
-        store.away = True
-        assert await meta() == {"dev.toolfold/store-away": True}
 
 
 async def meta_under(client: Client, handle: str) -> dict[str, Any]:

@@ -79,19 +79,6 @@ async def test_of_one_url_all_lists_are_the_same_bytes_and_of_two_urls_none_is_s
         assert await raw("?groups=cash,stock") == first["?groups=stock,cash"]
 
 
-@pytest.mark.spec("DEL-7")
-async def test_lists_that_headers_select_are_not_for_shared_caches() -> None:
-    async with endpoint_of(build_server(make_desk())) as endpoint:
-        for query, more, scope in (
-            ("", {}, "public"),
-            ("?groups=mode_a", {}, "public"),
-            ("", {"toolfold-groups": "mode_a"}, "private"),
-            ("", {"toolfold-profile": "nobody"}, "private"),
-        ):
-            response = await endpoint.post("tools/list", query=query, headers=more)
-            assert response.json()["result"]["cacheScope"] == scope
-
-
 @pytest.mark.spec("CALL-4")
 @pytest.mark.parametrize("era", ERAS)
 async def test_selected_groups_can_be_called_and_continued_from(era: str) -> None:
@@ -213,14 +200,6 @@ async def test_the_author_of_the_server_can_select_too(options: dict[str, Any], 
         assert [name for name in shown if not name.endswith("activate")] == expected
     with pytest.raises((ExclusionConflict, ConfigError)):
         build_server(make_shop_with_profiles(), active=["cash", "credit"])
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_request_replaces_the_groups_that_the_server_was_built_with(era: str) -> None:
-    async with endpoint_of(build_server(make_shop(), active=["stock"])) as endpoint:
-        assert await more_at(endpoint, "", era) == STOCK
-        assert await more_at(endpoint, "?groups=cash", era) == ["cash.coins"]
-        assert await more_at(endpoint, "?groups=nowhere", era) == []
 
 
 @pytest.mark.spec("SAF-4", "FND-1")

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_disclosed_views import guarded
-from tests.adapters.mcp.test_disclosure import DECLARED, TOOLBOX, asked, refusal_of
+from tests.adapters.mcp.test_disclosure import TOOLBOX, asked, refusal_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of
 from toolfold_adapters.mcp.delivery.disclosure import GroupParams
 
@@ -76,12 +76,3 @@ async def test_what_a_caller_may_not_see_is_neither_in_a_group_nor_callable() ->
         ]
         with pytest.raises(MCPError, match=r"Unknown tool: files\.read"):
             await client.call_tool("files.read", {})
-
-
-async def test_a_client_that_declares_both_has_the_draft() -> None:
-    async with client_of(build_server(make_shop()), MODERN, extensions=[*ONLY, *DECLARED]) as (client, _):
-        assert [group["name"] for group in (await asked(client, "groups/list")).groups or []] == [
-            "cash",
-            "credit",
-            "stock",
-        ]

@@ -178,17 +178,6 @@ async def test_a_fact_that_could_not_be_stored_is_not_said_to_be_unset_and_is_st
         assert text_of(await through(second, "unlock", {}, handle)) == "True"
 
 
-@pytest.mark.spec("STO-5")
-async def test_a_handler_whose_step_is_refused_by_the_store_answers_why() -> None:
-    store: Any = Altered(MemoryStore())
-    async with client_of(build_server(make_desk(), store=store), MODERN) as (client, _):
-        handle = await opened(client, "mode_a")
-        store.operations = {"acquire": away}
-        refused = await through(client, "open_database", {}, handle)
-        assert refused.is_error
-        assert text_of(refused) == "The store is away."
-
-
 @pytest.mark.spec("STO-4", "SES-2")
 async def test_what_another_replica_has_committed_is_shown_while_something_is_written_here() -> None:
     writing, proceed = anyio.Event(), anyio.Event()
