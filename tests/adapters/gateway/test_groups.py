@@ -121,15 +121,6 @@ def test_tags_and_categories_of_a_server_are_its_groups(where: str | None) -> No
     assert None not in found.values()
 
 
-@pytest.mark.spec("GWY-2", "GWY-6")
-async def test_a_single_server_with_a_name_is_a_group_of_that_name() -> None:
-    _, tools, _ = registered({"a": offering("x")})
-    assert homes(tools) == {"a__x": "a"}
-    async with tools.open_session() as session:
-        assert not (await session.call("open_group", {"group": "a"})).is_error
-        assert listed(session) == ["a__x"]
-
-
 @pytest.mark.spec("GWY-2", "GWY-6", "FND-4")
 async def test_pinned_tools_are_in_view_hidden_ones_in_no_list_and_renamed_ones_have_their_name() -> None:
     _, tools, report = registered(
@@ -188,16 +179,6 @@ async def test_configured_groups_have_the_tools_that_their_patterns_match() -> N
         await session.activate("more")
         assert own & set(listed(session)) == {"answer", "two"}
     assert report.warnings == ("The pattern 'nothing*' of group 'more' matches none of the tools.",)
-
-
-@pytest.mark.spec("FND-4")
-async def test_a_pinned_group_is_not_closed_by_clients() -> None:
-    groups = {"a": GroupConfig(tools=("a*",), pinned=True), "b": GroupConfig(tools=("b*",))}
-    _, tools, _ = registered({"s": offering("a1", "b1")}, groups=groups)
-    async with tools.open_session(active=["a", "b"]) as session:
-        assert (await session.call("close_group", {"group": "a"})).is_error
-        assert not (await session.call("close_group", {"group": "b"})).is_error
-        assert session.active == ("a",)
 
 
 async def test_groups_in_groups_are_pinned_and_unpinned_together() -> None:

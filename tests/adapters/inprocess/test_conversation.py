@@ -16,7 +16,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.adapters.inprocess.support import CORE, FILES, NOTHING, load, names, phone
-from toolfold import ConfigError, Context, HookFailed, ProtocolError, SessionClosed, ToolSet, Visibility
+from toolfold import ConfigError, HookFailed, ProtocolError, SessionClosed, ToolSet, Visibility
 from toolfold_adapters.inprocess import BlockingConversation, Conversation
 
 WAIT = 60  # seconds
@@ -56,14 +56,6 @@ async def test_each_list_begins_with_the_previous_one_whatever_is_loaded() -> No
         for before, after in pairwise(seen):
             assert after[: len(before)] == before
         assert names(conversation) == [*CORE, *FILES, "gmail__search", "gmail__labels__add"]
-
-
-@pytest.mark.spec("AGT-1")
-async def test_groups_of_one_turn_come_in_the_order_of_their_loads() -> None:
-    async with Conversation(phone()) as conversation:
-        await conversation.execute(load("pdf", "gmail"))
-        assert conversation.loaded == ("pdf", "gmail")
-        assert names(conversation) == [*CORE, *FILES, "gmail__search"]
 
 
 @pytest.mark.spec("AGT-1")
@@ -309,20 +301,6 @@ async def test_a_tool_registered_later_whose_name_collides_is_left_out_and_harms
         assert names(conversation).count("gmail__search") == 1
         results = await conversation.execute([("new", {}), ("gmail__search", {})])
         assert [result.text for result in results] == ["new", "2 mails"]
-
-
-@pytest.mark.spec("AGT-1", "CALL-5")
-async def test_a_group_that_a_handler_opens_is_noticed() -> None:
-    tools = phone()
-
-    async def open_pdf(arguments: dict[str, Any], context: Context) -> str:
-        await context.activate("pdf")
-        return "open"
-
-    tools.register("open_pdf", open_pdf, input_schema=NOTHING)
-    async with Conversation(tools) as conversation:
-        await conversation.execute([("open_pdf", {})])
-        assert conversation.loaded == ("pdf",)
 
 
 @pytest.mark.spec("ERR-2", "AGT-1")

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from tests.adapters.inprocess.support import (
-    CORE,
-    FILES,
     NOTHING,
     SHAPES,
     Answered,
@@ -22,7 +20,7 @@ from tests.adapters.inprocess.support import (
     openai_responses,
     phone,
 )
-from toolfold import Loader, LoaderTexts, ToolSet, Visibility
+from toolfold import Loader, ToolSet, Visibility
 from toolfold_adapters.inprocess import Conversation, PastCall
 
 Write = Callable[[Any], list[Any]]
@@ -60,79 +58,6 @@ CLOSE: tuple[str, Any] = ("a__deactivate", {})
 
 @pytest.mark.spec("GRP-6")
 @in_each_shape
-async def test_the_groups_that_were_loaded_are_loaded_again_in_the_same_order(write: Write) -> None:
-    turns = [load("pdf"), [("pdf_info", {})], load("gmail"), load("gmail.labels", "unknown", "pdf")]
-    _, again = await replayed(phone(), write, *turns)
-    assert again.loaded == ("pdf", "gmail", "gmail.labels")
-    assert names(again) == [*CORE, *FILES, "gmail__search", "gmail__labels__add"]
-    async with again:
-        assert [result.text for result in await again.execute([("gmail__labels__add", {})])] == ["added"]
-
-
-@pytest.mark.spec("GRP-6")
-@in_each_shape
-async def test_a_load_whose_hook_failed_is_not_replayed(write: Write) -> None:
-    for tools, call in (
-        (flaky("b", control="load_tool_group"), load),
-        (flaky("b"), lambda *paths: [(f"{path}__activate", {}) for path in paths]),
-    ):
-        _, again = await replayed(tools, write, call("c"), call("b", "a"))
-        assert again.loaded == ("c", "a")
-
-
-@pytest.mark.spec("GRP-6", "SES-6")
-@in_each_shape
-async def test_a_call_that_failed_opens_nothing_although_a_group_opens_with_its_success(write: Write) -> None:
-    tools = ToolSet("x")
-    tools.register_group("closed")
-    tools.register("fails", fail, input_schema=NOTHING)
-    tools.register("exact", lambda: "", input_schema={"type": "object", "required": ["at"]})
-    tools.register(
-        "misfit", lambda: {"by": 1}, input_schema=NOTHING, output_schema={"type": "object", "required": ["at"]}
-    )
-    tools.register("hidden", lambda: "", input_schema=NOTHING, group="closed")
-    for name in ("fails", "exact", "misfit", "closed.hidden"):
-        tools.register_group(name.replace(".", "_") + "_opens", opens_on=name)
-    failing = [("exact", {}), ("exact", "{"), ("fails", {}), ("misfit", {}), ("closed__hidden", {})]
-    _, again = await replayed(tools, write, *([call] for call in failing))
-    assert again.loaded == ()
-    _, again = await replayed(tools, write, [("exact", {"at": 1})])
-    assert again.loaded == ("exact_opens",)
-
-
-@pytest.mark.spec("GRP-6")
-@in_each_shape
-async def test_the_loader_reads_its_own_argument_wherever_it_stands_and_refuses_any_other(write: Write) -> None:
-    tools = flaky(control=Loader(name="enter", argument="which"))
-    _, again = await replayed(
-        tools,
-        write,
-        [("enter", {"note": "a", "which": "b"}), ("enter", {"group": "a"}), ("enter", ["a"])],
-        [("enter", {}), ("enter", {"which": None}), ("enter", '{"which": "c"}'), ("enter", '{"which": "a"')],
-    )
-    assert again.loaded == ("c",)
-
-
-@pytest.mark.spec("GRP-6", "AGT-2")
-@in_each_shape
-async def test_a_group_that_was_closed_and_opened_in_one_turn_is_open(write: Write) -> None:
-    _, again = await replayed(flaky(), write, [OPEN], [CLOSE, OPEN])
-    assert again.loaded == ("a",)
-    _, again = await replayed(flaky(), write, [OPEN, CLOSE])
-    assert again.loaded == ()
-
-
-@pytest.mark.spec("GRP-6", "AGT-2", "SES-6")
-@in_each_shape
-async def test_a_call_that_waited_for_its_group_is_replayed_after_the_load(write: Write) -> None:
-    tools = flaky(control="load_tool_group")
-    tools.register_group("before", opens_on="a.tool")
-    _, again = await replayed(tools, write, [("a__tool", {}), *load("b", "a")])
-    assert again.loaded == ("b", "a", "before")
-
-
-@pytest.mark.spec("GRP-6")
-@in_each_shape
 async def test_a_load_that_failed_is_not_replayed_in_a_catalog_where_it_would_succeed(write: Write) -> None:
     for control in ("load_tool_group", Loader(name="load_tool_group", argument="group_name")):
         poorer = ToolSet("phone", control=control)
@@ -144,15 +69,6 @@ async def test_a_load_that_failed_is_not_replayed_in_a_catalog_where_it_would_su
         messages = write(await executed(conversation, load("gmail.labels", "pdf", "gmail")))
     assert Conversation.from_history(phone(), messages).loaded == ("pdf",)
     assert Conversation.from_history(phone(), messages, active="gmail").loaded == ("gmail", "pdf")
-
-
-@pytest.mark.spec("GRP-6")
-@in_each_shape
-async def test_any_success_text_of_a_loader_counts_as_success(write: Write) -> None:
-    bare = LoaderTexts(loaded="{title}\n{tools}", nothing="{title}", again="{title}", not_found="{groups}", empty=None)
-    tools = flaky("b", control=Loader(name="load_tool_group", argument="group_name", texts=bare))
-    _, again = await replayed(tools, write, load("a", "b", "d", "a"))
-    assert again.loaded == ("a",)
 
 
 @pytest.mark.spec("GRP-6")
@@ -190,24 +106,6 @@ def test_ids_of_calls_may_be_reused_in_a_later_turn(write: Write) -> None:
     assert Conversation.from_history(phone(), messages).loaded == (
         ("gmail",) if write is anthropic else ("pdf", "gmail")
     )
-
-
-@pytest.mark.spec("GRP-6")
-@in_each_shape
-async def test_a_history_is_replayed_with_what_displaced_and_closed_groups(write: Write) -> None:
-    def build() -> ToolSet:
-        tools = ToolSet("x")
-        for path in ("a", "b", "b.c", "d"):
-            tools.register_group(path)
-        tools.register_exclusion("a", "b")
-        return tools
-
-    steps = ["a__activate", "d__activate", "b__activate", "b__c__activate", "d__deactivate"]
-    _, again = await replayed(build(), write, *([(name, {})] for name in steps))
-    assert again.loaded == ("b", "b.c")
-    async with Conversation(build(), separator=".") as dotted:
-        turns = await executed(dotted, *([(name.replace("__", "."), {})] for name in steps[:2]))
-    assert Conversation.from_history(build(), write(turns), separator=".").loaded == ("a", "d")
 
 
 @pytest.mark.spec("GRP-6", "SES-6", "PER-4")

@@ -11,7 +11,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from tests.adapters.inprocess.providers import BETA, FakeChanges, Turn
+from tests.adapters.inprocess.providers import BETA, FakeChanges
 from tests.adapters.inprocess.test_tool_changes import changes_of, desk, history
 from toolfold_adapters.integrations.pydantic_ai import ToolfoldToolset
 
@@ -53,16 +53,3 @@ async def test_without_it_a_group_that_closes_costs_what_follows_its_announcemen
     provider = Anthropic(history(BETA))
     await agent_of(provider, native=False).run("Go on", model_settings=SETTINGS)
     assert provider.kept() < 0.5
-
-
-async def test_a_call_of_what_has_closed_is_refused() -> None:
-    turns: list[Turn] = [
-        [("open_group", {"group": "staff"})],
-        [("close_group", {"group": "staff"})],
-        [("staff__hire", {})],
-    ]
-    provider = Anthropic(turns)
-    await agent_of(provider, native=True).run("Go on", model_settings=SETTINGS)
-    (answer,) = provider.requests[-1]["messages"][-1]["content"]
-    assert answer["is_error"]
-    assert "Unknown tool: staff__hire" in str(answer["content"])

@@ -11,7 +11,7 @@ from langchain_anthropic import ChatAnthropic
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
-from tests.adapters.inprocess.providers import FakeAnthropic, Turn
+from tests.adapters.inprocess.providers import FakeAnthropic
 from tests.adapters.inprocess.test_tool_changes import desk, history
 from toolfold_adapters.integrations.langchain import ToolfoldToolset
 
@@ -53,14 +53,3 @@ async def test_without_a_checkpointer_the_messages_say_what_was_announced(ask: A
     messages = [*done["messages"], ("user", "And again")]
     done = await ask(again, ToolfoldToolset(desk(), native="anthropic"), None, *messages)
     assert "hired" in str(done["messages"][-2].content)
-
-
-async def test_a_call_of_what_has_closed_is_refused(ask: Any) -> None:
-    turns: list[Turn] = [
-        [("open_group", {"group": "staff"}), ("close_group", {"group": "staff"})],
-        [("staff__hire", {})],
-    ]
-    provider = FakeAnthropic(turns)
-    done = await ask(provider, ToolfoldToolset(desk(), native="anthropic"), None, ("user", "Go on"))
-    assert done["messages"][-2].status == "error"
-    assert "Unknown tool: staff__hire" in str(done["messages"][-2].content)

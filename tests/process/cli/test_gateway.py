@@ -58,15 +58,6 @@ def test_an_active_server_stands_for_its_groups_where_it_is_divided(shop: Path) 
     assert "There is no group 'others'." in invoke("inspect", "gateway.toml", "--active", "others").stderr
 
 
-@pytest.mark.spec("GWY-5")
-def test_servers_that_are_inspected_are_all_waited_for(shop: Path) -> None:
-    program, *arguments = RAW
-    servers = {name: {"command": program, "args": [*arguments, name]} for name in ("words", "plain")}
-    (shop / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    report = json.loads(invoke("inspect", "mcp.json", "--json").stdout)
-    assert [server["name"] for server in report["servers"]] == ["words", "plain"]
-
-
 @pytest.mark.spec("PRO-2", "GWY-2")
 def test_a_profile_of_a_gateway_file_is_chosen_by_name_and_an_unknown_one_ends_with_1_and_the_list(shop: Path) -> None:
     command = json.dumps([*RAW, "words"])
@@ -110,15 +101,6 @@ async def test_a_command_is_opened_with_the_options_of_the_command_line(shop: Pa
         assert [group.path for group in opened.tools.catalog.groups] == ["issue", "search"]
 
 
-@pytest.mark.spec("GWY-2")
-async def test_the_groups_of_a_command_come_from_a_file(shop: Path) -> None:
-    (shop / "groups.toml").write_text('[groups.find]\ntools = ["search"]\n[options]\ncontrol = "none"\n')
-    options = GatewayOptions(groups=Path("groups.toml"))
-    async with open_target(parse_target(None, (*RAW, "words"), options), options) as opened:
-        assert opened.tools.catalog.tools["search"].group == "find"
-        assert len(opened.servers) == 7
-
-
 @pytest.mark.spec("DIA-1")
 def test_the_tools_of_another_server_are_drawn_by_their_groups(shop: Path) -> None:
     (shop / "groups.toml").write_text('[groups.issue]\ntools = ["issue*"]\n')
@@ -156,17 +138,6 @@ def test_the_configuration_of_a_client_is_inspected_server_by_server_and_what_is
     *lines, failed = invoke("inspect", "mcp.json").stdout.splitlines()
     assert [line.split()[:2] for line in lines[-3:]] == [["SERVER", "TOOLS"], ["words", "7"], ["plain", "3"]]
     assert failed == f"The server wrong is backing off: {reason}"
-
-
-@pytest.mark.spec("FND-4", "GWY-2")
-def test_a_pinned_group_is_open_from_the_start_where_the_profile_has_it(shop: Path) -> None:
-    (shop / "gateway.toml").write_text(
-        f"[upstream]\ncommand = {json.dumps([*RAW, 'words'])}\n"
-        '[groups.issues]\ntools = ["issue*"]\npinned = true\n[groups.rest]\ntools = ["*"]\n'
-        '[profiles.few]\navailable = ["rest"]\n'
-    )
-    assert json.loads(invoke("inspect", "gateway.toml", "--json").stdout)["active"] == ["issues"]
-    assert json.loads(invoke("inspect", "gateway.toml", "--json", "--profile", "few").stdout)["active"] == []
 
 
 @pytest.mark.spec("GWY-5")

@@ -47,18 +47,6 @@ async def test_arguments_and_meta_arrive_as_they_were_given(client_era: str, ups
     assert given == {"arguments": arguments, "meta": meta}
 
 
-async def test_each_session_has_its_own_state_at_an_upstream_with_sessions() -> None:
-    house = House()
-    async with (
-        opened(house, config_of("shop", mode="legacy")) as (gateway, one),
-        gateway.tools.open_session(active=one.active) as two,
-    ):
-        await one.call("add", {"item": "bread"})
-        await two.call("add", {"item": "milk"})
-        assert (await one.call("cart")).text == '["bread"]'
-        assert (await two.call("cart")).text == '["milk"]'
-
-
 async def test_legacy_clients_of_one_server_do_not_see_each_others_state() -> None:
     async with (
         served(House(), config_of("shop", mode="legacy")) as (_, server),

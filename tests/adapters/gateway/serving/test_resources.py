@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.subscriptions import ResourceUpdated
 
-from tests.adapters.gateway.inprocess import Clock, House, config_of, opened, served, wired
+from tests.adapters.gateway.inprocess import Clock, House, config_of, served, wired
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold_adapters.gateway.upstream import notifications
 from toolfold_adapters.gateway.upstream.wire import ConnectMode
@@ -146,11 +146,6 @@ async def test_a_link_in_an_answer_to_one_client_decides_nothing_for_another() -
         await one.call_tool("three__link", {"item": "file:///data/linked"})
         read = await other.read_resource("file:///data/linked")
     assert read.contents[0].text == "one file:///data/linked"  # type: ignore[union-attr]
-
-
-async def test_an_instance_of_a_template_is_read_by_its_own_uri_in_process_too() -> None:
-    async with opened(House(), config_of("shop")) as (_, session):
-        assert (await session.read("shop://items/a%20b"))["contents"][0]["text"] == "at shop://items/a%20b"
 
 
 # -- subscriptions ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import anyio
@@ -54,6 +53,7 @@ async def test_each_upstream_answers_and_reports_its_progress(era: ConnectMode) 
 
 
 @ERAS
+<<<<<<< HEAD
 async def test_each_upstream_is_told_of_the_cancellation(era: ConnectMode) -> None:
     house = House()
     async with client_of(house, era) as wire:
@@ -70,6 +70,9 @@ async def test_each_upstream_is_told_of_the_cancellation(era: ConnectMode) -> No
 
 @ERAS
 async def test_a_server_that_does_not_start_stops_its_own_calls_alone(era: ConnectMode) -> None:
+=======
+async def test_a_server_that_does_not_start_stops_its_own_calls_alone(era: Mode) -> None:
+>>>>>>> d06e564a (What the property of histories and another test of the gateway show is told once)
     house = House(broken={"store"})
     async with client_of(house, era, wait=False) as wire:
         result = await several(wire, OPEN[0], call("shop__cart"), call("store__cart"))

@@ -120,13 +120,6 @@ async def test_a_server_that_failed_stays_listed_with_the_reason_and_says_it_whe
             await anyio.lowlevel.checkpoint()
 
 
-async def test_if_no_server_can_be_started_all_of_them_are_listed_all_the_same() -> None:
-    async with served_cold(House(broken={"a", "b"}), config_of("a", "b")) as (gateway, wire):
-        await gateway.upstreams["a"].found_out()
-        assert "open_group" in await listed(wire)
-        assert "a failed" in text_of(await called(wire, "open_group", {"group": "a"}))
-
-
 async def test_the_only_server_has_a_group_if_it_comes_later_so_that_clients_that_list_once_reach_its_tools() -> None:
     house = House(gates={"shop": anyio.Event()})
     config = GatewayConfig().with_upstream(UpstreamConfig(command=("shop",)))

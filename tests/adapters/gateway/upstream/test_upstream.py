@@ -17,8 +17,8 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
-from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamError, open_gateway
-from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
+from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamError
+from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.gateway.upstream import definitions, notifications
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import HANDLE_META
@@ -66,17 +66,6 @@ async def test_the_first_list_comes_from_the_cache_and_nothing_is_started(tmp_pa
         assert session.list_tools().tools
         assert {"a__cart", "b__cart"} <= set(tools.catalog.tools)
         assert house.started == []
-
-
-@pytest.mark.spec("GWY-4")
-async def test_an_upstream_starts_when_one_of_its_tools_is_called(tmp_path: Path) -> None:
-    cache, house = await filled(tmp_path, "a"), House()
-    one_tool = config_of("a").model_copy(update={"groups": {}})  # none is in a group
-    async with opened(house, one_tool, cache=cache) as (gateway, session):
-        assert gateway.status[0].state == "idle"
-        assert (await session.call("cart")).text == "[]"
-        assert house.count("a") == 1
-        assert (gateway.status[0].state, gateway.status[0].tools) == ("ready", 12)
 
 
 @pytest.mark.spec("GWY-4")
@@ -138,38 +127,6 @@ async def test_a_change_since_the_cache_was_written_is_followed_when_the_upstrea
         await until(lambda: changed)
         assert "new" in gateway.tools.catalog.tools
         await until(lambda: tools_in(cache, config) == 13)
-
-
-@pytest.mark.spec("GWY-11")
-async def test_a_tool_that_changed_since_it_was_cached_is_not_called_under_quarantine(tmp_path: Path) -> None:
-    class Altered(Shop):
-        async def list_tools(self, ctx: Any, params: Any) -> t.ListToolsResult:
-            tools = (await super().list_tools(ctx, params)).tools
-            tools[self.names.index("add")].description = "New"
-            return t.ListToolsResult(tools=tools)
-
-    cache, house = await filled(tmp_path / "cache", "a"), House(lambda name: Altered())
-    config = config_of("a").model_copy(update={"on_change": "quarantine"})
-    approvals = Approvals(tmp_path / "approved")
-    runtime = Runtime(clock=Clock(), cache=cache, transport=house.transport, approvals=approvals)
-    with anyio.fail_after(60):
-        async with open_gateway(config, runtime=runtime) as tools, tools.open_session() as session:
-            refused = await session.call("add", {"item": "tea"})
-            assert refused.is_error
-            assert "has changed since it was approved, so it was not used. `toolfold approve`" in refused.text
-            await until(lambda: "add" not in tools.catalog.tools)
-            assert house.of("a")[-1].cart == []
-
-
-@pytest.mark.spec("GWY-4")
-async def test_what_is_cached_is_served_at_once_beside_a_server_that_does_not_answer(tmp_path: Path) -> None:
-    cache, house = await filled(tmp_path, "a"), House(gates={"slow": anyio.Event()})
-    gateway = gateway_of(house, config_of("a", "slow"), cache=cache)
-    with anyio.fail_after(60):
-        async with gateway as tools:
-            assert "a__cart" in tools.catalog.tools
-            house.gates["slow"].set()
-            await until(lambda: "slow__cart" in tools.catalog.tools)
 
 
 @pytest.mark.spec("GWY-11")
@@ -314,19 +271,6 @@ async def test_a_server_that_can_not_list_its_resources_loses_no_tools(
 
 
 # -- while it runs ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("GWY-3")
-async def test_an_upstream_that_died_is_started_again_on_use() -> None:
-    house, clock = House(), Clock()
-    async with opened(house, config_of("a"), clock=clock) as (gateway, session):
-        await session.call("add", {"item": "bread"})
-        clock.now += 60
-        before = session.list_tools()
-        await house.kill("a")
-        await until(lambda: state_of(gateway) == "backing off")
-        assert session.list_tools() == before
-        assert (await session.call("cart")).text == "[]"
 
 
 @pytest.mark.spec("GWY-3")
