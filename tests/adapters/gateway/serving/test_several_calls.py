@@ -53,26 +53,7 @@ async def test_each_upstream_answers_and_reports_its_progress(era: ConnectMode) 
 
 
 @ERAS
-<<<<<<< HEAD
-async def test_each_upstream_is_told_of_the_cancellation(era: ConnectMode) -> None:
-    house = House()
-    async with client_of(house, era) as wire:
-        await several(wire, *OPEN, call("shop__cart"), call("store__cart"))
-        shops = [house.of(name)[-1] for name in ("shop", "store")]
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(several, wire, *OPEN, call("shop__wait"), call("store__wait")))
-            for shop in shops:
-                await shop.waiting.wait()
-            tasks.cancel_scope.cancel()
-        for shop in shops:
-            await shop.cancelled.wait()
-
-
-@ERAS
 async def test_a_server_that_does_not_start_stops_its_own_calls_alone(era: ConnectMode) -> None:
-=======
-async def test_a_server_that_does_not_start_stops_its_own_calls_alone(era: Mode) -> None:
->>>>>>> d06e564a (What the property of histories and another test of the gateway show is told once)
     house = House(broken={"store"})
     async with client_of(house, era, wait=False) as wire:
         result = await several(wire, OPEN[0], call("shop__cart"), call("store__cart"))
