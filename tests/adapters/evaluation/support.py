@@ -11,6 +11,8 @@ from toolfold_adapters.evaluation import OWN, Plan, Player, Record, Task, World,
 
 CATALOG = load_catalog(OWN / "catalog.toml").catalog
 TASKS = load_tasks(OWN / "tasks.toml", CATALOG)
+FORBIDDING = [task for task in TASKS if task.forbidden or task.withdrawn]
+"""Those in which something may not be called."""
 
 
 def task(name: str) -> Task:

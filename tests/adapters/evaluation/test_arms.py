@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.evaluation.support import CATALOG, TASKS, played, small, task
+from tests.adapters.evaluation.support import CATALOG, FORBIDDING, TASKS, played, small, task
 from toolfold_adapters.evaluation import ARMS, OWN, World, load_tasks
 from toolfold_adapters.evaluation.links import ToolAnswer
 from toolfold_adapters.evaluation.surfaces import Offers
@@ -72,7 +72,7 @@ async def test_openai_s_answers_are_read_as_texts_and_errors_are_known_by_what_w
 
 @pytest.mark.parametrize("arm", ["everything", "search", "groups", "groups+search", *NATIVE])
 async def test_no_rule_of_groups_is_broken_and_every_attempt_is_counted(arm: str) -> None:
-    records = await played(player="reckless", arm=arm)
+    records = await played(*FORBIDDING, player="reckless", arm=arm)
     tried, reached = (
         sum((Counter(one[kind]) for one in map(dict, records)), Counter[str]()) for kind in ("tried", "reached")
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.evaluation.support import CATALOG, TASKS, played, task
+from tests.adapters.evaluation.support import CATALOG, FORBIDDING, TASKS, played, task
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
 from toolfold_adapters.evaluation.links import ToolAnswer
 from toolfold_adapters.evaluation.players import Scripted, is_described
@@ -48,7 +48,7 @@ async def test_programs_make_the_calls_of_a_task_in_three_requests_and_reach_wha
     (one_by_one,) = await played("move-review", arm="groups+search")
     assert (several.requests, one_by_one.requests) == (3, 4)
     assert several.input_tokens < one_by_one.input_tokens
-    reckless = await played(player="reckless", arm="code")
+    reckless = await played(*FORBIDDING, player="reckless", arm="code")
     assert {why for record in reckless for why in record.tried} == {"asked", "excluded", "read only", "withdrawn"}
     assert {why for record in reckless for why in record.reached} == {"asked"}
 

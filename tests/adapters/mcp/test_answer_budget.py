@@ -106,7 +106,7 @@ async def answers(made: Made, era: str, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("era", ["legacy", MODERN])
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @example(made=Made([("description " * 20, "argument " * 20)] * 12), form="auto")
 @example(made=Made([("description " * 20, "argument " * 20)] * 40, displaced=30), form="auto")
 @example(made=Made([("", "")] * 500, title="title " * 100, loaded="{title}\n{tools}"), form="names")
