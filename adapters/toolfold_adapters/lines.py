@@ -58,7 +58,35 @@ class MessageTooLarge(ToolfoldError):
         self.limit = limit
 
 
-class Lines:
+class Messages:
+    """A stream of messages as the SDK has it, with none; another kind says what comes next, or how it is closed."""
+
+    async def __anext__(self) -> Item:
+        raise StopAsyncIteration
+
+    async def receive(self) -> Item:
+        """Return the same; raises `EndOfStream`."""
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def aclose(self) -> None:
+        """Do nothing: it ends with the block in which it was made."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Lines(Messages):
     """Both sides of a transport, as the SDK has them: iterated, it has the messages that come, and it sends others.
 
     Args:
@@ -80,22 +108,8 @@ class Lines:
         self._line = bytearray()
         self._ended = False
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        pass
-
-    async def aclose(self) -> None:
-        """Do nothing: it ends with the block in which it was made."""
-
     def clone(self) -> Self:
         """Return the same, which no closing ends."""
-        return self
-
-    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Item:
@@ -119,13 +133,6 @@ class Lines:
                 self._items.append(MessageTooLarge(self._limit))
                 self._ended = True
                 return
-
-    async def receive(self) -> Item:
-        """Return the next message, or why a line is none; raises `EndOfStream`."""
-        try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            raise anyio.EndOfStream from None
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message; raises `BrokenResourceError` if nobody takes it, and `ValueError` if it is no text."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, Self, Unpack, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import anyio
 from mcp.server.lowlevel import Server
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from toolfold import ConfigError, ToolSet
 from toolfold.spi import Tally, table
 
-from ..lines import standard_streams
+from ..lines import Messages, standard_streams
 from ..sdk import low_level_of, serve_era
 from ..signals import stdin_closed_by_signals
 from .http.application import Existing, as_server, http_app, is_fastmcp
@@ -172,7 +172,7 @@ async def serve_streams(low: Server[Any], era: Era, read: Any, write: Any) -> No
             await begun(_Opening(read, lambda messages: tasks.start_soon(begun, messages)))
 
 
-class _Opening:
+class _Opening(Messages):
     """The messages of a client that has not decided on an era: it may begin anew after a `server/discover`.
 
     A host asks `server/discover`, and one whose answer takes it too long, because this process is starting, begins
@@ -201,18 +201,6 @@ class _Opening:
             if not isinstance(item, Exception):
                 self._first.append(item)
         return self._first[-1].message
-
-    async def aclose(self) -> None:
-        """Do nothing: who has the messages closes them."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Any:
         item = self._first.popleft() if self._first else await anext(self._messages)

@@ -201,8 +201,6 @@ class Requests:
 
     async def call(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool."""
-        if params.name == CALL_TOOLS:
-            return await self._call_several(ctx, params)
         name, arguments = self._called(params)
         component = self._gateway.tools.catalog.tools.get(name)
         if component is not None and component.control is None:
@@ -213,16 +211,13 @@ class Requests:
                 usage.refused[reason] += 1
             return _refusal(text)
         needed, named = self._needed(name, arguments, component)
-        if not needed:
-            return self._inside(params) or await self._handlers.call(ctx, params)
-        with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
-            await _found_out(needed if named else [one for one in needed if not one.reason])
-        missing = _missing(needed)
-        if not missing:
-            return self._inside(params) or await self._handlers.call(ctx, params)
-        if named:
-            return _refusal(missing)
-        return await self._without(ctx, params, missing)
+        if needed:
+            with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
+                await _found_out(needed if named else [one for one in needed if not one.reason])
+            if missing := _missing(needed):
+                alone = named and params.name != CALL_TOOLS
+                return _refusal(missing) if alone else await self._without(ctx, params, missing)
+        return self._inside(params) or await self._handlers.call(ctx, params)
 
     async def _without(self, ctx: ServerContext, params: types.CallToolRequestParams, missing: str) -> Any:
         """Answer a call without the servers that are missing, which the answer says."""
@@ -232,15 +227,6 @@ class Requests:
             return answer
         note = {"type": "text", "text": f"Not all servers have said what they offer. {missing}"}
         return {**result, "content": [*result["content"], note]}
-
-    async def _call_several(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
-        """Answer several calls once the servers that they name have said what they offer, or can't."""
-        texts, all_of_one = {*_texts(params.arguments or {})}, not self._gateway.config.prefixed
-        named = [one for one in self._gateway.unknown if all_of_one or any(_is_of(one.key, text) for text in texts)]
-        with self._handlers.answering(ctx, params.name):
-            await _found_out(named)
-        missing = _missing(named)
-        return await (self._without(ctx, params, missing) if missing else self._handlers.call(ctx, params))
 
     def _inside(self, params: types.CallToolRequestParams) -> types.CallToolResult | None:
         """Return the groups of a server that was listed as one itself until it had started, if that is opened."""
@@ -276,7 +262,7 @@ class Requests:
         texts = {name, *_texts(arguments)}
         config = self._gateway.config
         named = [one for one in unknown if not config.prefixed or any(_is_of(one.key, text) for text in texts)]
-        if named:
+        if named or name == CALL_TOOLS:
             return named, True
         known = self._gateway.tools.catalog.index.keys() - set(config.paths().values())
         return ([], False) if component is not None and texts & known else (unknown, False)

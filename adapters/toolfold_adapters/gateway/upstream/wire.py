@@ -11,8 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import anyio
 from attrs import define, field, frozen
@@ -44,7 +43,7 @@ from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
 from ...http_headers import ModernHeaders
-from ...lines import MessageTooLarge
+from ...lines import Item, Messages, MessageTooLarge
 from ...mcp.delivery.render import OWN_PREFIX
 from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
@@ -269,7 +268,7 @@ async def connect(
             tasks.cancel_scope.cancel()
 
 
-class _Noting:
+class _Noting(Messages):
     """One side of a transport, which notes its end before the dispatcher learns of it.
 
     A server may answer with the very code that the dispatcher has for the end of a connection.
@@ -282,26 +281,12 @@ class _Noting:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
+    async def __anext__(self) -> Item:
         try:
-            return await self.receive()
+            item: Item = await anext(self._stream)
         except BaseException:
             self._ended.set()
             raise
-
-    async def receive(self) -> SessionMessage | Exception:
-        item: SessionMessage | Exception = await self._stream.__anext__()
         return item
 
     async def send(self, item: SessionMessage, /) -> None:
