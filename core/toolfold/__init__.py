@@ -38,8 +38,8 @@ from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.session import Context, HookContext, Session
 from ._toolset.sessions import StoredSessions
 from ._toolset.toolset import ToolSet, success_of
+from ._view.calling import InputRequired, ToolResult
 from ._view.reasons import Reason, explain
-from ._view.results import InputRequired, ToolResult
 from ._view.search import Ranker, Ranking, SearchDocument
 from ._view.stubs import identifiers, stubs
 from .errors import (

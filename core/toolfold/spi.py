@@ -15,9 +15,9 @@ from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
 from ._toolset.upkeep import SessionKind, background
 from ._usercode import is_failure
+from ._view.calling import Passed, internal_error, misfit
 from ._view.describe import Described, Directory, describe, names_alone, shortened
 from ._view.listing import listed, paged
-from ._view.results import Passed, internal_error, misfit
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
 

@@ -26,7 +26,7 @@ from .._catalog.components import Component
 from .._catalog.rules import enabling_groups
 from .._memo import Memo
 from .._plain import CHARACTERS_PER_TOKEN
-from .._view.results import ToolResult
+from .._view.calling import ToolResult
 from .events import Committed, Event, SessionEnded, SessionOpened
 
 MAX_CLIENTS, MAX_ROWS, MAX_SESSIONS = 100, 20_000, 10_000

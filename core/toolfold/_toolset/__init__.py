@@ -5,7 +5,7 @@ session                the face of one client's state: reads, calls and changes;
 sessions, upkeep       the sessions of a kind that are in a store; how many there may be, and when they end
 registration           what is registered so far: names, groups, rules, checked and collected
 decorators, toolkits   marks on functions and classes, and instances and modules that have them
-options, settings      the options of registrations, and the settings of a tool set
+options                the options of registrations and the settings of a tool set, and what they can be
 definitions, handlers  definitions made into components, functions made into handlers and hooks
 control, finder        the tools that the library makes itself: activators, loaders, `find_tools`
 catalog_tool, prompts  the catalog as a tool, and the groups in a system prompt

@@ -20,6 +20,7 @@ from .._limits import quoted
 from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
 from .._snapshot import Change
+from .._view.calling import AboutTools, ToolResult, arguments_refused
 from .._view.describe import (
     FINDABLE,
     FIRST_LINE,
@@ -33,7 +34,6 @@ from .._view.describe import (
 )
 from .._view.listing import listed
 from .._view.reasons import needing, opener
-from .._view.results import AboutTools, ToolResult, arguments_refused
 from ..errors import (
     ConfigError,
     ExclusionConflict,

@@ -13,9 +13,9 @@ from .._catalog.rules import Always
 from .._limits import quoted
 from .._snapshot import Change
 from .._usercode import caller
+from .._view.calling import AboutTools, ToolResult
 from .._view.describe import Described, Directory, describe_best
 from .._view.reasons import reason_of
-from .._view.results import AboutTools, ToolResult
 from .._view.search import Found, Ranker, search_of, to_state, unsearched
 from .._view.visibility import RequestView
 from .control import REFUSALS, control_component, refusal

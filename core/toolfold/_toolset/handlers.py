@@ -21,7 +21,7 @@ from .._schema.arguments import Arguments, Output
 from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
 from .._usercode import InThread, caller, is_async, is_async_generator
-from .._view.results import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
+from .._view.calling import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
 from ..errors import InvalidDefinition, warn
 from ..machine.transaction import Hook
 from .options import HOOKS

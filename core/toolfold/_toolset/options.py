@@ -1,4 +1,4 @@
-"""The options of registrations: which there are, for type checkers and at run time, and how they go over one another.
+"""The options of registrations and the settings of a tool set: which there are, and what they can be.
 
 Each `TypedDict` is the only list of the options that it names: signatures take it by `Unpack`, and `checked_options`
 refuses whatever is not in it (SPEC KIT-8). An option that is `None` is not given.
@@ -6,14 +6,17 @@ refuses whatever is not in it (SPEC KIT-8). An option that is `None` is not give
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from types import UnionType
 from typing import Any, Literal, TypedDict
 
+from .._catalog.catalog import ListBudget
 from .._catalog.components import Kind
 from .._catalog.modes import Modes
 from .._catalog.rules import Always, Not, Visibility, check_rule
-from ..errors import InvalidDefinition
+from .._usercode import is_async
+from ..errors import ConfigError, InvalidDefinition
 from ..machine.transaction import Hook
 
 
@@ -259,3 +262,56 @@ def instead(option: str, known: Collection[str]) -> str:
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return f"the options are {', '.join(sorted(known))}"
+
+
+# -- the settings of a tool set ---------------------------------------------------------------------------------------
+
+
+def check_settings(given: Mapping[str, Any], unknown: Iterable[str]) -> None:
+    """Raise `ConfigError` for a setting that there is not, or one that is not as `EXPECTED` says."""
+    for setting in unknown:
+        known = given.keys() - {"self", "name", "unknown"}
+        raise ConfigError(f"There is no setting {setting!r} ({instead(setting, known)}).")
+    for setting, (expected, is_right) in EXPECTED.items():
+        if not is_right(given[setting]):
+            raise ConfigError(f"{setting} must be {expected}, not {given[setting]!r}.")
+
+
+def _one_of(*choices: object) -> Expected:
+    return f"one of {', '.join(map(repr, choices))}", lambda value: value in choices
+
+
+def _is(number: type | UnionType, value: object) -> bool:
+    return isinstance(value, number) and not isinstance(value, bool)
+
+
+def _answers_at_once(value: Any) -> bool:
+    return value is None or (callable(value) and not is_async(value))
+
+
+Expected = tuple[str, Callable[[Any], bool]]
+"""What a setting must be, and whether a value is that."""
+
+_COUNT: Expected = (
+    "a whole number of at least 1",
+    lambda value: value is None or (_is(int, value) and value >= 1),
+)
+_SECONDS: Expected = (
+    "a number of seconds above 0",
+    lambda value: value is None or (_is(int | float, value) and value > 0),
+)
+_FUNCTION: Expected = ("a function that is not async", _answers_at_once)
+
+EXPECTED: Mapping[str, Expected] = {
+    "name": ("a text", lambda value: isinstance(value, str)),
+    "on_hidden": _one_of("opaque", "hint"),
+    "when_full": _one_of("refuse", "end_idlest"),
+    "evict": _one_of(None, "oldest", "idlest"),
+    **dict.fromkeys(("run_in_thread", "structured_output"), _one_of(True, False)),
+    **dict.fromkeys(("page_size", "max_active", "max_sessions"), _COUNT),
+    **dict.fromkeys(("hook_timeout", "idle_timeout"), _SECONDS),
+    **dict.fromkeys(("state", "clock"), _FUNCTION),
+    "list_budget": ("a ListBudget", lambda value: value is None or isinstance(value, ListBudget)),
+    "search": ("a ranker, such as toolfold_adapters.search.bm25", _answers_at_once),
+}
+"""The settings that are checked by themselves."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .._view.results import ToolResult
+from .._view.calling import ToolResult
 from .._view.stubs import RESULT, Language, arguments_of, stubs, tool_of
 from .._view.visibility import RequestView
 from ..errors import ToolError

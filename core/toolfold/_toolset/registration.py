@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from .._catalog.catalog import Catalog, Catalogs, canonical
+from .._catalog.catalog import Catalog, Catalogs, ListBudget, canonical
 from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile, WithheldBy
 from .._catalog.rules import Always, shared
 from .._names import ancestors, check_name, check_segment, is_text, split_name
 from .._schema.annotations import SchemaCache
 from .._schema.arguments import check_text
 from .._usercode import on_loop
+from .._view.search import Ranker
 from ..errors import (
     ConfigError,
     DuplicateName,
@@ -31,14 +33,41 @@ from ..errors import (
     warn,
 )
 from ..machine.forest import exclusion_of
-from .control import ControlStyle
+from .control import ControlStyle, loader_components
 from .decorators import options_of
 from .definitions import component_of
+from .finder import FINDER, finder_component
 from .handlers import hooks
 from .options import OF_GROUPS, checked_options
-from .settings import Settings
 
+Evict = Literal["oldest", "idlest"]
 NameGuard = Callable[[str], None]
+
+
+@frozen
+class Settings:
+    """The settings that a catalog depends on: how groups are opened, how much is active, and how tools are found."""
+
+    style: ControlStyle
+    max_active: int | None = None
+    evict: Evict | None = None
+    list_budget: ListBudget | None = None
+    ranker: Ranker | None = None
+
+    @cached_property
+    def reserved(self) -> tuple[str, ...]:
+        """The names of the control tools that are in no group."""
+        loader = self.style.loader
+        return (*(loader.names if loader else ()), *((FINDER,) if self.ranker else ()))
+
+    def control_tools(self, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
+        """Return the control tools that are in no group, in a catalog that has `groups` (SPEC CTL-3, FND-1)."""
+        loader, finder = self.style.loader, FINDER if self.ranker else None
+        tools = () if loader is None else loader_components(loader, groups, finder)
+        if loader is not None and not tools:
+            return ()  # everything is in view
+        named = groups if self.style.has_tools else ()
+        return tools if self.ranker is None else (*tools, finder_component(self.ranker, named))
 
 
 class Registration:

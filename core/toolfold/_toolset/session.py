@@ -25,10 +25,9 @@ from .._session.observers import Listener, log
 from .._session.state import Saved, dumped, with_fact
 from .._snapshot import Change, GroupInfo, Snapshot
 from .._usercode import on_loop
-from .._view import calling, results
-from .._view.calling import Progress, no_progress
+from .._view import calling
+from .._view.calling import Progress, ToolResult, no_progress
 from .._view.listing import Page
-from .._view.results import ToolResult
 from .._view.visibility import RequestView, restrict
 from ..errors import SessionClosed, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, plan
@@ -352,7 +351,7 @@ class Session(Displayed):
         with self.tools.observers.requested(self.id, "resource", uri):
             view = self._view_of_request(view)
             component, arguments = calling.find_resource(uri, view, hints=self.tools.runtime.hints)
-            to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
+            to_contents = partial(calling.to_contents, uri, component.definition.get("mimeType"))
             return await calling.fetch(component, arguments, Context(self, component.name, view, request), to_contents)
 
     async def get_prompt(
@@ -375,7 +374,7 @@ class Session(Displayed):
         with self.tools.observers.requested(self.id, "prompt", name):
             view = self._view_of_request(view)
             component = calling.find("prompt", name, view, hints=self.tools.runtime.hints)
-            return await calling.fetch(component, arguments, Context(self, name, view, request), results.to_prompt)
+            return await calling.fetch(component, arguments, Context(self, name, view, request), calling.to_prompt)
 
     # -- changing -----------------------------------------------------------------------------------------------------
 

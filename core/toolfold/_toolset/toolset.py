@@ -24,20 +24,19 @@ from .._session.store import Store
 from .._session.usage import Label, Usage
 from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
+from .._view.calling import ToolResult
 from .._view.listing import Page
-from .._view.results import ToolResult
 from .._view.search import Ranker
 from ..errors import ConfigError, ExclusionConflict, SessionClosed, warn
 from ..machine import paths_of
-from . import decorators, settings, toolkits
+from . import decorators, toolkits
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS
 from .catalog_tool import CatalogTool
 from .control import ControlName, ControlStyle, ControlVisibility
-from .options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
-from .registration import Registration
+from .options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions, check_settings
+from .registration import Evict, Registration, Settings
 from .session import Session
 from .sessions import StoredSessions
-from .settings import Evict, Settings
 from .upkeep import OpenSessions, SessionKind
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -114,7 +113,7 @@ class ToolSet(Displayed):
         search: Ranker | None = None,
         **unknown: Never,
     ) -> None:
-        settings.check(locals(), unknown)
+        check_settings(locals(), unknown)
         if evict is not None and max_active is None and list_budget is None:
             raise ConfigError(f"evict={evict!r} says what makes room under a limit: set max_active or list_budget too.")
         style = ControlStyle.of(control, control_visibility)

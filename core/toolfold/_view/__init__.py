@@ -2,7 +2,7 @@
 
 visibility           the one place where availability is decided, and the view of a request
 listing              pages of what is available, and the groups with their states
-calling, results     a call: its handler, and what its answer becomes
+calling              a call: its handler, and what its answer becomes
 search               which tools a session may find, and their order for a query
 reasons              why something can or can't be called, and what opens its group
 describe             tools and groups in texts, as full as a budget allows
