@@ -174,7 +174,7 @@ def registering(figures: Figures) -> str:
 
 
 def steps(figures: Figures) -> str:
-    """Return the table of steps on each engine."""
+    """Return the table of transitions on each engine."""
     engines = ["no store", "memory", "SQLite", "Redis"]
     lines: list[Line] = [
         (label, [(f"a step with a hook, {engine}: {part}", "") for engine in engines], seconds)

@@ -1,4 +1,4 @@
-"""Sessions in a store: a step with a hook on each engine, many sessions on three replicas, and the round trips.
+"""Sessions in a store: a transition with a hook on each engine, many sessions on three replicas, and the round trips.
 
 It needs a redis-server. FastMCP is measured beside with the interpreter that `TESTS_FASTMCP` names, if that has
 `py-key-value-aio[redis]`; else it is left out. Its sessions are what a tool reads and writes: they run no hooks, take
@@ -47,7 +47,7 @@ async def _measure(folder: Path, redis: str, steps: int, sessions: int) -> list[
     return [*await _steps(folder, redis, steps), *await _replicas(redis, sessions), *await _round_trips(redis)]
 
 
-# -- a step with a hook, in this process ------------------------------------------------------------------------------
+# -- a transition with a hook, in this process -------------------------------------------------------------------------
 
 
 async def _steps(folder: Path, redis: str, number: int) -> list[Row]:
@@ -73,7 +73,7 @@ def _hooked() -> ToolSet:
 
 
 async def _hook() -> None:
-    """What runs in each step."""
+    """What runs in each transition."""
 
 
 @asynccontextmanager
@@ -88,7 +88,7 @@ async def _unstored() -> AsyncGenerator[Step]:
 
 @asynccontextmanager
 async def _stored(url: str) -> AsyncGenerator[Step]:
-    """Yield what a request with a step does: it finds the session, and opens or closes the group."""
+    """Yield what a request with a transition does: it finds the session, and opens or closes the group."""
     tools, store = _hooked(), open_store(url)
     try:
         async with tools.stored_sessions(store) as stored:
@@ -263,7 +263,7 @@ async def _signed(http: httpx2.AsyncClient, url: str) -> dict[str, Request]:
 
 
 async def _stored_requests(http: httpx2.AsyncClient, url: str) -> dict[str, Request]:
-    """Return requests to a server with hooks, each with its limit unless it makes a step."""
+    """Return requests to a server with hooks, each with its limit unless it makes a transition."""
     handle = _handle(await called(http, url, "open_group", group="g0"))
     legacy = Legacy(http)
     await legacy.start(url)

@@ -1,4 +1,4 @@
-"""What the live page and counters of use cost: lists, calls and steps, and a process with many sessions that change.
+"""What the live page and counters of use cost: lists, calls, transitions, and a process with many busy sessions.
 
 While nobody watches, the page costs nothing that can be measured.
 """

@@ -56,7 +56,7 @@ WEIGHTS: Mapping[int, Iterable[tuple[int, ...]]] = {
 
 @pytest.mark.spec("FND-3", "ACT-10", "ACT-11")
 @pytest.mark.parametrize(("groups", "limit"), [(2, None), (3, None), (3, 2)])
-def test_every_step_under_a_weight_is_answered_as_by_the_reference(groups: int, limit: int | None) -> None:
+def test_every_transition_under_a_weight_is_answered_as_by_the_reference(groups: int, limit: int | None) -> None:
     answers: set[object] = set()
     for system in distinct_systems(groups):
         paths, orders = system.paths(), orders_of(system)
@@ -134,7 +134,7 @@ def shelf(tokens: int = 100, *, pinned: str = "", **options: Any) -> ToolSet:
 
 
 @pytest.mark.spec("FND-3")
-async def test_a_step_that_would_exceed_the_budget_is_refused_and_changes_nothing() -> None:
+async def test_a_transition_that_would_exceed_the_budget_is_refused_and_changes_nothing() -> None:
     async with shelf().open_session(active=["a", "b"]) as session:
         before = session.snapshot
         with pytest.raises(QuotaExceeded, match=r"100 tokens in the list is reached: deactivate a group .* 'c'"):

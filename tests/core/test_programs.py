@@ -83,6 +83,6 @@ MUTANTS: Mapping[str, tuple[Callable[[], Declare], Callable[[], Door], set[str]]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-async def test_stubs_and_door_follow_every_step_of_every_small_system(mutant: str) -> None:
+async def test_stubs_and_door_follow_every_transition_of_every_small_system(mutant: str) -> None:
     declare, door, found = MUTANTS[mutant]
     assert set[str]().union(*[await faults_of(system, declare(), door()) for system in EVERY]) == found

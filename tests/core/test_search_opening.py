@@ -18,7 +18,7 @@ from toolfold import (
 
 
 @pytest.mark.spec("FND-1", "NTF-1")
-async def test_a_search_that_opens_makes_the_tools_callable_in_one_step() -> None:
+async def test_a_search_that_opens_makes_the_tools_callable_in_one_transition() -> None:
     async with fleet().open_session() as session:
         notified: list[Iterable[str]] = []
         session.on_list_changed(notified.append)

@@ -284,7 +284,9 @@ def test_a_transaction_whose_process_ended_undoes_what_that_had_begun() -> None:
 
 @pytest.mark.spec("HOOK-8", "SAF-5")
 @pytest.mark.parametrize("force", [False, True])
-def test_a_hook_that_succeeds_while_the_step_is_cancelled_is_undone_unless_it_closes_by_force(force: bool) -> None:
+def test_a_hook_that_succeeds_while_the_transition_is_cancelled_is_undone_unless_it_closes_by_force(
+    force: bool,
+) -> None:
     transaction = Transaction(DEACTIVATED[:1], ACTIVATED[:1], force=force)
     call = transaction.next()
     assert call is not None

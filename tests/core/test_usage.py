@@ -69,7 +69,7 @@ def counted(clock: Clock) -> tuple[ToolSet, Usage]:
 
 @define
 class Player:
-    """Makes random steps in sessions of a tool set, and notes them."""
+    """Makes random transitions in sessions of a tool set, and notes them."""
 
     tools: ToolSet
     clock: Clock
@@ -139,7 +139,7 @@ class Player:
 
 
 def after(history: list[Step], place: int) -> Iterator[Step]:
-    """Yield the steps of the same session that come after one."""
+    """Yield the transitions of the same session that come after one."""
     return (step for step in history[place + 1 :] if step.session == history[place].session)
 
 
@@ -164,7 +164,7 @@ def led_to_a_call(history: list[Step], place: int) -> bool:
 
 
 @pytest.mark.spec("EXP-3")
-async def test_the_counts_are_those_of_a_history_of_ten_thousand_random_steps() -> None:
+async def test_the_counts_are_those_of_a_history_of_ten_thousand_random_transitions() -> None:
     clock = Clock()
     tools, usage = counted(clock)
     player = Player(tools, clock, Random(31))

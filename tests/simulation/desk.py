@@ -62,7 +62,7 @@ def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE) -
 
     @tools.tool()
     async def step(activate: list[str], deactivate: list[str], context: Context) -> str:
-        """Change groups in one step, and answer what changed."""
+        """Change groups in one transition, and answer what changed."""
         try:
             change = await context.session.transition(activate=activate, deactivate=deactivate)
         except StoreError:

@@ -201,7 +201,7 @@ class GatewayWorld:
             self.log(what, "is unknown", error)
             self.outcome.counted["uses without an answer"] += 1
             self._given_up.add(guest.caller)
-            guest.look()  # a step may have been notified within the answer that was lost
+            guest.look()  # a transition may have been notified within the answer that was lost
             if not self.network.counted:
                 self.wrong(what, "is not answered")
         except Failed as error:

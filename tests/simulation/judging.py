@@ -24,7 +24,7 @@ SYSTEM = System((None, A, None, None, None), (frozenset({A, X}),))
 
 Facts = frozenset[tuple[str, int]]
 Groups = tuple[frozenset[int], frozenset[int]]
-"""The active groups, and the numbers of the steps that have taken effect."""
+"""The active groups, and the numbers of the transitions that have taken effect."""
 CHANGES = ("step", "control", "note")
 """The kinds of requests that change a session."""
 
@@ -37,8 +37,8 @@ class Request:
         number: Its number among those of the session.
         kind: `step`; `control` if it is made by a control tool, which answers whether it changed anything; `note`,
             `look` or `list`; `another` for a session beyond the caller's limit; `shown` for the active groups in the
-            answer to a step.
-        activate: The groups that a step activates.
+            answer to a transition.
+        activate: The groups that a transition activates.
         deactivate: Those that it deactivates.
         fact: The fact that is set.
     """
@@ -51,7 +51,7 @@ class Request:
 
 
 def stepped(state: Groups, request: Request) -> tuple[Groups, Any]:
-    """Return what the reference makes of a request: the groups after it, with the steps so far, and the answer."""
+    """Return what the reference makes of a request: the groups and transitions after it, and the answer."""
     active, done = state
     if request.kind == "shown":
         return state, active if request.number in done else None
@@ -129,7 +129,7 @@ def _explained(history: Sequence[Operation], start: Start) -> bool:
 
 
 def traced(trace: Trace, session: str) -> list[Operation]:
-    """Return the history of the steps of a session of `desk.make_tools` in the trace of a real run."""
+    """Return the history of the transitions of a session of `desk.make_tools` in the trace of a real run."""
     asked: dict[int, tuple[int, Asked]] = {}
     changed: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
     history: list[Operation] = []
@@ -166,7 +166,7 @@ def opened(lines: Sequence[str]) -> tuple[set[str], list[str]]:
     """Return the groups that the hooks of a session have left open, and what is wrong with the order of the hooks.
 
     A line says that a process begins a hook, has done it, or ends it. A process that was killed in between does not say
-    the last. What a step has done is undone at most once after it, whether or not it was done.
+    the last. What a transition has done is undone at most once after it, whether or not it was done.
     """
     found: set[str] = set()
     wrong: list[str] = []

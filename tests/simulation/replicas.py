@@ -45,7 +45,7 @@ class Replica:
         random: What it draws.
         pause: Seconds that a hook takes.
         sessions: How many sessions there are.
-        notify: Takes note that the client of a session is notified of a step that changed its list.
+        notify: Takes note that the client of a session is notified of a transition that changed its list.
         wired: Whether it serves MCP over HTTP, or the sessions of a program.
         clients: The clients of the sessions over HTTP.
         selected: The groups that are selected for sessions over HTTP.
@@ -237,7 +237,7 @@ async def asked(session: Session, request: Request) -> Answer:
 
 
 def _stepped(found: dict[str, Any]) -> Answer:
-    """Return what a step has answered."""
+    """Return what a transition has answered."""
     if found.get("error") == SessionClosed.__name__:
         raise SessionClosed("desk")
     if "error" in found:

@@ -55,7 +55,7 @@ async def test_traces_of_real_runs_are_explained() -> None:
     assert steps > 100
 
 
-async def test_a_trace_in_which_one_step_has_another_outcome_is_not_explained() -> None:
+async def test_a_trace_in_which_one_transition_has_another_outcome_is_not_explained() -> None:
     trace, key, _ = await recorded(0)
     first = next(entry for entry in trace.entries if isinstance(entry, Committed))
     other = evolve(first, activated=("a", "a.b", "x"), deactivated=())

@@ -111,7 +111,7 @@ class StoreWorld:
         self.disk.log.append(f"{self.loop.time():.3f} {session.rpartition('/')[2][:8]} {line}")
 
     def notify(self, session: int) -> None:
-        """Note that a client was notified of a step."""
+        """Note that a client was notified of a transition."""
         self.notified[session] += 1
 
     async def live(self) -> None:
@@ -347,10 +347,10 @@ class StoreWorld:
         await self._settle(session)
 
     async def _settle(self, session: int) -> None:
-        """Judge the hooks, with steps that leave nothing open.
+        """Judge the hooks, with transitions that leave nothing open.
 
-        Hooks that were interrupted are undone before the next hook runs, but not before a step that has none. The first
-        step may have none; the others have some.
+        Hooks that were interrupted are undone before the next hook runs, but not before a transition that has none. The
+        first transition may have none; the others have some.
         """
         everything = tuple(range(len(PATHS)))
         for number, activate in enumerate(((), (0, 1), ())):
@@ -375,7 +375,7 @@ class StoreWorld:
         return next(replica.key for replica in self.replicas if replica.key is not None)(name_of(session))
 
     def _judge_notices(self, session: int, notices: int) -> None:
-        """Judge whether the client was notified of each step that changed its list, once (SPEC NTF-1).
+        """Judge whether the client was notified of each transition that changed its list, once (SPEC NTF-1).
 
         What was claimed of a store that did not answer may be notified of again.
         """
@@ -415,5 +415,5 @@ def _has_no_answer(error: BaseException) -> bool:
 
 
 def _changed(answer: Any) -> bool:
-    """Return whether a step was answered to have changed groups."""
+    """Return whether a transition was answered to have changed groups."""
     return answer is True or (isinstance(answer, tuple) and any(answer))

@@ -35,7 +35,7 @@ def test_json_is_compared_as_json(text: str, right: bool) -> None:
     assert TestRun(Writes()).play(ROOT, [CALL]) is right
 
 
-def test_concurrent_steps_rest_on_the_transitions() -> None:
+def test_concurrent_transitions_rest_on_single_ones() -> None:
     make = MUTANTS["displaces nothing"].driver
     results = run_checks((*vectors.CHECKS, *_schedules()), make, Options(budget=300))
     found = {violation.clause for result in results for violation in result.violations}

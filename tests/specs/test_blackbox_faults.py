@@ -118,7 +118,7 @@ class Shares(Ordered):
 
 
 @pytest.mark.spec("CNF-10")
-def test_a_state_that_connections_share_is_no_fault_of_the_steps() -> None:
+def test_a_state_that_connections_share_is_no_fault_of_the_transitions() -> None:
     assert violated(partial(served, Shares)) == {"SES-1", "DEL-1"}
 
 

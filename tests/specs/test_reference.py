@@ -139,18 +139,18 @@ def test_activating_its_ancestors_first_activates_any_group_from_any_state(n: in
         assert group in now
 
 
-# Steps
+# Transitions
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_a_step_of_one_request_is_that_request(n: int) -> None:
+def test_a_transition_of_one_request_is_that_request(n: int) -> None:
     for system, state, group in positions(n):
         assert step(system, state, [group]) == activate(system, state, group)
         assert step(system, state, (), [group]) == deactivate(system, state, group)
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_a_granted_step_activates_all_requested_groups_and_a_refused_one_changes_nothing(n: int) -> None:
+def test_a_granted_transition_activates_all_requested_groups_and_a_refused_one_changes_nothing(n: int) -> None:
     for system, found in worlds(n):
         pairs = [pair for size in range(3) for pair in combinations(system.groups, size)]
         for state, activated, deactivated in product(found, pairs, pairs):
@@ -173,32 +173,32 @@ def test_the_order_and_repetition_of_the_requests_do_not_matter() -> None:
             assert step(system, state, (), asked) == step(system, state, (), sorted(asked))
 
 
-def test_a_step_activates_ancestors_before_descendants() -> None:
+def test_a_transition_activates_ancestors_before_descendants() -> None:
     system = System((None, 0, 1))
     assert step(system, states(), [2, 1, 0]) == Answer("changed", states(0, 1, 2))
     assert step(system, states(), [2, 1]) == Answer("refused", states(), "ParentInactive", 0)
 
 
-def test_a_step_deactivates_before_it_activates() -> None:
+def test_a_transition_deactivates_before_it_activates() -> None:
     system = System((None, 0))
     assert step(system, states(0, 1), [0], [0]) == Answer("changed", states(0))
     assert step(system, states(0), [0], [0]) == Answer("unchanged", states(0))
     assert step(system, states(0), [1], [0]) == Answer("refused", states(0), "ParentInactive", 0)
 
 
-def test_a_step_that_displaces_a_requested_group_is_refused() -> None:
+def test_a_transition_that_displaces_a_requested_group_is_refused() -> None:
     flat = System((None, None), (states(0, 1),))
     for state in (states(), states(0), states(1)):
         assert step(flat, state, [0, 1]) == Answer("refused", state, "ExclusionConflict")
 
 
-def test_a_step_that_displaces_a_requested_descendant_is_refused() -> None:
+def test_a_transition_that_displaces_a_requested_descendant_is_refused() -> None:
     system = System((None, None, 0), (states(0, 1),))
     for state in (states(0), states(0, 2)):
         assert step(system, state, [1, 2]) == Answer("refused", state, "ExclusionConflict")
 
 
-def test_a_step_that_displaces_the_ancestor_of_a_later_request_is_refused_for_the_ancestor() -> None:
+def test_a_transition_that_displaces_the_ancestor_of_a_later_request_is_refused_for_the_ancestor() -> None:
     system = System((None, None, 1), (states(0, 1),))
     assert step(system, states(1), [0, 2]) == Answer("refused", states(1), "ParentInactive", 1)
 
@@ -221,7 +221,9 @@ def test_without_a_limit_only_the_order_matters(n: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("evict_oldest", [False, True])
-def test_a_limited_step_is_legal_within_the_limit_and_activates_what_it_requests(n: int, evict_oldest: bool) -> None:
+def test_a_limited_transition_is_legal_within_the_limit_and_activates_what_it_requests(
+    n: int, evict_oldest: bool
+) -> None:
     for system, found in worlds(n):
         for state, wanted, pinned, limit in product(found, found, found, range(n + 1)):
             if len(state) > limit:
@@ -260,13 +262,13 @@ def test_eviction_includes_descendants_and_spares_ancestors_of_requested_and_pin
     assert step_within(system, (0,), [1], limit=1, evict_oldest=True) == Answer("refused", (0,), "QuotaExceeded")
 
 
-def test_eviction_spares_the_groups_that_the_step_requests() -> None:
+def test_eviction_spares_the_groups_that_the_transition_requests() -> None:
     flat = System((None,) * 3)
     assert step_within(flat, (0, 1), [0, 2], limit=2, evict_oldest=True) == Answer("changed", (0, 2))
     assert step_within(flat, (), [0, 1, 2], limit=2, evict_oldest=True) == Answer("refused", (), "QuotaExceeded")
 
 
-def test_the_limit_applies_to_the_result_of_a_step_that_activates_a_group() -> None:
+def test_the_limit_applies_to_the_result_of_a_transition_that_activates_a_group() -> None:
     system = System((None, None, None, None), (states(1, 2), states(1, 3)))
     assert step_within(system, (2, 3), [0, 1], limit=2) == Answer("changed", (0, 1))
     assert step_within(system, (2,), [0], [2], limit=1) == Answer("changed", (0,))

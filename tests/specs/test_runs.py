@@ -297,5 +297,5 @@ def test_the_tour_takes_every_edge_of_a_system() -> None:
     for operation in driver.history:
         taken.add((world, str(operation)))
         world, _ = driver.oracle.apply(world, operation)
-    assert len(taken) == 3 * 6  # states, and steps of two groups and an unknown one
+    assert len(taken) == 3 * 6  # states, and transitions of two groups and an unknown one
     assert driver.configured == 1

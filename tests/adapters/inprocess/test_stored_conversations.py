@@ -116,7 +116,7 @@ async def test_a_conversation_that_was_ended_elsewhere_is_over(store: Store) -> 
 
 
 @pytest.mark.spec("STO-3", "HOOK-5")
-async def test_a_step_whose_process_died_is_undone_by_whoever_continues() -> None:
+async def test_a_transition_whose_process_died_is_undone_by_whoever_continues() -> None:
     now = [0.0]
     store, ran = MemoryStore(lambda: now[0]), list[str]()
     dying: Any = Dying(store)

@@ -155,7 +155,7 @@ class Fragile:
 
 
 @pytest.mark.spec("STO-5")
-async def test_while_the_store_is_away_lists_go_on_steps_are_refused_and_nothing_is_lost() -> None:
+async def test_while_the_store_is_away_lists_go_on_transitions_are_refused_and_nothing_is_lost() -> None:
     store: Any = Fragile(MemoryStore())
     journal: list[str] = []
     async with client_of(build_server(make_desk(journal), store=store), MODERN) as (client, _):
@@ -185,7 +185,7 @@ def own_meta(given: Mapping[str, Any] | None) -> dict[str, Any]:
     return {key: value for key, value in (given or {}).items() if key.startswith("dev.toolfold/")}
 
 
-async def test_a_list_or_a_call_without_a_step_asks_the_store_once_and_under_a_signed_handle_never() -> None:
+async def test_a_list_or_a_call_without_a_transition_asks_the_store_once_and_under_a_signed_handle_never() -> None:
     store: Any = Fragile(MemoryStore())
     async with client_of(build_server(make_desk(), store=store), MODERN) as (client, _):
         handle = await opened(client, "database")
@@ -245,7 +245,7 @@ async def test_a_holder_whose_lease_has_expired_does_not_commit_and_the_next_one
 
 
 @pytest.mark.spec("PER-3")
-async def test_of_two_steps_from_one_version_the_loser_is_planned_again(store: Store) -> None:
+async def test_of_two_transitions_from_one_version_the_loser_is_planned_again(store: Store) -> None:
     async with (
         client_of(build_server(make_desk(), store=store), MODERN) as (first, _),
         client_of(build_server(make_desk(), store=store), MODERN) as (second, _),

@@ -1,4 +1,4 @@
-"""Stores that are slow or fail during a step: leases hold, and answers say what is known (SPEC STO-2, STO-5)."""
+"""Stores that are slow or fail during a transition: leases hold, and answers say what is known (SPEC STO-2, STO-5)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def with_unlocking() -> ToolSet:
 
 
 @pytest.mark.spec("STO-2", "NTF-1")
-async def test_claiming_a_notification_does_not_release_the_lease_of_a_step() -> None:
+async def test_claiming_a_notification_does_not_release_the_lease_of_a_transition() -> None:
     claiming, proceed, begun, end = (anyio.Event() for _ in range(4))
     memory: Any = MemoryStore()
     keys: set[str] = set()
@@ -145,7 +145,7 @@ async def test_a_hook_is_given_up_when_its_lease_ends_though_the_store_never_ans
 
 
 @pytest.mark.spec("STO-5")
-async def test_an_answer_says_so_if_nobody_knows_whether_a_step_was_stored() -> None:
+async def test_an_answer_says_so_if_nobody_knows_whether_a_transition_was_stored() -> None:
     async def lost(real: Operation, *arguments: Any, **options: Any) -> Any:
         await real(*arguments, **options)
         raise StoreUnavailable("The answer is lost.")

@@ -52,7 +52,7 @@ async def test_what_a_paused_process_does_after_its_lease_is_recognised_as_late(
     assert account.log == ["second: on_deactivate", "second: on_activate", "first: on_activate refused"]
 
 
-async def test_hooks_of_one_step_have_one_token_and_a_session_that_begins_anew_has_greater_ones() -> None:
+async def test_hooks_of_one_transition_have_one_token_and_a_session_that_begins_anew_has_greater_ones() -> None:
     fences: list[int | None] = []
     tools = ToolSet("desk")
     for path in ("a", "b"):

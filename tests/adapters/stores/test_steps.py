@@ -1,4 +1,4 @@
-"""What a step of a stored session writes, and what it leaves for the next one (SPEC STO-1, STO-4, NTF-1, SES-5)."""
+"""What a transition of a stored session writes, and leaves for the next one (SPEC STO-1, STO-4, NTF-1, SES-5)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def of_kind(tools: ToolSet, store: Store) -> tuple[StoredSessions, StoredSession
 
 @pytest.mark.spec("SES-5", "STO-1")
 @pytest.mark.parametrize("path", ["mail", "plain"], ids=["under a lease", "by a swap alone"])
-async def test_a_fact_that_is_set_while_a_step_is_stored_is_kept_here_and_stored_next(path: str) -> None:
+async def test_a_fact_that_is_set_while_a_transition_is_stored_is_kept_here_and_stored_next(path: str) -> None:
     store = Interrupting()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
 
@@ -81,7 +81,7 @@ async def test_a_fact_that_is_set_while_a_step_is_stored_is_kept_here_and_stored
 
 
 @pytest.mark.spec("SES-5", "STO-4", "PER-3")
-async def test_a_fact_that_is_not_stored_yet_outlives_a_step_of_another_process() -> None:
+async def test_a_fact_that_is_not_stored_yet_outlives_a_transition_of_another_process() -> None:
     store = MemoryStore()
     async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there:
         async with here.open("chat") as session:
@@ -95,7 +95,7 @@ async def test_a_fact_that_is_not_stored_yet_outlives_a_step_of_another_process(
 
 
 @pytest.mark.spec("NTF-1", "STO-4")
-async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_after_further_steps() -> None:
+async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_after_further_transitions() -> None:
     store = MemoryStore()
     _, sessions = of_kind(desk(), store)
     session = sessions.draft("chat", notifies=True)
@@ -109,7 +109,7 @@ async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_afte
 
 
 @pytest.mark.spec("NTF-1", "STO-7")
-async def test_of_a_great_many_steps_a_bounded_number_is_kept_the_last_of_which_covers_the_rest() -> None:
+async def test_of_a_great_many_transitions_a_bounded_number_is_kept_the_last_of_which_covers_the_rest() -> None:
     _, sessions = of_kind(desk(), MemoryStore())
     session = sessions.draft("chat", notifies=True)
     for _ in range(20):
@@ -120,7 +120,7 @@ async def test_of_a_great_many_steps_a_bounded_number_is_kept_the_last_of_which_
 
 
 @pytest.mark.spec("DEL-4", "STO-4")
-async def test_a_step_leaves_the_hooks_of_inherited_groups_to_their_owner_in_whichever_process() -> None:
+async def test_a_transition_leaves_the_hooks_of_inherited_groups_to_their_owner_in_whichever_process() -> None:
     store, events = MemoryStore(), list[str]()
     owners, sessions = of_kind(desk(events), store)
     owner = await owners.get_or_create("all", None, ["mail"])
@@ -139,7 +139,7 @@ async def test_a_step_leaves_the_hooks_of_inherited_groups_to_their_owner_in_whi
 
 
 @pytest.mark.spec("DEL-4", "STO-4")
-async def test_a_group_that_a_step_closes_and_opens_again_is_no_longer_inherited_in_whichever_process() -> None:
+async def test_a_group_that_a_transition_closes_and_opens_again_is_no_longer_inherited_in_whichever_process() -> None:
     store, events = MemoryStore(), list[str]()
     owners, sessions = of_kind(desk(events), store)
     await owners.get_or_create("all", None, ["mail"])
@@ -171,7 +171,7 @@ class Unregistering(MemoryStore):
 
 
 @pytest.mark.spec("STO-3", "REG-7")
-async def test_a_step_that_the_catalog_no_longer_allows_once_it_has_the_lease_leaves_no_intent() -> None:
+async def test_a_transition_that_the_catalog_no_longer_allows_once_it_has_the_lease_leaves_no_intent() -> None:
     events: list[str] = []
     store, tools = Unregistering(), desk(events)
     async with tools.stored_sessions(store) as stored, stored.open("chat") as session:
@@ -186,7 +186,7 @@ async def test_a_step_that_the_catalog_no_longer_allows_once_it_has_the_lease_le
 
 
 @pytest.mark.spec("STO-2", "HOOK-4")
-async def test_a_step_whose_lease_another_has_taken_between_two_hooks_runs_no_more_of_them() -> None:
+async def test_a_transition_whose_lease_another_has_taken_between_two_hooks_runs_no_more_of_them() -> None:
     store, events = MemoryStore(), list[str]()
     tools = ToolSet("desk", control="none")
 

@@ -79,7 +79,7 @@ def hooked(on_activate: Callable[[HookContext], Awaitable[None]]) -> ToolSet:
 
 
 @pytest.mark.spec("STO-2", "SES-2")
-async def test_a_step_waits_for_the_hooks_of_another_process_and_sees_what_they_did() -> None:
+async def test_a_transition_waits_for_the_hooks_of_another_process_and_sees_what_they_did() -> None:
     store, running, go_on = MemoryStore(), anyio.Event(), anyio.Event()
 
     async def wait(_: HookContext) -> None:
@@ -100,7 +100,9 @@ async def test_a_step_waits_for_the_hooks_of_another_process_and_sees_what_they_
 
 
 @pytest.mark.spec("STO-2", "STO-5")
-async def test_a_step_that_has_waited_too_long_for_another_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transition_that_has_waited_too_long_for_another_process_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(journal_module, "PATIENCE", 0.0)
     store = MemoryStore()
     refused: list[str] = []
@@ -176,7 +178,7 @@ async def test_a_session_that_is_closed_here_is_closed_with_what_another_process
 
 
 @pytest.mark.spec("SES-3", "STO-4")
-async def test_a_session_that_another_process_has_ended_takes_no_step_and_no_request_and_closes_quietly() -> None:
+async def test_a_session_that_another_process_has_ended_takes_no_transition_and_no_request_and_closes_quietly() -> None:
     store = MemoryStore()
     async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there:
         async with here.open("chat") as one:
@@ -291,7 +293,7 @@ async def test_a_session_whose_profile_does_not_exist_any_more_is_refused_and_sw
 
 
 @pytest.mark.spec("STO-8")
-async def test_a_step_that_cannot_be_undone_here_is_left_to_a_process_that_can(
+async def test_a_transition_that_cannot_be_undone_here_is_left_to_a_process_that_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = MemoryStore()
@@ -379,7 +381,7 @@ async def test_a_fact_that_is_refused_since_the_session_has_ended_is_not_set_in_
 
 
 @pytest.mark.spec("SES-5", "PER-3")
-async def test_a_fact_that_is_set_while_another_process_has_taken_a_step_is_stored_after_that() -> None:
+async def test_a_fact_that_is_set_while_another_process_has_taken_a_transition_is_stored_after_that() -> None:
     store = MemoryStore()
     async with (
         desk().stored_sessions(store) as here,
@@ -464,7 +466,7 @@ async def test_a_fault_in_ending_one_session_is_logged_and_the_others_end(caplog
 
 
 @pytest.mark.spec("STO-5")
-async def test_a_step_whose_caller_is_cancelled_while_it_is_stored_is_stored_and_ends_as_cancelled() -> None:
+async def test_a_transition_whose_caller_is_cancelled_while_it_is_stored_is_stored_and_ends_as_cancelled() -> None:
     store = Interrupting()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
         step = asyncio.ensure_future(session.activate("plain"))

@@ -174,7 +174,7 @@ def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: E
 
 
 @pytest.mark.spec("CNF-1")
-def test_a_step_reads_the_list_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transition_reads_the_list_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     with driving(plain(), write(DESCRIPTION)) as driver:
         driver.activate("files")
         read = Mock(wraps=driver.main.list_tools)

@@ -86,7 +86,7 @@ def test_every_capability_is_present_or_omitted_with_a_reason(driver: FixtureDri
 
 
 @pytest.mark.spec("CNF-1", "CNF-7")
-def test_all_steps_of_all_systems_of_two_groups_are_answered_as_the_oracle_says(driver: FixtureDriver) -> None:
+def test_all_transitions_of_all_systems_of_two_groups_are_answered_as_the_oracle_says(driver: FixtureDriver) -> None:
     test_run = TestRun(driver)
     for size in (1, 2):
         for system in distinct_systems(size):
@@ -96,7 +96,7 @@ def test_all_steps_of_all_systems_of_two_groups_are_answered_as_the_oracle_says(
 
 
 @pytest.mark.spec("CNF-1")
-def test_steps_lists_and_hooks_are_observed(driver: FixtureDriver) -> None:
+def test_transitions_lists_and_hooks_are_observed(driver: FixtureDriver) -> None:
     test_run = judged(driver, FOREST, activate("a"), activate("a.b"), listing(), activate("c"), listing())
     expected = {"ACT-4", "HOOK-3", "LST-1", "CTL-1", "INV-2"}
     assert expected <= set(test_run.shown)

@@ -1,4 +1,4 @@
-"""How concurrent steps behave under several protocols: what SPIN finds, and how its answers are read."""
+"""How concurrent transitions behave under several protocols: what SPIN finds, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def table_of_the_model(folder: Path) -> dict[tuple[int, int], int]:
 
 
 @pytest.mark.spec("CNF-7")
-def test_a_step_of_the_model_is_a_step_of_the_core(programs: None, tmp_path: Path) -> None:
+def test_a_transition_of_the_model_is_a_transition_of_the_core(programs: None, tmp_path: Path) -> None:
     tools = ToolSet("model")
     paths = ("a", "a.b", "c", "d")
     for path in paths:

@@ -186,10 +186,10 @@ class Session:
             raise Wrong(f"another caller was answered {answer}")
 
     async def _end(self) -> None:
-        """End it, with steps whose hooks leave nothing open.
+        """End it, with transitions whose hooks leave nothing open.
 
-        Hooks that were interrupted are undone before the next hook runs, but not before a step that has none. The first
-        step may have none; the others have some.
+        Hooks that were interrupted are undone before the next hook runs, but not before a transition that has none. The
+        first transition may have none; the others have some.
         """
         for number, activate in enumerate(([], ["a", "a.b"], [])):
             deactivate = [] if activate else PATHS

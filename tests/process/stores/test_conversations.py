@@ -66,7 +66,7 @@ async def lease_has_ended(url: str) -> None:
 @pytest.mark.spec("STO-1", "STO-3", "HOOK-5")
 @pytest.mark.parametrize("engine", ["sqlite", "redis"])
 @pytest.mark.parametrize("dies_at", ["on_deactivate mail", "on_activate files"])
-async def test_the_step_is_undone_and_the_conversation_goes_on(
+async def test_the_transition_is_undone_and_the_conversation_goes_on(
     engine: str, dies_at: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = f"sqlite:///{tmp_path / 'state.db'}"

@@ -1,8 +1,8 @@
-"""Replicas that are killed at every point of a step, on real engines (SPEC STO-3, STO-6, HOOK-5).
+"""Replicas that are killed at every point of a transition, on real engines (SPEC STO-3, STO-6, HOOK-5).
 
-The next one that meets the session rolls the step back, or finds it committed: the resources that are open are those of
-the active groups, and the session goes on. A process that dies in a hook leaves a store as it is between the operations
-around the hook, so deaths in hooks are shown on one engine.
+The next one that meets the session rolls the transition back, or finds it committed: the resources that are open are
+those of the active groups, and the session goes on. A process that dies in a hook leaves a store as it is between the
+operations around the hook, so deaths in hooks are shown on one engine.
 """
 
 from __future__ import annotations

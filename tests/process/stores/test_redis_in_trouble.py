@@ -103,7 +103,7 @@ async def user_of(era: str, store: RedisStore, events: list[str]) -> AsyncGenera
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_lists_go_on_and_steps_and_calls_are_refused_until_it_is_over(
+async def test_lists_go_on_and_transitions_and_calls_are_refused_until_it_is_over(
     era: str, trouble: Trouble, redis_url: str
 ) -> None:
     await flushed(redis_url)
@@ -201,7 +201,7 @@ async def test_after_a_failover_the_new_primary_is_used_without_a_restart(tmp_pa
 
 
 @pytest.mark.parametrize("answers", range(4))
-async def test_a_step_of_which_an_answer_is_lost_is_made_once(answers: int, redis_url: str) -> None:
+async def test_a_transition_of_which_an_answer_is_lost_is_made_once(answers: int, redis_url: str) -> None:
     await flushed(redis_url)
     events: list[str] = []
     proxy = Proxy(int(redis_url.split(":")[2].split("/")[0]))

@@ -1,4 +1,4 @@
-"""Processes that die in the middle of a step: `python victims.py` runs one for each line of JSON on standard input.
+"""Processes that die during a transition: `python victims.py` runs one for each line of JSON on standard input.
 
 A line has the URL of a store, a folder for what the processes do to the world, an era, a scenario, and where to die:
 before or after an operation of the store, or in a hook. Each victim is a fork, so that nothing is imported twice.
@@ -83,7 +83,8 @@ class World:
 class Death:
     """Kills this process at one point: the n-th operation of the store, or the n-th moment in hooks.
 
-    Unless it is to sweep, the process does nothing in the background, so that the operations are those of the step.
+    Unless it is to sweep, the process does nothing in the background, so that the operations are those of the
+    transition.
     """
 
     where: str
@@ -161,7 +162,7 @@ def make_tools(world: World, death: Death | None = None) -> ToolSet:
 
     @tools.tool()
     async def switch(to: list[str], context: Context) -> str:
-        """Open groups in one step."""
+        """Open groups in one transition."""
         await context.session.transition(activate=to)
         return "switched"
 
@@ -195,7 +196,7 @@ async def opened(client: Client, era: str, groups: Sequence[str]) -> Client:
 
 
 STEPS = {"commits": ["a", "a.b"], "fails": ["a", "a.b", "a.bad"]}
-"""What the scenarios that are steps open, where `x` is open before."""
+"""What the scenarios that are transitions open, where `x` is open before."""
 
 
 async def run(url: str, folder: str, era: str, scenario: str, where: str, number: int, lifetime: float) -> None:

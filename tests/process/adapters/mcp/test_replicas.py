@@ -63,7 +63,7 @@ async def test_servers_that_share_a_key_serve_one_conversation_and_others_refuse
 
 
 def blocking_tools(journal: Journal, blocked: anyio.Event) -> ToolSet:
-    """Return a tool set with a step of two groups, of which the second never gets ready."""
+    """Return a tool set with a transition of two groups, of which the second never gets ready."""
 
     async def block() -> None:
         blocked.set()

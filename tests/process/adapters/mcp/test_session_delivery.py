@@ -67,7 +67,7 @@ async def test_changes_that_a_client_cannot_hear_are_owed_as_one_notification_fo
     [("memory", {}), ("http", {}), ("http", {"store": MemoryStore()})],
     ids=["memory", "http", "http with a store"],
 )
-async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_a_bounded_number_of_times(
+async def test_each_transition_of_one_call_is_told_and_a_call_of_a_great_many_is_told_a_bounded_number_of_times(
     transport: str, options: dict[str, Any]
 ) -> None:
     tools = make_desk()

@@ -42,7 +42,7 @@ async def test_a_cancelled_activation_is_undone_and_its_handle_goes_on() -> None
             with anyio.fail_after(PATIENCE):
                 await blocked.wait()
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(PATIENCE):  # waits for its turn after the step that is undone
+        with anyio.fail_after(PATIENCE):  # waits for its turn after the transition that is undone
             answer = received(await client.call_tool("a.activate", {"handle": handle}))
         assert (answer["changed"], answer["active"]) == (False, ["a"])
         assert journal == ["on"]
