@@ -32,37 +32,17 @@ def definition(component: Component, format: Format | None, to_wire: Callable[[s
     return _SHAPES[format](component.render(to_wire))
 
 
-def _mcp(rendered: ProviderDefinition) -> ProviderDefinition:
-    return rendered
-
-
-def _anthropic(rendered: ProviderDefinition) -> ProviderDefinition:
-    return {**_named(rendered), "input_schema": dict(rendered.get("inputSchema", {}))}
-
-
-def _function(rendered: ProviderDefinition) -> ProviderDefinition:
-    return {**_named(rendered), "parameters": dict(rendered.get("inputSchema", {}))}
-
-
-def _openai(rendered: ProviderDefinition) -> ProviderDefinition:
-    return {"type": "function", "function": _function(rendered)}
-
-
-def _openai_responses(rendered: ProviderDefinition) -> ProviderDefinition:
-    # strict mode supports only a part of JSON Schema, and the API enables it by default
-    return {"type": "function", **_function(rendered), "strict": False}
-
-
-def _named(rendered: ProviderDefinition) -> ProviderDefinition:
+def _function(rendered: ProviderDefinition, schema: str = "parameters") -> ProviderDefinition:
     described = {"description": rendered["description"]} if rendered.get("description") else {}
-    return {"name": rendered["name"], **described}
+    return {"name": rendered["name"], **described, schema: dict(rendered.get("inputSchema", {}))}
 
 
 _SHAPES: Mapping[str | None, Callable[[ProviderDefinition], ProviderDefinition]] = {
-    None: _mcp,
-    "anthropic": _anthropic,
-    "openai": _openai,
-    "openai_responses": _openai_responses,
+    None: lambda rendered: rendered,
+    "anthropic": lambda rendered: _function(rendered, "input_schema"),
+    "openai": lambda rendered: {"type": "function", "function": _function(rendered)},
+    # strict mode supports only a part of JSON Schema, and the API enables it by default
+    "openai_responses": lambda rendered: {"type": "function", **_function(rendered), "strict": False},
 }
 
 
