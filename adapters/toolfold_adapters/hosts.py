@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,7 @@ def files_of(
             yield host, home / place[2:] if place.startswith("~/") else folder / place, file.startswith("./")
 
 
+@lru_cache(maxsize=256)
 def cut_for(client: str) -> int | None:
     """Return how many characters of a text a host shows that cuts it, by what its client calls itself."""
     cuts = (host.cut for host in HOSTS if host.cut and client.casefold().startswith(host.name.casefold()))

@@ -26,7 +26,7 @@ from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 from ..sdk import is_mcp_server, low_level_of, when_http_is_served
 from .delivery.render import ForeignDefinition, Offer, dumped, offer_of, offering, passed
 from .grouping import By, Grouping, OwnTools, asking
-from .handlers import RequestHandlers, introducing
+from .handlers import RequestHandlers
 from .http.application import is_fastmcp
 from .http.sessions import guard_sessions
 from .options import GroupedOptions, ServerSettings
@@ -118,7 +118,6 @@ class GroupedServer:
         server.lifespan = running
         server.add_request_handler("tools/list", self._listed.params_type, self.list_tools)
         server.add_request_handler("tools/call", self._called.params_type, self.call_tool)
-        server.middleware.append(introducing(self._introduced))
         self._handlers.attach(server)
         if (legacy := self._handlers.legacy).stored is not None:
             when_http_is_served(server, partial(guard_sessions, server, self._limit, legacy))
@@ -207,17 +206,6 @@ class GroupedServer:
         except Exception as error:
             return passed(error)
         return passed(outcome)
-
-    def _introduced(self, ctx: RequestContext, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return an introduction that also says that lists change, and how groups are opened."""
-        modern = ctx.method == "server/discover"
-        if text := self._handlers.instructions(answer.get("instructions"), modern=modern, request=ctx.request):
-            answer["instructions"] = text
-        if not modern:
-            capabilities = answer.get("capabilities", {})
-            changing = {**capabilities.get("tools", {}), "listChanged": True}
-            answer["capabilities"] = {**capabilities, "tools": changing}
-        return answer
 
 
 _grouped: WeakKeyDictionary[Server[Any], GroupedServer] = WeakKeyDictionary()

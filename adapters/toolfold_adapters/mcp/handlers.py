@@ -17,12 +17,12 @@ import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from attrs import evolve
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
-from toolfold.spi import Full, Kind, SessionKind, Tally, background
+from toolfold.spi import Full, Kind, Memo, SessionKind, Tally, background
 
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from ..stores import MemoryStore
@@ -40,7 +40,6 @@ from .subscriptions import PrincipalSessions, Subscriptions, unauthenticated
 log = logging.getLogger("toolfold.mcp")
 
 RequestContext = ServerRequestContext[TaskGroup, Any]
-MAX_CLIENT_NAME = 64
 LEGACY_LIFETIME = 24 * 3600.0
 """Seconds for which a legacy session is kept in a store without a request: its client may come back tomorrow."""
 ENDING_SECONDS = 10
@@ -84,6 +83,7 @@ class RequestHandlers:
         self._tools = tools
         tools.count_usage(perf_counter, label_of)
         self._wire = wire
+        self._said = Memo[tuple[Any, ...], str](most=8)
         self._settings = settings
         self._selections = Selections(tools, settings.profile, settings.active, by_request=settings.selection)
         _ = self._selections.default.start
@@ -95,15 +95,12 @@ class RequestHandlers:
         self._handles = self._sessions(
             "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self._shared
         )
-        self._legacy_sessions = (
-            self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME)
-            if resumes and settings.store is not None
-            else None
-        )
         self.calls, self._streams = Tally("requests in progress", limits.calls), Tally("subscriptions", limits.streams)
         self.subscriptions = Subscriptions(by_caller=self._by_principal)
+        in_store = resumes and settings.store is not None
+        stored = self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if in_store else None
         tally = Tally("sessions", limits.sessions)
-        self.legacy = LegacySessions(tools, self._selections, tally, tasks_of, self._legacy_sessions)
+        self.legacy = LegacySessions(tools, self._selections, tally, tasks_of, stored)
         render = partial(Renderer, wire, own=own)
         legacy = self._delivery(self.legacy, render(modern=False), settings.call_tool_for(modern=False))
         if self._by_principal:
@@ -218,7 +215,6 @@ class RequestHandlers:
     async def listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""
         with wire_errors("subscriptions", modern=True), self._streams.held(caller_of(ctx)):
-            self.delivery(ctx)
             shown = self._extension(ctx) == GROUPS_EXTENSION
             groups = partial(self._disclosure[is_modern(ctx)].top, ctx) if shown else None
             return await self.subscriptions.listen(ctx, params, groups)
@@ -254,28 +250,46 @@ class RequestHandlers:
     # -- the server ---------------------------------------------------------------------------------------------------
 
     def attach(self, server: Server[Any]) -> None:
-        """Note the server whose requests are answered, and have the sessions that its handshakes open stored."""
+        """Note the server whose requests are answered, and have its handshakes answered with what groups add."""
         self.legacy.server = server
         if self.legacy.stored is not None:
             server.middleware.append(self.legacy.remember)
+        server.middleware.append(self.introduce)
 
-    def selects(self, request: Any) -> bool:
-        """Return whether an HTTP request selects groups or a profile itself."""
-        return self._selections.of(request) is not self._selections.default
+    async def introduce(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Add to the answer to a handshake how groups are opened, and that lists change; middleware of the server."""
+        result = await call_next(ctx)
+        if ctx.request_id is None or ctx.method not in ("initialize", "server/discover"):
+            return result
+        answer, modern = dumped(result), ctx.method == "server/discover"
+        if said := self._instructions(answer.pop("instructions", None), ctx, modern=modern):
+            answer["instructions"] = said
+        if not modern:
+            capabilities = answer.get("capabilities", {})
+            changing = {**capabilities.get("tools", {}), "listChanged": True}
+            answer["capabilities"] = {**capabilities, "tools": changing}
+        return answer
 
-    def instructions(self, given: str | None, *, modern: bool, declared: bool = False, request: Any = None) -> str:
-        """Return the instructions for clients of an era: how groups are opened, those given, and those of open groups.
+    def _instructions(self, given: str | None, ctx: RequestContext, *, modern: bool) -> str:
+        """Return the instructions for a client: how groups are opened, those given, and those of open groups.
 
-        Clients that declared the extension for groups open none here. Groups that an HTTP request selects are open.
+        Groups that an HTTP request selects are open. Clients that declare the extension for groups open none, and are
+        listed no tool that does.
         """
-        selection = self._selections.of(request)
-        catalog = selection.catalog
-        begun = catalog.initial_instructions(selection.paths)
-        said = "\n\n".join(text for text in (given, begun) if text)
-        if declared:
-            return said
-        proxy = self._settings.call_tool_for(modern=modern)
-        return instructions_for(said, catalog, self._wire, proxy, modern=modern)
+        selection = self._selections.of(ctx.request)
+        if modern:
+            declared = bool(self._disclosure) and declares(ctx, GROUPS_EXTENSION, modern=True)
+        else:  # the session has the handshake only once it is answered
+            handshake = types.InitializeRequestParams.model_validate(ctx.params)
+            declared = bool(self._disclosure) and declares_groups(handshake)
+        catalog, paths = selection.catalog, selection.paths
+
+        def instructions() -> str:
+            said = "\n\n".join(text for text in (given, catalog.initial_instructions(paths)) if text)
+            proxy = self._settings.call_tool_for(modern=modern)
+            return said if declared else instructions_for(said, catalog, self._wire, proxy, modern=modern)
+
+        return self._said.of(catalog.memo, (given, paths, modern, declared), instructions)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[TaskGroup]:
@@ -291,7 +305,7 @@ class RequestHandlers:
 
             stop = self._tools.observe(announce)
             self._tools.pool.upkeep.start(tasks)
-            for sessions in (self._shared, self._handles, self._legacy_sessions):
+            for sessions in (self._shared, self._handles, self.legacy.stored):
                 if sessions is not None:
                     sessions.start(tasks)
             subscriptions.running.append(tasks)
@@ -336,19 +350,7 @@ def label_of(ctx: Any) -> tuple[str, str]:
     """Return the name of the client of a request, and its era, as use is counted by (SPEC EXP-3)."""
     if not isinstance(ctx, ServerRequestContext):
         return "", "in process"
-    return client_of(ctx)[:MAX_CLIENT_NAME], "modern" if is_modern(ctx) else "legacy"
-
-
-def introducing(introduced: Callable[[RequestContext, dict[str, Any]], dict[str, Any]]) -> ServerMiddleware[Any]:
-    """Return middleware that has `introduced` adapt the introduction of a server to each client."""
-
-    async def answered(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        result = await call_next(ctx)
-        if ctx.request_id is None or ctx.method not in ("initialize", "server/discover"):
-            return result
-        return introduced(ctx, dumped(result))
-
-    return answered
+    return client_of(ctx), "modern" if is_modern(ctx) else "legacy"
 
 
 def declares(ctx: RequestContext, extension: str, *, modern: bool) -> bool:

@@ -53,6 +53,7 @@ REMEMBERED = 64
 _STARTS = Memo[tuple[str, ...], Snapshot](REMEMBERED)
 _SELECTABLE = Memo[None, frozenset[str]](most=1)
 
+MAX_CLIENT_NAME = 64
 GROUPS = "groups"
 PROFILE = "profile"
 SELECTION_FAILURES = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
@@ -110,9 +111,9 @@ def principal_of(ctx: Any) -> str:
 
 
 def client_of(ctx: Any) -> str:
-    """Return what the client of a request calls itself, or `""`."""
+    """Return the beginning of what the client of a request calls itself, or `""`."""
     params = ctx.session.client_params
-    return "" if params is None else str(params.client_info.name)
+    return "" if params is None else str(params.client_info.name)[:MAX_CLIENT_NAME]
 
 
 def caller_of(ctx: Any) -> Caller:

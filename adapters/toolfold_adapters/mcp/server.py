@@ -9,17 +9,16 @@ from typing import Any, Unpack
 from anyio.abc import TaskGroup
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp_types import InitializeRequestParams, PaginatedRequestParams
+from mcp_types import PaginatedRequestParams
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, ToolSet, WireNames
 
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
 from .delivery.disclosure import GroupParams
-from .delivery.legacy import declares_groups
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
-from .handlers import RequestContext, RequestHandlers, declares, introducing
+from .handlers import RequestHandlers
 from .http.sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 from .request import component_called
@@ -36,6 +35,7 @@ class ToolSetServer(Server[TaskGroup]):
         super().__init__(
             tools.name,
             version=settings.version,
+            instructions=settings.instructions,
             lifespan=lambda _: handlers.running(),
             get_tool_input_schema=partial(_input_schema, tools, wire),
             on_list_tools=partial(handlers.list, "tool"),
@@ -51,8 +51,8 @@ class ToolSetServer(Server[TaskGroup]):
         self._handlers = handlers
         self._settings = settings
         handlers.attach(self)
-        self._introduce()
-        handlers.on_announced = self._introduce
+        self._have_skills()
+        handlers.on_announced = self._have_skills
         skills = SkillHandlers(handlers)
         self.add_request_handler("skills/list", SkillsListParams, skills.list)
         self.add_request_handler("skills/get", SkillParams, skills.get)
@@ -60,33 +60,14 @@ class ToolSetServer(Server[TaskGroup]):
             self.extensions |= {GROUPS_EXTENSION: dict(GROUPS_SETTINGS), TOOLBOX_EXTENSION: {}}
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
-        self.middleware.append(introducing(self._introduced))
         if settings.extend is not None:
             settings.extend(self, handlers)
 
-    def _introduce(self) -> None:
-        """Set how the server introduces itself: instructions, which name its groups, and whether it has skills."""
-        given = self._settings.instructions
-        self.instructions = self._handlers.instructions(given, modern=True) or None
-        self._legacy_instructions = self._handlers.instructions(given, modern=False) or None
+    def _have_skills(self) -> None:
+        """Say in introductions whether there are skills."""
         self.extensions.pop(SKILLS, None)
         if skills_of(self._tools.catalog):
             self.extensions[SKILLS] = {}
-
-    def _introduced(self, ctx: RequestContext, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return an introduction with instructions for its client, where they are not those of all clients.
-
-        They have those of the groups that the request selects; and clients that declare the extension for groups are
-        told nothing of control tools, which they are not listed.
-        """
-        modern = ctx.method == "server/discover"
-        declared = self._settings.disclosure and _declares_groups(ctx, modern=modern)
-        if not declared and not self._handlers.selects(ctx.request):
-            return answer
-        answer.pop("instructions", None)
-        given = self._settings.instructions
-        said = self._handlers.instructions(given, modern=modern, declared=declared, request=ctx.request)
-        return {**answer, "instructions": said} if said else answer
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""
@@ -105,17 +86,9 @@ class ToolSetServer(Server[TaskGroup]):
         changing = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
         spoken = {GROUPS_EXTENSION: dict(GROUPS_SETTINGS)} if self._settings.disclosure else {}
         experimental = {**spoken, **(experimental_capabilities or {})}
-        options = super().create_initialization_options(
+        return super().create_initialization_options(
             notification_options or changing, experimental or None, extensions or {}
         )
-        return options.model_copy(update={"instructions": self._legacy_instructions})
-
-
-def _declares_groups(ctx: RequestContext, *, modern: bool) -> bool:
-    if modern:
-        return declares(ctx, GROUPS_EXTENSION, modern=True)
-    # the session has the handshake only once it is answered
-    return declares_groups(InitializeRequestParams.model_validate(ctx.params))
 
 
 def _input_schema(tools: ToolSet, wire: WireNames, name: str) -> Any:

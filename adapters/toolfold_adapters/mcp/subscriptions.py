@@ -62,7 +62,7 @@ class Subscriptions:
 
     `running` has the task group of each running instance of the server, which sends announcements. `watch`, if there is
     one, is run while a subscription to resources lasts, with its request, its URIs and what to call with each update.
-    `before_listening` is awaited with the context of each subscription.
+    `before_listening` is awaited with the context of each subscription, and refuses those of nobody.
     """
 
     def __init__(self, *, by_caller: bool) -> None:
@@ -79,8 +79,6 @@ class Subscriptions:
     async def listen(self, ctx: Any, params: Any, groups: Callable[[], Any] | None = None) -> Any:
         """Serve one subscription until its client disconnects; `groups` returns those at root, if it is shown any."""
         caller = principal_of(ctx) if self._by_caller else ""
-        if self._by_caller and not caller:
-            raise unauthenticated()
         if self.before_listening is not None:
             await self.before_listening(ctx)  # in a store, the session may be known to other processes only
         bus = self._buses.setdefault(caller, InMemorySubscriptionBus())
