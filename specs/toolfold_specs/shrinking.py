@@ -39,7 +39,7 @@ def minimal(
 
     Args:
         setup: The system.
-        history: The operations; the last one is kept.
+        history: The operations; the last one stays.
         candidate: A history that is tried first, as a guess.
         shows: Whether a history on a system still shows it.
         configurable: Whether other systems can be configured; one that an operation brings along is not changed.
@@ -69,7 +69,7 @@ def shortened(
 ) -> list[Operation]:
     """Return a short history that still shows what `history` shows: first a guess, then by leaving out operations.
 
-    This is delta debugging on the list of operations, the last of which is kept, and then on the groups that a
+    This is delta debugging on the list of operations, the last of which stays, and then on the groups that a
     transition names, until nothing more can be left out.
     """
     best = list(history)

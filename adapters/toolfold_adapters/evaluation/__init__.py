@@ -4,7 +4,7 @@ tasks.py    tasks as data, and the judgement of what was done     data/      the
 world.py    the tools to choose from, with fillers, and their simulated results
 links.py    connections to the tools of an arm            surfaces.py   the arms, and what a player sees there
 players.py  scripted policies, and transcripts                    models.py  models that pydantic-ai reaches
-runs.py     each task, arm, number of tools and player; records   report.py  what the records come to
+runs.py     each task, arm, number of tools and player; records   report.py  a table of the records
 bench.py    the tasks of LiveMCPBench
 """
 

@@ -1,4 +1,4 @@
-"""What records come to: a row for each arm, number of tools and player, and a page that compares them (SPEC EVA-1)."""
+"""The table of records: a row for each arm, number of tools and player, and a page that compares them (SPEC EVA-1)."""
 
 from __future__ import annotations
 

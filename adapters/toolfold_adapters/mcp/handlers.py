@@ -41,7 +41,7 @@ log = logging.getLogger("toolfold.mcp")
 
 RequestContext = ServerRequestContext[TaskGroup, Any]
 LEGACY_LIFETIME = 24 * 3600.0
-"""Seconds for which a legacy session is kept in a store without a request: its client may come back tomorrow."""
+"""Seconds for which a legacy session stays in a store without a request: its client may come back tomorrow."""
 ENDING_SECONDS = 10
 """How long a server waits at its end for the hooks that tear down its sessions."""
 
@@ -49,7 +49,7 @@ TasksOf = Callable[[Any], TaskGroup]
 
 
 class RequestHandlers:
-    """The handlers of the requests for a tool set, whatever server these come to.
+    """The handlers of the requests for a tool set, whatever server receives these.
 
     Args:
         tools: The tool set.

@@ -27,7 +27,7 @@ from .request import one_client
 SHUTDOWN_TIMEOUT = 5.0
 
 MOST_BEFORE = 9
-"""How many messages are kept that come before the first request, with that one."""
+"""How many messages are retained that come before the first request, with that one."""
 
 Ready = Callable[[str], None]
 Transport = Literal["stdio", "http"]

@@ -7,7 +7,7 @@ tools beyond `MAX_ROWS` are counted together, as `OTHERS`.
 An opening was of use once a tool of its group is called in its session, and a search once a tool that it found is. The
 requests of a protocol without sessions count as one session there, since nothing tells whose they are.
 
-Durations are kept in buckets that are each 9 % wider than the last, so a percentile is within 4.5 % of the exact one,
+Durations are counted in buckets each 9 % wider than the last, so a percentile is within 4.5 % of the exact one,
 and counts of several processes can be added up. That is a DDSketch; the packages that have one bring dependencies of
 their own, and no form in JSON, for what is ten lines here.
 """

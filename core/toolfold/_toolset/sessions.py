@@ -360,7 +360,7 @@ class StoredSessions:
     def _cache(self, session: Session) -> None:
         """Cache a session as the one used last; beyond the limit, forget the idlest, which its users still have.
 
-        In a store of the process's own, all are kept: what hooks have opened for a session is found by that object.
+        In a store of the process's own, all are retained: what hooks have opened for a session is found by that object.
         """
         key = session.executor.stored.key
         self._cached[key] = session

@@ -276,7 +276,7 @@ def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Ta
 
 
 def _problem(definition: Table) -> str | None:
-    """Return why something can't even be told how large it is; the rest is checked when it is registered."""
+    """Return why the size of something can't even be measured; the rest is checked when it is registered."""
     try:
         to_json(definition)
     except (ValueError, RecursionError) as error:

@@ -121,7 +121,7 @@ class Notifier:
 def declares_groups(handshake: types.InitializeRequestParams | None) -> bool:
     """Return whether a legacy client declared the draft extension for groups in its handshake (SPEC DEL-5).
 
-    One that declares it among its extensions there can't be told that the server has it, and is served without.
+    One that declares it among its extensions there can't be notified that the server has it, and is served without.
     """
     return handshake is not None and GROUPS_EXTENSION in (handshake.capabilities.experimental or {})
 
