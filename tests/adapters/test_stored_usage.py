@@ -1,4 +1,4 @@
-"""Use is kept in a store on request, added up over processes, and forgotten after a time (SPEC EXP-3)."""
+"""Use is stored on request, added up over processes, and forgotten after a time (SPEC EXP-3)."""
 
 from __future__ import annotations
 

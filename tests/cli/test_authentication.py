@@ -17,7 +17,7 @@ OAUTH = '[oauth]\nissuer = "https://login.example"\nresource = "https://tools.ex
 
 @pytest.mark.spec("DEL-6")
 @pytest.mark.parametrize("written", [TOKEN, f"sha256:{digest_of(TOKEN)}"])
-async def test_a_token_is_known_by_itself_or_by_its_digest(tmp_path: Path, written: str) -> None:
+async def test_a_token_is_known_as_it_is_or_by_its_digest(tmp_path: Path, written: str) -> None:
     file = tmp_path / "auth.toml"
     file.write_text(f'[tokens]\nalice = "{written}"\n')
     verifier = load_authentication(file).verifier

@@ -29,7 +29,7 @@ def test_a_tool_is_explained_in_a_state_by_any_of_its_names(shop: Path) -> None:
 
 
 @pytest.mark.spec("EXP-1")
-def test_what_a_profile_leaves_out_and_what_does_not_exist_are_told_apart(shop: Path) -> None:
+def test_what_a_profile_leaves_out_and_what_does_not_exist_are_distinguished(shop: Path) -> None:
     result = invoke("explain", "shop:tools", "orders.place", "plaice", "--profile", "look", "--json")
     assert result.exit_code == 1
     assert [one["text"] for one in json.loads(result.stdout)] == [

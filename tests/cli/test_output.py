@@ -42,7 +42,7 @@ def test_a_character_that_an_encoding_lacks_is_no_error(
     assert written.getvalue() == printed
 
 
-def test_an_encoding_that_was_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoding_that_was_asked_for_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "cp1252:replace")
     stream = io.TextIOWrapper(io.BytesIO(), encoding="cp1252", errors="replace")
     lenient = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")

@@ -75,7 +75,7 @@ def test_what_a_server_counted_is_reported_as_text_json_and_html(monkeypatch: py
 
 
 @pytest.mark.spec("EXP-3")
-def test_what_a_store_kept_is_reported(tmp_path: Path) -> None:
+def test_what_a_store_has_is_reported(tmp_path: Path) -> None:
     tools, file = used(), tmp_path / "usage.db"
 
     async def keep() -> None:
@@ -111,7 +111,7 @@ def test_the_status_has_a_line_for_each_and_fails_if_one_has_failed(
         (URLError("refused"), "can't be asked: refused. Is the server running, with --http --live?"),
     ],
 )
-def test_a_server_that_does_not_answer_is_told_with_what_to_do(
+def test_a_server_that_does_not_answer_is_reported_with_what_to_do(
     error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(request: Request, timeout: float) -> None:

@@ -127,7 +127,7 @@ async def test_a_default_may_be_a_field_as_in_other_frameworks() -> None:
 
 
 @pytest.mark.spec("KIT-2")
-async def test_classes_of_one_name_are_told_apart_in_one_signature() -> None:
+async def test_classes_of_one_name_are_distinguished_in_one_signature() -> None:
     one: Any = create_model("Item", a=(int, ...))
     other: Any = create_model("Item", b=(str, ...))
     tools = ToolSet("t")

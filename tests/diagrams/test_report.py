@@ -79,7 +79,7 @@ def calls_of(tool: str, calls: int, errors: int = 0, seconds: float = 0.0, token
         ),
     ],
 )
-def test_what_stands_out_is_told_with_what_to_do(figures: dict[str, Any], advice: str) -> None:
+def test_what_stands_out_is_reported_with_what_to_do(figures: dict[str, Any], advice: str) -> None:
     assert report(usage_with(**figures)).data["advice"] == [advice]
     if "calls" in figures:
         figures = {**figures, "calls": [[*row[:4], 4, *row[5:8], {"100": 4}] for row in figures["calls"]]}

@@ -54,7 +54,7 @@ async def test_document_b_gate_an_observation_by_call_tool_opens_it_too(page: Te
 
 
 @pytest.mark.spec("SES-6", "SES-1")
-async def test_the_gate_stays_open_for_its_holder_and_is_shut_for_everybody_else(
+async def test_the_gate_stays_open_for_its_owner_and_is_shut_for_everybody_else(
     page: Telemetry, connect: Connect
 ) -> None:
     """Document B, progressive disclosure, for several clients of one server."""

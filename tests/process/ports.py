@@ -1,4 +1,4 @@
-"""Ports of loopback for servers that are told their port, and may be started there again."""
+"""Ports of loopback for servers that are given their port, and may be started there again."""
 
 from __future__ import annotations
 

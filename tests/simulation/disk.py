@@ -83,7 +83,7 @@ class Disk:
         lost: How many writes were lost.
         writes: How many there were.
         log: What it was asked.
-        subscriptions: Who is told of changes.
+        subscriptions: Who is notified of changes.
     """
 
     loop: Loop
@@ -139,7 +139,7 @@ class Disk:
 
 
 class Subscription:
-    """What one replica is told of changes; `None` is the end."""
+    """What one replica is notified of; `None` is the end."""
 
     def __init__(self) -> None:
         self._keys = deque[str | None]()

@@ -99,7 +99,7 @@ def test_of_a_check_the_requests_matter_that_it_keeps_and_the_last() -> None:
         ([(True, OPEN), (False, CHANGED)], False),
     ],
 )
-def test_requests_that_overlap_are_told_and_not_one_that_stays_unanswered(
+def test_requests_that_overlap_are_reported_and_not_one_that_stays_unanswered(
     messages: list[tuple[bool, Any]], overlap: bool
 ) -> None:
     assert Exchange("url", [Message(0, *one) for one in messages]).overlaps() is overlap

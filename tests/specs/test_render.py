@@ -261,7 +261,7 @@ def test_what_may_follow_from_a_violation_is_shown_under_it(form: Any) -> None:
 
 
 @pytest.mark.spec("CNF-11")
-def test_a_clause_of_mcp_is_told_from_one_of_this_specification() -> None:
+def test_a_clause_of_mcp_is_distinguished_from_one_of_this_specification() -> None:
     demanded = evolve(CLAUSES[1], mcp="Tools, Error Handling.")
     made = evolve(failing(), clauses=(demanded, *CLAUSES[2:]))
     assert "MCP demands it. Tools, Error Handling." in markdown(made)

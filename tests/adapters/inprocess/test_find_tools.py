@@ -34,7 +34,7 @@ async def test_a_search_that_opens_and_a_use_in_one_turn_both_work() -> None:
 
 @pytest.mark.spec("FND-1", "GRP-6")
 @pytest.mark.parametrize("write", SHAPES.values(), ids=SHAPES)
-async def test_what_a_search_opened_is_told_from_the_messages(write: Callable[[Any], list[Any]]) -> None:
+async def test_what_a_search_opened_is_known_from_the_messages(write: Callable[[Any], list[Any]]) -> None:
     async with Conversation(office()) as conversation:
         turns: list[list[tuple[str, Any]]] = [
             [("find_tools", {"query": "read files"})],

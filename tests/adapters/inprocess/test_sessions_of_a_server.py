@@ -152,7 +152,9 @@ async def with_others(tools: ToolSet) -> AsyncGenerator[StoredSessions]:
 
 
 @pytest.mark.spec("SES-2", "STO-4")
-async def test_a_session_in_use_is_not_dropped_for_others_that_are_used_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_in_use_is_not_discarded_for_others_used_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(of_kind, "CACHED", 1)
     tools, _ = hooked()
     async with with_others(tools) as sessions, sessions.open("one") as session:

@@ -48,7 +48,7 @@ async def test_results_are_messages_with_blocks_statuses_and_artifacts() -> None
     assert (sold.text, sold.status) == ("nothing left to sell", "error")
 
 
-async def test_content_of_every_kind_is_kept() -> None:
+async def test_content_of_every_kind_is_retained() -> None:
     [answer] = answers(await Script(ToolfoldToolset(kinds()), [("all", {})]).agent.ainvoke(GO_ON))
     blocks = cast("list[dict[str, Any]]", answer.content)
     assert [block["type"] for block in blocks] == ["audio", "text", "file", "text", "text"]

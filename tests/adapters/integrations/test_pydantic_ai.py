@@ -43,7 +43,7 @@ async def test_structured_content_and_images_reach_the_model_as_such() -> None:
     assert (text, image.base64, image.is_image) == ("a pixel", PIXEL, True)
 
 
-async def test_content_of_every_kind_is_kept() -> None:
+async def test_content_of_every_kind_is_retained() -> None:
     made, _ = agent(ToolfoldToolset(kinds()), [("all", {})])
     [answer] = returns(await made.run("Go on"))
     sound, text, file, link, unknown = cast("list[Any]", answer.content)

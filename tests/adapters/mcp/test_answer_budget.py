@@ -161,7 +161,7 @@ def of_length(name: str, description: int, schema: int) -> Described:
     return Described(name, f"- {name}: {'d' * description}", "s" * schema, f"{name}(x: str)")
 
 
-def test_schemas_are_dropped_first_then_signatures_then_descriptions_then_names_from_the_last_tool_on() -> None:
+def test_schemas_are_left_out_first_then_signatures_then_descriptions_then_names_from_the_last_tool_on() -> None:
     tools = [of_length(name, 20, 100) for name in ("a", "b", "c", "d")]
     named, lined, full = ["- a", "- b", "- c", "- d"], [tool.line for tool in tools], [tool.full for tool in tools]
     signed = [f"- {name}(x: str): {'d' * 20}" for name in "abcd"]

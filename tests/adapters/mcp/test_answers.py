@@ -241,7 +241,7 @@ def refused_with(result: types.CallToolResult) -> Any:
 
 
 @pytest.mark.spec("CALL-2", "DEL-8")
-async def test_in_a_session_the_schema_is_told_by_call_tool_and_where_the_client_was_not_listed_it() -> None:
+async def test_in_a_session_the_schema_is_given_by_call_tool_and_where_the_client_was_not_listed_it() -> None:
     tools = make_shop()
     tools.register("shy", lambda arguments: "", input_schema={"type": "object", "required": ["x"]}, hidden=True)
     async with client_of(build_server(tools, separator="."), "legacy") as (client, _):
@@ -261,7 +261,7 @@ async def test_in_a_session_the_schema_is_told_by_call_tool_and_where_the_client
 
 
 @pytest.mark.spec("CALL-2", "DEL-2", "DEL-11")
-async def test_without_sessions_the_schema_is_told_by_call_tool_under_a_handle_and_for_what_is_hidden() -> None:
+async def test_without_sessions_the_schema_is_given_by_call_tool_under_a_handle_and_for_what_is_hidden() -> None:
     tools = make_shop()
     for name, hidden in (("shy", True), ("plain", False)):
         schema = {"type": "object", "required": ["x"]}

@@ -1,4 +1,4 @@
-"""Composite tools on the wire of both eras: narrowed definitions, `_meta`, one reading for each request (SPEC 13)."""
+"""Composite tools on the wire of both eras: restricted definitions, `_meta`, one reading for each request (SPEC 13)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_unavailable_modes_and_tools_without_modes_are_refused_like_unknow
 
 @pytest.mark.spec("DEL-2", "MOD-1", "MOD-2")
 @pytest.mark.parametrize("hooks", [False, True])
-async def test_opening_a_group_gives_a_modern_client_the_narrowed_definitions(hooks: bool) -> None:
+async def test_opening_a_group_gives_a_modern_client_the_restricted_definitions(hooks: bool) -> None:
     buffers = Buffers(network=3)
     tools = page_tools(buffers, on_activate=(lambda: None) if hooks else None)
     async with target_of("memory", tools) as target, client_of(target, "auto") as (client, _):
@@ -136,7 +136,7 @@ async def test_a_call_of_a_disclosed_tool_reads_the_state_once(hooks: bool) -> N
 
 
 @pytest.mark.spec("DEL-5", "MOD-1")
-async def test_a_group_that_is_fetched_by_the_draft_extension_has_narrowed_definitions() -> None:
+async def test_a_group_that_is_fetched_by_the_draft_extension_has_restricted_definitions() -> None:
     buffers = Buffers(network=1)
     extensions = [advertise(EXTENSION, {})]
     async with (

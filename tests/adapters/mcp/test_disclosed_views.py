@@ -318,7 +318,7 @@ async def test_a_legacy_client_that_declares_it_is_notified_with_every_announcem
         assert follower.notified == ["untagged"]
 
 
-async def test_a_legacy_client_that_does_not_is_told_and_served_nothing_of_it() -> None:
+async def test_a_legacy_client_that_does_not_is_served_nothing_of_it() -> None:
     tools = make_shop()
     async with client_of(build_server(tools), "legacy", extensions=DECLARED) as (client, listener):
         assert "stock.activate" in await names_of(client)

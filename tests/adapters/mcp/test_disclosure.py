@@ -82,7 +82,7 @@ def make_nested() -> ToolSet:
     return tools
 
 
-async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not() -> None:
+async def test_the_extension_is_announced_in_the_modern_era_and_not_in_the_legacy_one() -> None:
     async with shop_over("memory") as target:
         async with client_of(target, "auto") as (client, _):
             assert client.protocol_version == MODERN

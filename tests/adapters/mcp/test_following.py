@@ -56,7 +56,7 @@ async def test_a_program_continues_from_an_earlier_handle_or_starts_anew() -> No
 
 
 @pytest.mark.spec("DEL-3")
-async def test_a_handle_that_the_server_refuses_is_dropped() -> None:
+async def test_a_handle_that_the_server_refuses_is_discarded() -> None:
     async with shop_over("memory") as target, FollowingClient(target, mode=MODERN) as client:
         client.handle = "nonsense"
         refused = await client.call_tool("hello", {})

@@ -26,7 +26,7 @@ def is_short(handle: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9_-]{22}", handle) is not None
 
 
-async def test_a_state_that_would_make_too_long_a_handle_is_kept_under_a_short_one() -> None:
+async def test_a_state_that_would_make_too_long_a_handle_is_stored_under_a_short_one() -> None:
     tools = make_shop()
 
     @tools.tool()

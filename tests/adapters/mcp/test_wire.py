@@ -272,7 +272,7 @@ async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(er
 
 
 @pytest.mark.spec("NAM-6")
-async def test_a_server_gives_names_that_every_known_client_accepts_unless_told_otherwise() -> None:
+async def test_a_server_gives_names_that_every_known_client_accepts_unless_it_is_asked_not_to() -> None:
     tools = make_desk()
     async with client_of(mcp.build_server(tools), "legacy") as (client, _):
         names = await names_of(client)

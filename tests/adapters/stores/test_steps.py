@@ -65,7 +65,7 @@ def of_kind(tools: ToolSet, store: Store) -> tuple[StoredSessions, StoredSession
 
 @pytest.mark.spec("SES-5", "STO-1")
 @pytest.mark.parametrize("path", ["mail", "plain"], ids=["under a lease", "by a swap alone"])
-async def test_a_fact_that_is_set_while_a_transition_is_stored_is_kept_here_and_stored_next(path: str) -> None:
+async def test_a_fact_that_is_set_while_a_transition_is_stored_is_retained_here_and_stored_next(path: str) -> None:
     store = Interrupting()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
 
@@ -109,7 +109,7 @@ async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_afte
 
 
 @pytest.mark.spec("NTF-1", "STO-7")
-async def test_of_a_great_many_transitions_a_bounded_number_is_kept_the_last_of_which_covers_the_rest() -> None:
+async def test_of_a_great_many_transitions_a_bounded_number_is_retained_the_last_of_which_covers_the_rest() -> None:
     _, sessions = of_kind(desk(), MemoryStore())
     session = sessions.draft("chat", notifies=True)
     for _ in range(20):

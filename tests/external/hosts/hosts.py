@@ -48,7 +48,7 @@ class Launch:
     arguments: tuple[str, ...]
     env: Mapping[str, str] = {}
     before: tuple[str, ...] = ()
-    """The arguments that it is run with once before, to be told of the model."""
+    """The arguments that it is run with once before, to learn of the model."""
 
 
 @frozen

@@ -24,7 +24,7 @@ UPSTREAM_ERAS = pytest.mark.parametrize("upstream_era", ["legacy", "auto"])
 
 @ERAS
 @UPSTREAM_ERAS
-async def test_an_upstream_is_told_what_the_client_can_do(client_era: str, upstream_era: str) -> None:
+async def test_an_upstream_learns_what_the_client_can_do(client_era: str, upstream_era: str) -> None:
     async with (
         served(House(), config_of("shop", mode=upstream_era)) as (_, server),
         Client(server, mode=client_era, list_roots_callback=Person().roots) as client,

@@ -42,7 +42,7 @@ async def test_a_change_outside_of_a_request_goes_out_on_the_standing_stream_or_
 
 
 @pytest.mark.spec("NTF-1", "SAF-4", "STO-7")
-async def test_changes_that_a_client_cannot_hear_are_owed_as_one_notification_for_each_kind_of_list() -> None:
+async def test_changes_that_a_client_misses_are_pending_as_one_notification_for_each_kind_of_list() -> None:
     tools = make_desk()
     async with over_http(tools) as url, httpx2.AsyncClient() as http:
         client = RawLegacy(http, url)
@@ -67,7 +67,7 @@ async def test_changes_that_a_client_cannot_hear_are_owed_as_one_notification_fo
     [("memory", {}), ("http", {}), ("http", {"store": MemoryStore()})],
     ids=["memory", "http", "http with a store"],
 )
-async def test_each_transition_of_one_call_is_told_and_a_call_of_a_great_many_is_told_a_bounded_number_of_times(
+async def test_each_transition_of_one_call_is_notified_and_a_call_of_a_great_many_a_bounded_number_of_times(
     transport: str, options: dict[str, Any]
 ) -> None:
     tools = make_desk()

@@ -86,7 +86,7 @@ def started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
-def test_a_client_is_answered_whatever_its_servers_do_and_is_told_what_is_the_matter(
+def test_a_client_is_answered_whatever_its_servers_do_with_what_is_the_matter(
     era: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meta = {"_meta": META} if era == "2026-07-28" else {}

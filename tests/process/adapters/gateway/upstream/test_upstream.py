@@ -45,7 +45,7 @@ async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     assert "there is no folder" in await refused(raw("plain", cwd=str(tmp_path / "missing")))
 
 
-async def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_program_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "server"
     file.write_text("not a program")
     assert "may not be executed" in await refused(GatewayConfig().with_upstream(UpstreamConfig(command=(str(file),))))
@@ -54,7 +54,7 @@ async def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("GWY-3")
-async def test_a_server_that_crashes_at_the_start_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_server_that_crashes_at_start_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     message = await refused(raw("crash", str(tmp_path / "pid")))
     assert "did not start: it ended before it answered. Its stderr says: the license has expired" in message
     assert ": the license has expired\n" in capfd.readouterr().err
@@ -70,7 +70,7 @@ async def test_a_server_that_crashes_at_the_start_is_told(tmp_path: Path, capfd:
         ("not-a-list", 'its answer to tools/list has no list "tools"'),
     ],
 )
-async def test_a_server_with_wrong_answers_at_the_start_is_told(behaviour: str, part: str, tmp_path: Path) -> None:
+async def test_a_server_with_wrong_answers_at_the_start_is_reported(behaviour: str, part: str, tmp_path: Path) -> None:
     assert part in await refused(raw(behaviour, str(tmp_path / "pid")))
     assert not is_running(tmp_path / "pid")
 
@@ -288,7 +288,7 @@ async def test_when_the_server_at_a_url_is_gone_calls_say_so() -> None:
 
 
 @pytest.mark.spec("GWY-3")
-async def test_a_url_at_which_nothing_is_is_told() -> None:
+async def test_a_url_at_which_nothing_is_is_reported() -> None:
     async with http_server() as (url, process):
         process.kill()
         await process.wait()
