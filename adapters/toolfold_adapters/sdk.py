@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from anyio.abc import Process
 from mcp.os.win32 import utilities as windows
 from mcp.server import runner
+from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.models import InitializationOptions
 from mcp.server.streamable_http import GET_STREAM_KEY, StreamableHTTPServerTransport
 from mcp_types import ListToolsResult, Tool
+from opentelemetry import trace
+from opentelemetry.propagate import get_global_textmap
 from starlette.types import ASGIApp, Message, Receive, Scope
 
 if TYPE_CHECKING:
@@ -39,6 +42,20 @@ def low_level_of(server: object) -> Server[Any] | None:
     if is_mcp_server(server):
         given = given._lowlevel_server
     return given if isinstance(given, Server) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def trace_what_is_recorded(server: Server[Any]) -> None:
+    """Have a server make spans of requests where they are of use: there is a provider, or the client has a trace."""
+    made = next((one for one in server.middleware if isinstance(one, OpenTelemetryMiddleware)), None)
+    if made is None:
+        return
+
+    async def traced(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        provided = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+        of_use = provided or not get_global_textmap().fields.isdisjoint(ctx.meta or ())
+        return await (made(ctx, call_next) if of_use else call_next(ctx))
+
+    server.middleware[server.middleware.index(made)] = traced
 
 
 async def serve_era(

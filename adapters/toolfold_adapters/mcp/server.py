@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from toolfold import ConfigError, ToolSet, WireNames
 
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
+from ..sdk import trace_what_is_recorded
 from .delivery.disclosure import GroupParams
 from .delivery.skills import EXTENSION as SKILLS
 from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
@@ -60,6 +61,7 @@ class ToolSetServer(Server[TaskGroup]):
             self.extensions |= {GROUPS_EXTENSION: dict(GROUPS_SETTINGS), TOOLBOX_EXTENSION: {}}
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
+        trace_what_is_recorded(self)
         if settings.extend is not None:
             settings.extend(self, handlers)
 

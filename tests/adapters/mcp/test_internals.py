@@ -11,11 +11,12 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import mcp.server
 import pytest
 from h11 import Connection as H11Connection
 from mcp import ClientSession
 from mcp.os.win32 import utilities as windows
-from mcp.server import MCPServer, Server, runner
+from mcp.server import MCPServer, Server, _otel, runner
 from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http import StreamableHTTPServerTransport
@@ -34,6 +35,8 @@ INTERNALS: dict[type | ModuleType, list[str]] = {
     MCPServer: ["_lowlevel_server"],
     Server: ["_session_manager"],
     ServerSession: ["_connection"],
+    mcp.server: ["_otel"],
+    _otel: ["OpenTelemetryMiddleware"],
     runner: ["_serve_legacy_stream", "_serve_modern_stream"],
     Connection: ["has_standalone_channel", "session_id", "state"],
     StreamableHTTPServerTransport: ["_request_streams", "idle_scope"],

@@ -1,4 +1,4 @@
-"""How a client begins over streams of messages, where its first requests are of both eras (SPEC DEL-12)."""
+"""How a client begins over streams of messages: in which era (SPEC DEL-12), and in which trace."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp import Client
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
+from opentelemetry import trace
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import SHAKING_HANDS, build_server, modern_body
+from toolfold import ToolSet
 from toolfold_adapters.mcp.serve import serve_streams
 
 
@@ -44,3 +47,12 @@ async def test_a_client_that_asked_what_there_is_and_then_begins_in_the_older_er
     assert answers["i"]["result"]["protocolVersion"] == "2025-11-25"
     assert "database.activate" in str(answers["l"]["result"])
     assert "not accepted" in answers["m"]["error"]["message"]
+
+
+@pytest.mark.parametrize("meta", [{}, {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}], ids=["alone", "in a trace"])
+async def test_a_request_is_in_the_trace_of_its_client_if_that_has_one(meta: dict[str, Any]) -> None:
+    tools = ToolSet("traced")
+    tools.register("trace", lambda: format(trace.get_current_span().get_span_context().trace_id, "x"))
+    async with Client(build_server(tools), mode="legacy") as client:
+        result = await client.call_tool("trace", {}, meta=meta or None)
+    assert getattr(result.content[0], "text", None) == ("a" * 32 if meta else "0")
