@@ -20,7 +20,7 @@ from .._limits import quoted
 from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
 from .._snapshot import Change
-from .._view.calling import AboutTools, ToolResult, arguments_refused
+from .._view.calling import AboutTools, ToolResult, error_result
 from .._view.describe import (
     FINDABLE,
     FIRST_LINE,
@@ -182,7 +182,7 @@ def refuse_loading(
         loader.accepted.check(name, arguments)
     except InvalidArguments as error:
         kind = "missing_parameter" if path is None else "invalid_parameter"
-        return evolve(arguments_refused(component, error), structured={"error_type": kind})
+        return evolve(error_result(component, error), structured={"error_type": kind})
     known = [group.path for group in catalog.groups if group.controls and (opens or group.show_deactivator)]
     if path not in known:
         text = str(GroupNotFound(str(path), known))

@@ -29,7 +29,7 @@ from .._view import calling
 from .._view.calling import Progress, ToolResult, no_progress
 from .._view.listing import Page
 from .._view.visibility import RequestView, restrict
-from ..errors import SessionClosed, ToolfoldError, ToolNotFound
+from ..errors import InvalidArguments, SessionClosed, ToolError, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, plan
 
 if TYPE_CHECKING:
@@ -310,8 +310,11 @@ class Session(Displayed):
                 self.executor.use(required_groups(component.rule))
             context = Context(self, name, view, request, progress or no_progress)
             outcome: ToolResult | None = None
+            offered, known_as = restrict(component, view), view.to_wire(name)
             try:
-                outcome = result = await calling.run(restrict(component, view), arguments, context, view.to_wire(name))
+                outcome = result = await calling.fetch(offered, arguments, context, calling.to_result, known_as)
+            except (InvalidArguments, ToolError) as error:
+                outcome = result = calling.error_result(offered, error)
             finally:
                 if usage is not None:
                     usage.called(self.id, component, request, began, outcome)
@@ -467,7 +470,7 @@ class Session(Displayed):
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:
         self._check_open()
         self.tools.pool.touch(self)
-        return view or self.view()
+        return view or self.tools.runtime.view_of(self.snapshot)
 
 
 @frozen(eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from attrs import evolve, field, frozen
 
@@ -22,6 +22,8 @@ from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError
 from .describe import Described, describe, line_of
 from .reasons import refusal
 from .visibility import RequestView, available
+
+T = TypeVar("T")
 
 log = logging.getLogger("toolfold")
 
@@ -70,31 +72,14 @@ def as_object(name: str, arguments: Any) -> dict[str, Any]:
     return given
 
 
-async def run(component: Component, arguments: Mapping[str, Any] | None, context: Any, name: str) -> ToolResult:
-    """Return the result of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
-
-    The caller knows it as `name`; its handler is given the `context`.
-
-    Raises:
-        ProtocolError: The handler asked for an error of the protocol.
-    """
-    try:
-        result: ToolResult = await fetch(component, arguments, context, to_result, name)
-    except InvalidArguments as error:
-        return arguments_refused(component, error)
-    except ToolError as error:
-        return ToolResult.of_text(str(error), is_error=True)
-    return result
-
-
 async def fetch(
     component: Component,
     arguments: Mapping[str, Any] | None,
     context: Any,
-    to_answer: Callable[[Any], Any],
+    to_answer: Callable[[Any], T],
     name: str | None = None,
-) -> Any:
-    """Return the answer of something available (SPEC REG-9, SAF-3).
+) -> T:
+    """Return the answer of something available, whatever its handler raises (SPEC REG-9, CALL-3, SAF-2, SAF-3).
 
     Args:
         component: The tool, prompt, resource or template.
@@ -233,13 +218,17 @@ def internal_error(name: str) -> ToolResult:
     )
 
 
-def arguments_refused(component: Component, error: InvalidArguments) -> ToolResult:
-    """Return the result that names the places of wrong arguments, and what is expected there (SPEC CALL-2)."""
+def error_result(component: Component, error: InvalidArguments | ToolError) -> ToolResult:
+    """Return the result that says why a tool has none: where its arguments are wrong, or what it reported (CALL-3).
+
+    Wrong arguments are named by their places, with what is expected there (SPEC CALL-2).
+    """
 
     def text(schema: str) -> str:
         return f"{error}\n{schema}" if schema else str(error)
 
-    return evolve(ToolResult.of_text(text(""), is_error=True), about=AboutTools((component,), text))
+    result = ToolResult.of_text(text(""), is_error=True)
+    return evolve(result, about=AboutTools((component,), text)) if isinstance(error, InvalidArguments) else result
 
 
 def to_result(value: Any, *, structured: bool = False) -> ToolResult:
