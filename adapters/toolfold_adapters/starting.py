@@ -24,6 +24,9 @@ PACKAGES = ("mcp", "mcp.server", "mcp.client")
 
 SERVER = "mcp.server.lowlevel"
 
+ALLOCATIONS = 5_000
+"""After how many objects more garbage is looked for, once it serves: the SDK leaves 4 kB of it for a modern request."""
+
 _loading = RLock()
 
 
@@ -63,6 +66,7 @@ def starting(module: str = SERVER, *, over_http: bool = False) -> Generator[Call
 
     def started() -> None:
         gc.freeze()
+        gc.set_threshold(ALLOCATIONS)
         gc.enable()
 
     try:
