@@ -58,7 +58,7 @@ class GroupNotFound(ToolfoldError):
         if not isinstance(group, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all code is typed
             hint = " A group is named by a text; transition(activate=[…]) changes several in one step."
         elif self.suggestions:
-            hint = f" Did you mean {_either(self.suggestions)}?"
+            hint = f" Did you mean {' or '.join(map(repr, self.suggestions))}?"
         elif known:
             hint = f" The groups are {enumerated(known)}."
         else:
@@ -296,10 +296,6 @@ def _reason(cause: BaseException | None) -> str | None:
             return "It asked its own session for a change, or another one that waits for it."
         case _:
             return None
-
-
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(repr(name) for name in names)
 
 
 class ToolfoldWarning(UserWarning):

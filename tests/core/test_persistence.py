@@ -254,7 +254,7 @@ async def test_data_that_is_no_dump_is_refused_and_nothing_is_opened(data: Any, 
 def test_a_group_named_twice_is_restored_and_reported_once() -> None:
     saved = Saved(("mail", "gone", "mail", "gone"), {})
     catalog = office().catalog
-    assert saved.discarded(catalog) == ("gone",)
+    assert saved.restored(catalog)[1] == ("gone",)
     assert saved.snapshot(catalog) is Snapshot.of(catalog).after(TransitionRequest("mail"))
 
 

@@ -109,10 +109,6 @@ class Saved:
         discarded = tuple(path for path in dict.fromkeys(self.active) if not after.is_active(path))
         return Snapshot.of(catalog, after, self.facts), discarded
 
-    def discarded(self, catalog: Catalog) -> tuple[str, ...]:
-        """Return the groups that are not active again in `catalog`."""
-        return self.restored(catalog)[1]
-
     def snapshot(self, catalog: Catalog) -> Snapshot:
         """Return the restored state in `catalog`."""
         return self.restored(catalog)[0]

@@ -65,7 +65,7 @@ class Session(Displayed):
         self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
         self.executor = Executor(identity, tools.runtime, profile)
-        self._discarded = start.discarded(self.catalog) if isinstance(start, Saved) else ()
+        self._discarded = start.restored(self.catalog)[1] if isinstance(start, Saved) else ()
         self.owner: Session | None = None
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Session(Displayed):
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
                     self.executor.change_facts(start.facts)
                     await self.executor.begin_with(lambda _: start.plan(self.catalog), partial(HookContext, self))
-                    self._discarded = start.discarded(self.catalog)
+                    self._discarded = start.restored(self.catalog)[1]
                 elif start:
                     await self.set_up(start)
             except BaseException:

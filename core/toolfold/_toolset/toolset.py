@@ -16,7 +16,7 @@ from .._catalog.rules import StateReader
 from .._extras import Displayed, entry_point
 from .._names import qualified_name
 from .._quota import Limit
-from .._session.events import ListsAnnounced
+from .._session.events import ListsAnnounced, SessionOpened
 from .._session.observers import Observer, Observers, Tracer
 from .._session.runtime import Runtime
 from .._session.state import read
@@ -132,7 +132,6 @@ class ToolSet(Displayed):
             on_hidden == "hint",
             state,
         )
-        self._default: Session | None = None
 
     def adopt_settings(self, other: ToolSet) -> None:
         """Open groups, list, hint, bound sessions and search as `other` does from now on (SPEC REG-7).
@@ -689,16 +688,14 @@ class ToolSet(Displayed):
     @property
     def default_session(self) -> Session:
         """The session that the methods below work on, opened when it is first needed."""
-        default = self._default
-        return default if default is not None and default.is_open else self._open_default()
+        return self.pool.default or self._open_default()
 
     @on_loop
     def _open_default(self) -> Session:
-        default = self._default
-        if default is None or not default.is_open:
-            default = self._default = Session(self, f"{self.name}-default", None, ())
+        if (default := self.pool.default) is None:
+            default = self.pool.default = Session(self, f"{self.name}-default", None, ())
             default.begin()
-            self.pool.add_persistent(default)
+            self.observers.notify(SessionOpened(default.id))
         return default
 
     async def activate_group(self, path: str) -> bool:

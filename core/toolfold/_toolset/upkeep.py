@@ -145,6 +145,8 @@ class Upkeep(Generic[K]):
 class OpenSessions:
     """The open sessions of a tool set, the least recently used first where that matters.
 
+    The `default` one, if it is open, is not counted and never idle.
+
     This is an index, and no store: with a key, a journal and a record, an open session would take seven times the
     memory.
 
@@ -165,7 +167,7 @@ class OpenSessions:
         self._clock = clock or (lambda: 0.0)
         self._observers = observers
         self._used: dict[Session, float] = {}
-        self._persistent: dict[Session, None] = {}
+        self.default: Session | None = None
         self._others: WeakKeyDictionary[Session, bool] = WeakKeyDictionary()
         self._owners: WeakSet[Session] = WeakSet()
         self._ending: set[Session] = set()
@@ -174,7 +176,7 @@ class OpenSessions:
     @property
     def sessions(self) -> tuple[Session, ...]:
         """The open sessions that outlive a request."""
-        return (*self._persistent, *self._used)
+        return (*self._used,) if self.default is None else (self.default, *self._used)
 
     @property
     def live(self) -> tuple[Session, ...]:
@@ -199,11 +201,6 @@ class OpenSessions:
 
         self._note_owner(session)
         await self.upkeep.admit(create, session.caller)
-
-    def add_persistent(self, session: Session) -> None:
-        """Take a session in that is not counted and never idle."""
-        self._persistent[session] = None
-        self._observers.notify(SessionOpened(session.id))
 
     def meet(self, session: Session) -> None:
         """Note a session that is neither counted nor idle here, without an event: one of a store, which has its own."""
@@ -243,8 +240,8 @@ class OpenSessions:
     def remove(self, session: Session) -> None:
         """Take a session out: it has ended."""
         self._others.pop(session, None)
-        if self._used.pop(session, None) is not None or session in self._persistent:
-            self._persistent.pop(session, None)
+        default, self.default = self.default, None if session is self.default else self.default
+        if self._used.pop(session, None) is not None or session is default:
             self._observers.notify(SessionEnded(session.id))
 
     def touch(self, session: Session) -> None:
