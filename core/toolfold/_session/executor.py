@@ -353,8 +353,13 @@ class Executor:
             StoreError: The store can't be used.
         """
         journal = self.stored
+
+        def start(now: Configuration) -> Plan:
+            """Plan nothing if another process has been faster."""
+            return plan(now, TransitionRequest(journal.content.start or ()))
+
         if journal.content.start is not None:
-            await self.set_up(journal.content.start, journal.context_of)
+            await self.begin_with(start, journal.context_of)
         runner = HookRunner(self.id, self._runtime, journal, journal.context_of)
         for path in self.snapshot.active:
             group = self.snapshot.catalog.group(path)
@@ -418,7 +423,7 @@ class Executor:
             self.notify(changes(self._runtime.view_of(before), self._runtime.view_of(now)))
 
     async def hold(self, transaction: Transaction | None = None) -> bool:
-        """Take the lease of the record, and return whether the state differs from the known one.
+        """Take the lease of the record, and return whether it, or the state, differs from what was known.
 
         The change of a process that ended in the middle of it is undone first (SPEC STO-3). The first hook of
         `transaction` is recorded with the lease.
@@ -430,6 +435,7 @@ class Executor:
         """
         journal, before = self.stored, self.snapshot
         await journal.ensure(before)
+        known = journal.version
         while journal.token is None:
             if (record := await journal.acquire(transaction if self.snapshot is before else None)) is None:
                 raise SessionClosed(self.id)
@@ -441,7 +447,7 @@ class Executor:
                 await self._run_hooks(left.next(), left, journal.context_of, None, shielded=True)
                 if left.compensation_failures:
                     self._runtime.observers.notify(HooksFailed(self.id, tuple(left.compensation_failures)))
-        if self.snapshot is before:
+        if self.snapshot is before and journal.version == known:
             return False
         await journal.withdraw()
         return True

@@ -196,6 +196,21 @@ async def test_a_session_that_another_process_has_ended_takes_no_transition_and_
                     pass
 
 
+@pytest.mark.spec("STO-4", "STO-9")
+@pytest.mark.parametrize("path", ["mail", "plain"], ids=["under a lease", "by a swap alone"])
+async def test_groups_to_start_with_are_not_opened_again_by_a_process_that_another_has_overtaken(path: str) -> None:
+    store = MemoryStore()
+    (_, here), (_, there) = of_kind(desk(), store), of_kind(desk(), store)
+    slow = here.draft("chat", start=(path,))
+    await here.ensure(slow)
+    quick = await there.get("chat")
+    assert quick is not None
+    assert quick.active == (path,)
+    await quick.deactivate(path)
+    await slow.executor.resume()
+    assert slow.active == ()
+
+
 @pytest.mark.spec("STO-3", "SAF-3")
 async def test_observers_are_notified_of_hooks_that_fail_while_what_a_process_left_is_undone() -> None:
     store, failed = MemoryStore(), list[events.Event]()
