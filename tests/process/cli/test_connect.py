@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import names_of, over_http
 from tests.cli.support import RAW, SECONDS
 from tests.preloaded import forked_toolfold
+from tests.process.serving import serving
 
 pytestmark = pytest.mark.spec("GWY-10")
 
@@ -77,20 +77,13 @@ async def listed(client: Client, name: str) -> Any:
     return names
 
 
-@asynccontextmanager
-async def served(port: int, *options: str, server: tuple[str, ...] = (*RAW, "plain")) -> AsyncGenerator[Process]:
+def served(
+    port: int, *options: str, server: tuple[str, ...] = (*RAW, "plain")
+) -> AbstractAsyncContextManager[tuple[Process, str]]:
     """Run the program with a gateway over HTTP, ready for clients."""
-    command = [*forked_toolfold(), "serve", "--http", "--port", str(port), *options, "--", *server]
-    async with await anyio.open_process(command, stdin=subprocess.DEVNULL) as process:
-        assert process.stderr is not None
-        said = b""
-        while b"serving http" not in said:
-            said += await process.stderr.receive()
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
+    return serving(
+        [*forked_toolfold(), "serve", "--http", "--port", str(port), *options, "--", *server], "serving http"
+    )
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -104,7 +97,7 @@ async def test_a_gateway_that_is_restarted_is_used_again_without_an_error(era: s
 
     with anyio.fail_after(SECONDS):
         async with (
-            served(free_tcp_port) as first,
+            served(free_tcp_port) as (first, _),
             Client(bridge_to(url), mode=era, message_handler=on_message) as client,
         ):
             offered = {"answer", "one", "two"}  # beside control tools, which a gateway with a cache need not have

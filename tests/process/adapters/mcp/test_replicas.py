@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.shop import PYTHONPATH, SHOP
+from tests.adapters.mcp.shop import SHOP
 from tests.adapters.mcp.support import PATIENCE, client_of, names_of, target_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
 from tests.preloaded import forked
+from tests.process.serving import ENVIRONMENT, serving
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.handles import KEY_VARIABLE
 
@@ -25,16 +24,9 @@ from toolfold_adapters.mcp.handles import KEY_VARIABLE
 @asynccontextmanager
 async def process_of(key: str | None) -> AsyncGenerator[str]:
     """Start a shop over HTTP in a process of its own that has `key` in its environment, and yield its URL."""
-    inherited = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
-    environment = {**inherited, "PYTHONPATH": PYTHONPATH, **({KEY_VARIABLE: key} if key else {})}
-    async with await anyio.open_process(forked(str(SHOP), "http"), env=environment, stderr=None) as process:
-        assert process.stdout is not None
-        try:
-            with anyio.fail_after(3 * PATIENCE):
-                line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
-            yield line.decode().strip()
-        finally:
-            process.terminate()
+    environment = {**ENVIRONMENT, KEY_VARIABLE: key or ""}
+    async with serving(forked(str(SHOP), "http"), environment=environment) as (_, url):
+        yield url.strip()
 
 
 @pytest.mark.spec("DEL-3", "DEL-11", "DEL-7")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -18,6 +16,7 @@ from mcp import Client
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
 from tests.adapters.mcp.support import over_http
+from tests.process.serving import serving
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.names import HANDLE_META
@@ -86,20 +85,9 @@ uvicorn.run(app, port=int(sys.argv[1]), ws="none", access_log=False)
 """
 
 
-@asynccontextmanager
-async def shop_over_http(port: int) -> AsyncGenerator[Process]:
-    """Run a shop as a process, which prints the session of each request and is killed at the end."""
-    command = [sys.executable, "-c", SHOP, str(port)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)}
-    async with await anyio.open_process(command, env=environment, stdin=subprocess.DEVNULL) as process:
-        assert process.stderr is not None
-        said = b""
-        while b"Uvicorn running" not in said:
-            said += await process.stderr.receive()
-        try:
-            yield process
-        finally:
-            process.kill()
+def shop_over_http(port: int) -> AbstractAsyncContextManager[tuple[Process, str]]:
+    """Run a shop as a process, which prints the session of each request."""
+    return serving([sys.executable, "-c", SHOP, str(port)], "Uvicorn running")
 
 
 @pytest.mark.spec("GWY-3")
@@ -130,7 +118,7 @@ async def test_a_session_that_an_upstream_over_http_has_ended_is_replaced_withou
     config = GatewayConfig().with_upstream(UpstreamConfig.model_validate({"url": url, "mode": "legacy"}))
     with anyio.fail_after(SECONDS):
         async with (
-            shop_over_http(free_tcp_port) as process,
+            shop_over_http(free_tcp_port) as (process, _),
             open_gateway(config, runtime=Runtime(clock=clock)) as tools,
             tools.open_session(active=list(tools.catalog.index)) as session,
             httpx2.AsyncClient() as http,

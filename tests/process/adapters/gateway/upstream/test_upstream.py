@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import subprocess
@@ -14,8 +13,10 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import Process
 
 from tests.adapters.gateway.support import SECONDS, command, is_running, opened, proper, raw
+from tests.process.serving import serving
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, load_config, open_gateway
 from toolfold_adapters.gateway.upstream.transports import transport_of
@@ -228,17 +229,9 @@ async def test_a_line_that_does_not_end_ends_the_connection_and_says_why() -> No
 
 
 @asynccontextmanager
-async def http_server(transport: str = "http") -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]]:
-    process = await asyncio.create_subprocess_exec(*command("proper.py", transport), stdout=asyncio.subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(SECONDS):
-            port = int(await process.stdout.readline())
-        yield f"http://127.0.0.1:{port}/mcp", process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+async def http_server(transport: str = "http") -> AsyncGenerator[tuple[str, Process]]:
+    async with serving(command("proper.py", transport)) as (process, port):
+        yield f"http://127.0.0.1:{port.strip()}/mcp", process
 
 
 @pytest.mark.spec("GWY-1")
