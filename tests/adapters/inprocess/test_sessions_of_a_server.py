@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from tests.core.support import WAIT, Clock
-from toolfold import HookContext, HookFailed, Limit, QuotaExceeded, Session, StoredSessions, ToolSet
+from toolfold import HookContext, Limit, QuotaExceeded, Session, StoredSessions, ToolSet
 from toolfold._toolset import sessions as of_kind
 from toolfold.spi import Full, SessionKind, background
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
@@ -57,22 +57,6 @@ async def test_a_session_that_the_tool_set_has_no_room_for_takes_no_place() -> N
     assert journal == ["on"]
 
 
-@pytest.mark.spec("HOOK-4")
-async def test_a_group_to_start_with_whose_hook_fails_is_tried_again_with_the_next_request() -> None:
-    tools, failing = ToolSet("t"), [True]
-
-    def fail() -> None:
-        if failing.pop():
-            raise RuntimeError("not yet")
-
-    tools.register_group("a", on_activate=fail)
-    sessions = of_server(tools, Limit(1))
-    with pytest.raises(HookFailed):
-        await sessions.get_or_create("one", None, ["a"])
-    failing.append(False)
-    assert (await sessions.get_or_create("one", None, ["a"])).active == ("a",)
-
-
 @pytest.mark.spec("HOOK-1", "SES-2")
 async def test_concurrent_requests_for_one_name_share_one_session() -> None:
     tools, journal = hooked()
@@ -97,16 +81,6 @@ async def test_a_session_that_is_not_accepted_ends_before_another_opens_under_it
     second = await sessions.get_or_create("one", None, ["a"], is_usable=lambda session: session is not first)
     assert (first.is_open, second.is_open) == (False, True)
     assert journal == ["on", "off", "on"]
-
-
-@pytest.mark.spec("SES-4")
-async def test_the_limit_of_one_caller_does_not_affect_sessions_of_others() -> None:
-    tools, clock = ToolSet("t"), Clock()
-    sessions = of_server(tools, Limit(3, 1, "end_idlest"), clock)
-    for caller in ("ada", "bob", "ada", "ada"):
-        await sessions.get_or_create(f"{caller} {clock.now}", None, (), caller)
-        clock.now += 1
-    assert [session.caller for session in tools.sessions] == ["bob", "ada"]
 
 
 @pytest.mark.spec("SES-3", "SES-4", "HOOK-9")

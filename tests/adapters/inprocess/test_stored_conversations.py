@@ -115,22 +115,6 @@ async def test_a_conversation_that_was_ended_elsewhere_is_over(store: Store) -> 
             assert session.active == ("mail",)
 
 
-@pytest.mark.spec("STO-3", "HOOK-5")
-async def test_a_transition_whose_process_died_is_undone_by_whoever_continues() -> None:
-    now = [0.0]
-    store, ran = MemoryStore(lambda: now[0]), list[str]()
-    dying: Any = Dying(store)
-    async with desk(ran).stored_sessions(dying) as stored, stored.open("chat") as session:
-        await session.activate("mail")
-        dying.after = 1  # the lease, with the intent of the first hook
-        with pytest.raises(StoreError):
-            await session.transition(activate=["archive", "files"])
-    now[0] += store.lease
-    async with desk(ran).stored_sessions(store) as stored, stored.open("chat") as session:
-        assert session.active == ("mail",)
-        assert ran == ["on_activate mail", "on_activate archive", "on_deactivate archive"]
-
-
 class Dying:
     """A store that stops to answer after so many operations, as for a process that is gone."""
 
@@ -211,29 +195,6 @@ async def test_while_the_store_is_away_calls_are_answered_with_that_and_nothing_
         assert "mail__look" in names(conversation)
         store.after = 1_000
         assert (await conversation.call("count", {})).text == "1"
-
-
-@pytest.mark.spec("HOOK-4")
-async def test_a_resume_hook_that_fails_is_an_answer_and_leaves_the_state() -> None:
-    def process(fails: bool) -> ToolSet:
-        def resume() -> None:
-            raise ToolError("the mail server is away")
-
-        tools = desk()
-        tools.register_group("box", on_activate=lambda: None, resume=resume if fails else None)
-        return tools
-
-    store = MemoryStore()
-    async with (
-        process(fails=False).stored_sessions(store) as here,
-        process(fails=True).stored_sessions(store) as there,
-        there.open("chat") as other,
-        here.open("chat") as session,
-    ):
-        await session.activate("box")
-        refused = await Conversation.of_session(other).call("count", {})
-        assert "The resume hook of group 'box' failed" in refused.text
-        assert session.active == ("box",)
 
 
 @pytest.mark.spec("SES-1")
