@@ -12,8 +12,9 @@ from attrs import field, frozen
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp import Client
+from mcp_types import Implementation
 
-from tests.adapters.mcp.support import change_of
+from tests.adapters.mcp.support import change_of, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import Loader, LoaderTexts, ToolSet
 from toolfold._view.describe import SHORTENED, Described, describe, names_alone
@@ -226,3 +227,23 @@ def test_a_described_schema_has_no_dialect_and_no_titles_that_repeat_names() -> 
         "type": "object",
         "items": True,
     }
+
+
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+@pytest.mark.parametrize(
+    ("name", "most"), [("Cline", 5_500), ("fast-agent-mcp", 15_000), ("another", 20_000), ("decline", 20_000)]
+)
+async def test_an_answer_has_what_its_host_shows(era: str, name: str, most: int) -> None:
+    tools = ToolSet("long")
+    tools.register_group("g")
+    for number in range(60):
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {"x": {"type": "string", "description": "word " * 100}},
+        }
+        tools.register(f"tool_{number}", lambda arguments: "", description="Some.", input_schema=schema, group="g")
+    client_info = Implementation(name=name, version="1")
+    async with client_of(build_server(tools, separator="."), era, client_info=client_info) as (client, _):
+        text = text_of(await client.call_tool("g.activate", {}))
+        assert most - 700 < len(text) <= most
+        assert all(f"g.tool_{number}(x?: str)" in text for number in range(40, 60))

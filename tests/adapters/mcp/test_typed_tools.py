@@ -8,6 +8,8 @@ import mcp_types as types
 import pytest
 from pydantic import BaseModel, Field
 
+from tests.adapters.mcp.support import build_server, client_of
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ToolSet
 from toolfold_adapters.inprocess import Conversation
 
@@ -39,6 +41,30 @@ def typed() -> ToolSet:
         return types.ImageContent(type="image", data="eA==", mime_type="image/png")
 
     return tools
+
+
+@pytest.mark.spec("KIT-2", "KIT-6", "KIT-1")
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+async def test_definitions_and_structured_content_reach_clients_which_validate_them(era: str) -> None:
+    async with client_of(build_server(typed()), era) as (client, _):
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert listed["find"].description == "Find orders."
+        assert listed["find"].input_schema["properties"] == {
+            "words": {"type": "string", "minLength": 2, "description": "What to look for."},
+            "limit": {"type": "integer", "default": 10, "description": "How many to return."},
+        }
+        output = listed["find"].output_schema
+        assert output is not None
+        assert output["properties"]["result"]["items"] == {"$ref": "#/$defs/Order"}
+        assert listed["picture"].output_schema is None
+        found = await client.call_tool("find", {"words": "tea", "limit": 1})
+        assert found.structured_content == {"result": [{"id": 0, "note": ""}]}
+        assert text_of(found) == '[{"id": 0, "note": ""}]'
+        assert (await client.call_tool("find", {"words": "t"})).is_error
+        failed = await client.call_tool("broken", {})
+        assert (failed.is_error, failed.structured_content) == (True, None)
+        (image,) = (await client.call_tool("picture", {})).content
+        assert isinstance(image, types.ImageContent)
 
 
 @pytest.mark.spec("KIT-6", "AGT-1")
