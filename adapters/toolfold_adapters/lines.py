@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+import anyio.lowlevel
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
@@ -225,11 +226,15 @@ class _Input:
         self._waiting = self._ended
 
     async def read(self) -> bytes:
-        if not self._ended.done():
-            with suppress(PermissionError):  # nobody waits for a file of a disk
-                await self._readable()
-        with suppress(OSError):
-            return b"" if self._ended.done() else os.read(self._file, CHUNK)
+        with suppress(OSError):  # such as of a terminal that is gone
+            while not self._ended.done():
+                try:
+                    await self._readable()
+                except PermissionError:  # a file of a disk has something at any time, or its end
+                    await anyio.lowlevel.checkpoint()
+                if not self._ended.done():
+                    with suppress(BlockingIOError):  # another process has it non-blocking, and has read what there was
+                        return os.read(self._file, CHUNK)
         return b""
 
     async def _readable(self) -> None:
@@ -269,5 +274,6 @@ class _Output:
                 self._write_some()
 
     def _write_some(self) -> None:
-        while self._left and self._room.poll(0):
-            del self._left[: os.write(self._file, self._left[:ROOM])]
+        with suppress(BlockingIOError):  # another process has it non-blocking, and has filled it
+            while self._left and self._room.poll(0):
+                del self._left[: os.write(self._file, self._left[:ROOM])]
