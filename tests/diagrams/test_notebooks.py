@@ -60,6 +60,6 @@ def test_a_diagram_that_nothing_here_draws_is_shown_in_mermaid_or_dot(
 @pytest.mark.spec("DIA-1")
 def test_without_the_package_that_draws_a_value_is_shown_by_its_repr(monkeypatch: pytest.MonkeyPatch) -> None:
     tools = ToolSet("bare")
-    monkeypatch.setattr("toolfold._extras.entry_points", lambda **_: ())
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     assert list(shown(tools)) == ["text/plain"]
     assert tools._repr_svg_() is None
