@@ -40,10 +40,6 @@ class _Params(RequestParams):
     cursor: str | None = None
 
 
-class _ListGroups(Request[_Params, str]):
-    """Asks for the groups at the top."""
-
-
 class _GetGroup(Request[_Params, str]):
     """Asks for a group, which HTTP headers name too."""
 
@@ -210,7 +206,7 @@ class FollowingClient(Client):
         return self.groups and extension_of(capabilities) is not None
 
     async def _ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        kind = _GetGroup if method == "groups/get" else _ListGroups
+        kind = _GetGroup if method == "groups/get" else Request[_Params, str]
         request = kind(method=method, params=_Params.model_validate(dict(params)))
         return dict((await self.session.send_request(request, _Answer)).model_extra or {})
 

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import reduce
-from operator import or_
 from typing import Any, Literal, cast
+
+from attrs import define, field
 
 from toolfold import (
     ConfigError,
@@ -153,6 +154,7 @@ class OwnNames(WireNames):
         return True
 
 
+@define(eq=False)
 class OwnTools:
     """The tools of an existing server, as they are registered in a tool set.
 
@@ -167,18 +169,15 @@ class OwnTools:
         placed: The groups of each that is registered, by its own name.
     """
 
-    def __init__(
-        self, server: str, tools: ToolSet, grouping: Grouping, handler: Callable[[str], Callable[..., Any]]
-    ) -> None:
-        self._server = server
-        self._tools = tools
-        self._grouping = grouping
-        self._handler = handler
-        self._reported: set[str] = set()
-        self.complete = False
-        """Whether its first list has been looked at as a whole, or had not to be."""
-        self.names = OwnNames()
-        self.placed: dict[str, tuple[str, ...]] = {}
+    _server: str
+    _tools: ToolSet
+    _grouping: Grouping
+    _handler: Callable[[str], Callable[..., Any]]
+    complete: bool = field(init=False, default=False)
+    """Whether its first list has been looked at as a whole, or had not to be."""
+    names: OwnNames = field(init=False, factory=OwnNames)
+    placed: dict[str, tuple[str, ...]] = field(init=False, factory=dict[str, tuple[str, ...]])
+    _reported: set[str] = field(init=False, factory=set[str])
 
     def add_groups(self) -> None:
         """Register the groups that have patterns."""
@@ -241,7 +240,9 @@ class OwnTools:
     def _register_own(self, registered: str, name: str, definition: ForeignDefinition, paths: tuple[str, ...]) -> None:
         place: dict[str, Any] = {
             "group": paths[0] if paths else None,
-            "visibility": reduce(or_, map(Visibility.group, paths)) if len(paths) > 1 else None,
+            "visibility": reduce(lambda one, other: one | other, map(Visibility.group, paths))
+            if len(paths) > 1
+            else None,
             "flat": True,
             "check_arguments": False,
         }

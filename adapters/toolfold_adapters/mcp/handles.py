@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from anyio.abc import TaskGroup
-from attrs import evolve
+from attrs import evolve, field, frozen
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
@@ -132,6 +132,7 @@ class SignedHandles:
         return _Signer(self._clock, self._keys, salt=salt, sep=".", digest_method=hashlib.sha256)
 
 
+@frozen(eq=False)
 class HandleStates:
     """The states of modern requests, which handles name or the requests select.
 
@@ -148,26 +149,18 @@ class HandleStates:
         tasks_of: Returns the task group of the running server, given the context of a request.
     """
 
-    def __init__(
-        self,
-        tools: ToolSet,
-        selections: Selections,
-        signed: SignedHandles,
-        short: bool,
-        stored: StoredSessions,
-        shared: StoredSessions,
-        tasks_of: Callable[[Any], TaskGroup],
-    ) -> None:
-        self._tools = tools
-        self._selections = selections
-        self._signed = signed
-        self._short = short
-        self._stored = stored
-        self._shared = shared
-        self._tasks_of = tasks_of
-        self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
-        self._own = secrets.token_urlsafe(16)
-        """The handle of the session of a process that has one client."""
+    _tools: ToolSet
+    _selections: Selections
+    _signed: SignedHandles
+    _short: bool
+    _stored: StoredSessions
+    _shared: StoredSessions
+    _tasks_of: Callable[[Any], TaskGroup]
+    _last_active: WeakKeyDictionary[Session, tuple[str, ...]] = field(
+        init=False, factory=WeakKeyDictionary[Session, tuple[str, ...]]
+    )
+    _own: str = field(init=False, factory=partial(secrets.token_urlsafe, 16))
+    """The handle of the session of a process that has one client."""
 
     def of_process(self, carried: str | None) -> str | None:
         """Return the handle that a request carries, else that of the process if it has one client."""

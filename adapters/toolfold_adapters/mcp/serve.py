@@ -139,7 +139,7 @@ async def run_stdio(
     """
     if era not in get_args(Era):
         raise ConfigError(f'era must be "auto" or "legacy", not {era!r}.')
-    announce = on_ready or (lambda _: None)
+    announce: Ready = on_ready or (lambda _: None)
     one_client.set(not many_clients)
     if is_fastmcp(server):
         if era != "auto":

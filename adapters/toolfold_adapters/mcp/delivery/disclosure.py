@@ -105,6 +105,7 @@ class Disclosed:
         return next(one for path in paths for one in self.of(path, kind) if one.name == component.name)
 
 
+@frozen(eq=False)
 class Disclosure:
     """The states of requests that declare the extension, in which a group is open for one call, and the groups.
 
@@ -115,11 +116,10 @@ class Disclosure:
         renderer: Renders definitions.
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, selections: Selections, renderer: Renderer) -> None:
-        self._tools = tools
-        self._wire = wire
-        self._selections = selections
-        self._renderer = renderer
+    _tools: ToolSet
+    _wire: WireNames
+    _selections: Selections
+    _renderer: Renderer
 
     @asynccontextmanager
     async def reading(self, ctx: Any) -> AsyncGenerator[RequestState]:

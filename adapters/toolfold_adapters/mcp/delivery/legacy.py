@@ -211,6 +211,7 @@ class LegacyConnection:
                     self.notifier.changed(kinds)
 
 
+@define(eq=False)
 class LegacySessions:
     """The sessions of legacy connections.
 
@@ -224,23 +225,16 @@ class LegacySessions:
     `server` is to be set.
     """
 
-    server: Server[Any]
-
-    def __init__(
-        self,
-        tools: ToolSet,
-        selections: Selections,
-        tally: Tally,
-        tasks_of: Callable[[Any], TaskGroup],
-        stored: StoredSessions | None = None,
-    ) -> None:
-        self.stored = stored
-        self._tools = tools
-        self._selections = selections
-        self._tally = tally
-        self._tasks_of = tasks_of
-        self._over: set[str | None] = set()
-        self._connected: WeakValueDictionary[str | None, LegacyConnection] = WeakValueDictionary()
+    _tools: ToolSet
+    _selections: Selections
+    _tally: Tally
+    _tasks_of: Callable[[Any], TaskGroup]
+    stored: StoredSessions | None = None
+    server: Server[Any] = field(init=False)
+    _over: set[str | None] = field(init=False, factory=set[str | None])
+    _connected: WeakValueDictionary[str | None, LegacyConnection] = field(
+        init=False, factory=WeakValueDictionary[str | None, LegacyConnection]
+    )
 
     @asynccontextmanager
     async def state(self, ctx: ServerRequestContext[Any, Any], *_: object) -> AsyncGenerator[RequestState]:
