@@ -17,6 +17,6 @@ guests     clients of both eras on that network, who are asked, and follow their
 wire       clients of replicas on that network, and who intrudes
 gateways   the worlds that have a gateway
 shrinking  makes a plan that fails as small as it can be
-cancelling cancels an operation at each of its awaits, by number
+cancelling cancels an operation, or kills its process, at each of its awaits, by number
 mutants    mutants of the source, which the worlds have to find
 """

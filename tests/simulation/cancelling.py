@@ -1,18 +1,19 @@
-"""Cancels an operation at each of its awaits, by number, once and twice (SPEC HOOK-6, STO-9).
+"""Cancels an operation at each of its awaits, by number, once and twice, or kills its process (SPEC HOOK-6, STO-9).
 
     python -m tests.simulation.cancelling          # each pair of awaits of each operation: an hour, for the gateway's
     python -m tests.simulation.cancelling gateway  # of those whose name has this word
 
 An operation runs in a small world of its own each time. After it, whatever was cancelled, the state is the one before
 or the one after, and the hooks have left open what is active. A cancellation is of the task, which goes through
-shields, or of the scope around it.
+shields, or of the scope around it. Where a process was killed, that is judged of what the next one finds.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -20,15 +21,17 @@ import anyio
 from attrs import define, field, frozen
 
 from tests.simulation.desk import make_tools
-from tests.simulation.disk import Connection, Disk, Weather
+from tests.simulation.disk import LEASE, Connection, Disk, Weather
 from tests.simulation.judging import opened
-from tests.simulation.loop import Extent, Loop, Stuck
+from tests.simulation.loop import Died, Extent, Loop, Stuck
 from tests.simulation.suppliers import Supplier, starting
-from toolfold import StoredSessions
+from toolfold import HookFailed, StoredSessions
 from toolfold_adapters.gateway import GatewayConfig, Runtime, open_gateway
 
 TWICE = 4
 """At how many of the awaits after the first cancellation there is a second one, unless it is at all."""
+
+KILL = "kill"
 
 Judge = Callable[[], Coroutine[Any, Any, str]]
 """Returns what is wrong after an operation, or nothing."""
@@ -44,10 +47,12 @@ class Case:
         world: Begins a small world, and yields the operation.
         raises: Whether a cancellation is raised wherever it comes; anyio loses one of a task that it cancels, too, at
             the end of a task group.
+        ways: What is done at an await: its task or its scope is cancelled, or it is killed as a process.
     """
 
     world: Callable[[Loop], AbstractAsyncContextManager[Begun]]
     raises: bool = True
+    ways: tuple[str, ...] = ("task", "scope")
 
 
 @define
@@ -68,7 +73,7 @@ class Coverage:
 
 
 def swept(case: Case, twice: int | None = TWICE, step: int = 1) -> Coverage:
-    """Return what came of cancelling a case at each await, once and twice, by its task and by its scope.
+    """Return what came of cancelling a case at each await, once and twice, or of killing it there.
 
     Args:
         case: The operation.
@@ -76,22 +81,22 @@ def swept(case: Case, twice: int | None = TWICE, step: int = 1) -> Coverage:
         step: How far the first cancellations are from one another: 1 for each await.
     """
     coverage = Coverage()
-    for by_scope in (False, True):
-        first = 1
-        while _run(case, (first,), by_scope, coverage):
+    for way in case.ways:
+        first, most = 1, 0 if way == KILL else twice  # what is dead can't be cancelled
+        while _run(case, (first,), way, coverage):
             coverage.awaits += 1
             second = first + 1
-            while (twice is None or second <= first + twice) and _run(case, (first, second), by_scope, coverage):
+            while (most is None or second <= first + most) and _run(case, (first, second), way, coverage):
                 second += 1
             first += step
     return coverage
 
 
-def _run(case: Case, cancelled: tuple[int, ...], by_scope: bool, coverage: Coverage) -> bool:
+def _run(case: Case, cancelled: tuple[int, ...], way: str, coverage: Coverage) -> bool:
     """Run a case, and return whether it has waited as often as the last number says."""
     loop = Loop(Random(0), 0.0)
     operation = Extent("operation", loop, trace=[])
-    what = f"cancelled at {cancelled} by {'scope' if by_scope else 'task'}"
+    what = f"cancelled at {cancelled} by {way}"
 
     async def live() -> None:
         async with case.world(loop) as (perform, judge):
@@ -104,7 +109,9 @@ def _run(case: Case, cancelled: tuple[int, ...], by_scope: bool, coverage: Cover
             task = operation.start(scoped())
 
             def cancel() -> None:
-                if by_scope:
+                if way == KILL:
+                    operation.kill()
+                elif way == "scope":
                     scope.cancel()
                 else:
                     owed.append(task.cancel())  # what it has begun may go on when it is done
@@ -112,12 +119,14 @@ def _run(case: Case, cancelled: tuple[int, ...], by_scope: bool, coverage: Cover
             owed: list[bool] = []
             operation.at = dict.fromkeys(cancelled, cancel)
             with anyio.fail_after(60):
-                while not task.done():  # noqa: ASYNC110 - virtual time
+                while operation.alive and not task.done():  # noqa: ASYNC110 - virtual time
                     await anyio.sleep(0.01)
-            if case.raises and not task.cancelled() and any(owed):
+            if operation.alive and case.raises and not task.cancelled() and any(owed):
                 coverage.wrong.append(f"{what}: nothing is raised")
-            if not task.cancelled() and (error := task.exception()) is not None:
+            if operation.alive and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+            if not operation.alive:
+                await anyio.sleep(2 * LEASE)  # until the lease that it had has expired
             if wrong := await judge():
                 coverage.wrong.append(f"{what}: {wrong}")
 
@@ -135,47 +144,126 @@ def _run(case: Case, cancelled: tuple[int, ...], by_scope: bool, coverage: Cover
 # -- sessions in a store ----------------------------------------------------------------------------------------------
 
 
+@define(eq=False)
+class _Desk:
+    """A store, the processes that use it, and what their hooks did."""
+
+    loop: Loop
+    lines: list[str] = field(factory=list[str])
+    disk: Disk = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.disk = Disk(self.loop, Random(0), Weather(slow=0.001))
+
+    def started(self, process: str, on_line: Callable[[str], object] = str, **options: Any) -> Any:
+        """Return the sessions that a process serves, which calls `on_line` with what its hooks did."""
+
+        def note(session: str, fence: int | None, line: str) -> None:
+            self.lines.append(line)
+            on_line(line)
+
+        connection: Any = Connection(self.disk, Random(0), process)
+        return make_tools(note, process, Random(0), 0.01).stored_sessions(connection, **options)
+
+    async def judged(self, stored: StoredSessions, allowed: Collection[frozenset[str]]) -> str:
+        """Return what is wrong with the session, in which one of these sets of groups may be active."""
+        async with stored.open("desk") as session:
+            active, (left, wrong) = frozenset(session.active), opened(self.lines)
+        if active in allowed and left == active - {"plain"} and not wrong:
+            return ""
+        return f"{sorted(active)} are active, {sorted(left)} are open; {wrong}"
+
+
 def _stored(
-    operation: Callable[[StoredSessions], Coroutine[Any, Any, object]], before: str, after: str, *, ends: bool = False
+    operation: Callable[[StoredSessions], Coroutine[Any, Any, object]], before: str, after: str, *ways: str
 ) -> Case:
     """Return an operation on sessions, by the groups that are active before and after it.
 
-    With `ends` it is done by a process of its own, from its start to its end.
+    Where it may be killed, it is done by a process of its own, from its start to its end.
     """
     allowed = [frozenset(before.split()), frozenset(after.split())]
 
     @asynccontextmanager
     async def world(loop: Loop) -> AsyncGenerator[Begun]:
-        lines: list[str] = []
-        disk = Disk(loop, Random(0), Weather(slow=0.001))
-
-        def started(process: str) -> Any:
-            tools = make_tools(lambda session, fence, line: lines.append(line), process, Random(0), 0.01)
-            connection: Any = Connection(disk, Random(0), process)
-            return tools.stored_sessions(connection)
+        desk = _Desk(loop)
 
         async def in_own_process() -> None:
-            async with started("another") as others:
+            async with desk.started("another") as others:
                 await operation(others)
 
-        async def judge() -> str:
-            async with stored.open("desk") as session:
-                active, (left, wrong) = frozenset(session.active), opened(lines)
-            if active in allowed and left == active - {"plain"} and not wrong:
-                return ""
-            return f"{sorted(active)} are active, {sorted(left)} are open; {wrong}"
-
-        async with started("process") as stored:
+        async with desk.started("process") as stored:
             async with stored.open("desk", active=allowed[0]):
                 pass
-            yield (in_own_process if ends else lambda: operation(stored)), judge
+            perform = in_own_process if KILL in ways else partial(operation, stored)
+            yield perform, partial(desk.judged, stored, allowed)
 
-    return Case(world)
+    return Case(world, ways=ways or ("task", "scope"))
+
+
+def _left() -> Case:
+    """Return how a process rolls back what another left, which was killed in the middle of a transition."""
+
+    @asynccontextmanager
+    async def world(loop: Loop) -> AsyncGenerator[Begun]:
+        desk, first = _Desk(loop), Extent("first", loop)
+
+        def end_within(line: str) -> None:
+            if line == "open a.b":
+                first.kill()
+
+        async def die() -> None:
+            async with desk.started("first", end_within) as others:
+                await _transition(others)
+
+        async def meet() -> None:
+            await anyio.sleep(2 * LEASE)
+            async with desk.started("another") as others, others.open("desk"):
+                pass
+
+        async with desk.started("process") as stored:
+            async with stored.open("desk", active="x"):
+                pass
+            with suppress(Died):
+                await first.run(die)
+            yield meet, partial(desk.judged, stored, [frozenset({"x"})])
+
+    return Case(world, ways=(KILL,))
+
+
+def _expires() -> Case:
+    """Return how a process ends a session that has expired."""
+
+    @asynccontextmanager
+    async def world(loop: Loop) -> AsyncGenerator[Begun]:
+        desk = _Desk(loop)
+
+        async def sweep(process: str) -> None:
+            async with desk.started(process, lifetime=1.0):
+                while opened(desk.lines)[0]:  # noqa: ASYNC110 - virtual time
+                    await anyio.sleep(0.01)
+
+        async def judge() -> str:
+            with anyio.fail_after(60):
+                await sweep("next")
+            return "; ".join(opened(desk.lines)[1])
+
+        async with desk.started("process", lifetime=1.0) as stored, stored.open("desk", active=["a", "a.b"]):
+            pass
+        await anyio.sleep(2)
+        yield partial(sweep, "another"), judge
+
+    return Case(world, ways=(KILL,))
 
 
 async def _transition(stored: StoredSessions) -> None:
     async with stored.open("desk") as session:
         await session.transition(activate=["a", "a.b"], deactivate=["x"])
+
+
+async def _fail(stored: StoredSessions) -> None:
+    async with stored.open("desk") as session:
+        with suppress(HookFailed):
+            await session.transition(activate=["a", "a.b", "bad"])
 
 
 async def _deactivate(stored: StoredSessions) -> None:
@@ -253,7 +341,12 @@ CASES = {
     "a deactivation": _stored(_deactivate, "a a.b", ""),
     "a call": _stored(_call, "a", "a plain"),
     "the end of a session": _stored(_end, "a a.b", ""),
-    "a process, from its start to its end": _stored(_transition, "x", "a a.b", ends=True),
+    "a process, from its start to its end": _stored(_transition, "x", "a a.b", "task", "scope", KILL),
+    "a process whose transition fails": _stored(_fail, "x", "x", KILL),
+    "a process that closes groups": _stored(_deactivate, "a a.b", "", KILL),
+    "a process that ends a session": _stored(_end, "a a.b", "", KILL),
+    "a process that ends a session which has expired": _expires(),
+    "a process that rolls back what another left": _left(),
     "a call through a gateway": _gateway(closes=False),
     "a gateway, from its start to its end": _gateway(closes=True),
 }

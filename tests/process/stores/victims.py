@@ -1,7 +1,7 @@
 """Processes that die during a transition: `python victims.py` runs one for each line of JSON on standard input.
 
-A line has the URL of a store, a folder for what the processes do to the world, an era, a scenario, and where to die:
-before or after an operation of the store, or in a hook. Each victim is a fork, so that nothing is imported twice.
+A line has the URL of a store, a folder for what the processes do to the world, an era, and where to die: before or
+after the n-th operation of the store. Each victim is a fork, so that nothing is imported twice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,8 @@ import anyio
 from attrs import define, evolve, frozen
 
 from tests.adapters.mcp.asgi import endpoint_of
-from tests.process.stores.clients import Client, Wrong
-from toolfold import Context, HookContext, ToolError, ToolSet
+from tests.process.stores.clients import Client
+from toolfold import Context, HookContext, ToolSet
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.stores import open_store
 from toolfold_adapters.stores import redis as redis  # so that forks find it imported
@@ -81,15 +81,13 @@ class World:
 
 @define
 class Death:
-    """Kills this process at one point: the n-th operation of the store, or the n-th moment in hooks.
+    """Kills this process at one point: before or after the n-th operation of the store.
 
-    Unless it is to sweep, the process does nothing in the background, so that the operations are those of the
-    transition.
+    The process does nothing in the background, so that the operations are those of the transition.
     """
 
     where: str
     number: int
-    sweeps: bool = False
     armed: bool = False
     count: int = 0
 
@@ -124,40 +122,32 @@ class DyingStore:
 
     def __getattr__(self, name: str) -> Any:
         operation = getattr(self._store, name)
-        if name in IN_BACKGROUND and not self._death.sweeps:
+        if name in IN_BACKGROUND:
             return IN_BACKGROUND[name]
         if name not in OPERATIONS:
             return operation
 
         async def dying(*arguments: Any, **options: Any) -> Any:
-            self._death.here("before operation")
+            self._death.here("before")
             result = await operation(*arguments, **options)
-            self._death.here("after operation")
+            self._death.here("after")
             return result
 
         return dying
 
 
-def make_tools(world: World, death: Death | None = None) -> ToolSet:
-    """Return a tool set whose hooks open and close resources; a group `bad` fails to open once asked to."""
+def make_tools(world: World) -> ToolSet:
+    """Return a tool set whose hooks open and close resources."""
     tools = ToolSet("desk")
-    death = death or Death("", 0)
 
     def hook(group: str, opens: bool, context: HookContext) -> None:
         world.note(f"{'undo: ' if context.undoes else ''}{'open' if opens else 'close'} {group}")
-        death.here("before effect")
         (world.open if opens else world.close)(group)
-        death.here("after effect")
-
-    def fail() -> None:
-        death.here("before effect")
-        raise ToolError("it never opens")
 
     for path in ("x", "a", "a.b"):
         on, off = partial(hook, path, True), partial(hook, path, False)
         tools.register_group(path, path, run_in_thread=False, on_activate=on, on_deactivate=off)
         tools.register("probe", lambda: "here", description="Be here.", group=path, input_schema={"type": "object"})
-    tools.register_group("a.bad", "never opens", on_activate=fail, run_in_thread=False)
     tools.register_exclusion("x", "a")
 
     @tools.tool()
@@ -177,49 +167,26 @@ def store_of(url: str, *, dies: bool = False) -> Any:
 
 
 @asynccontextmanager
-async def replica(url: str, world: World, lifetime: float, death: Death | None = None) -> AsyncGenerator[Client]:
+async def replica(url: str, world: World, death: Death | None = None) -> AsyncGenerator[Client]:
     """Serve from a store, and yield a client that has no session yet."""
     store: Any = store_of(url, dies=death is not None)
     used: Any = store if death is None else DyingStore(store, death)
-    server = build_server(make_tools(world, death), separator=".", store=used, handle_lifetime=lifetime)
+    server = build_server(make_tools(world), separator=".", store=used)
     async with store, endpoint_of(server) as endpoint, endpoint.connect() as http:
         yield Client(http, "anybody")
 
 
-async def opened(client: Client, era: str, groups: Sequence[str]) -> Client:
-    """Return a client of a new session in which groups are open."""
-    client = await client.initialize() if era == "legacy" else client
-    for group in groups:
-        result = await client.call(f"{group}.activate", {})
+async def run(url: str, folder: str, era: str, where: str, number: int) -> None:
+    """Open a session, and die in a transition of it; write down that it was answered, if it is."""
+    world, death = World(Path(folder)), Death(where, number)
+    async with replica(url, world, death) as client:
+        client = await client.initialize() if era == "legacy" else client
+        result = await client.call("x.activate", {})
         client = client if era == "legacy" else evolve(client, handle=result["_meta"]["dev.toolfold/handle"])
-    return client
-
-
-STEPS = {"commits": ["a", "a.b"], "fails": ["a", "a.b", "a.bad"]}
-"""What the scenarios that are transitions open, where `x` is open before."""
-
-
-async def run(url: str, folder: str, era: str, scenario: str, where: str, number: int, lifetime: float) -> None:
-    """Open a session, unless there is one, and do that in which to die; write down how it ended, if it does."""
-    world, death = World(Path(folder)), Death(where, number, sweeps=scenario == "expires")
-    death.armed = world.session is not None
-    async with replica(url, world, lifetime, death) as client:
-        if world.session is None:
-            client = await opened(client, era, ("x",) if scenario in STEPS else ("a", "a.b"))
-            world.remember(client)
-            death.armed = True
-        client = world.client(client, era)
-        if scenario == "ends":
-            assert await client.end()
-        elif scenario == "expires":
-            while world.opened:  # noqa: ASYNC110 - a sweep does it
-                await anyio.sleep(0.01)
-        elif scenario != "opens":
-            try:
-                await client.call("switch", {"to": STEPS[scenario]})
-                world.note("answered")
-            except Wrong:
-                world.note("refused")
+        world.remember(client)
+        death.armed = True
+        await client.call("switch", {"to": ["a", "a.b"]})
+        world.note("answered")
         death.armed = False
 
 
