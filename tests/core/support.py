@@ -98,25 +98,6 @@ def subsets(groups: Iterable[int], most: int) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(pool, size) for size in range(most + 1))
 
 
-@dataclass
-class Unserialized:
-    """An engine that does not serialize requests: it plans, waits, and commits its plan whatever happened meanwhile."""
-
-    world: World
-    snapshot: Snapshot
-    wait: Callable[[], Awaitable[None]]
-
-    async def transition(self, request: TransitionRequest) -> Plan:
-        planned = plan(self.snapshot.configuration, request)
-        if planned.changes:
-            await self.wait()
-            self.snapshot = self.snapshot.at(planned.after)
-        return planned
-
-    def active(self) -> Active:
-        return self.world.active(self.snapshot.configuration.active)
-
-
 class Hooks(TypedDict, total=False):
     """The hooks of a group, as arguments of `register_group`."""
 

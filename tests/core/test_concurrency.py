@@ -1,66 +1,32 @@
-"""Concurrent requests of one session (SPEC SES-2), in schedules forced by hooks that wait.
+"""Concurrent requests of one session (SPEC SES-2), and catalogs that change while hooks run (SPEC REG-7, HOOK-5).
 
-A hook waits for the client whose request it runs for, so a test decides which continues when; nothing depends on time.
-Also: transitions whose catalog changes while their hooks run (SPEC REG-7, HOOK-5, INV-1, INV-2).
+Every schedule of two requests, and random concurrent histories, are the kit's: tests/specs/test_layers.py runs them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextvars import ContextVar
-from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import pytest
 
 from tests.core.support import (
-    FAMILIES,
     WAIT,
-    Hooks,
     Journal,
-    Unserialized,
     answer,
-    arrived,
     notifications,
     opened,
     settle,
-    tool_set,
     while_blocked,
-    world,
 )
 from toolfold import (
     ExclusionConflict,
     GroupNotFound,
-    HookContext,
-    HookFailed,
-    ParentInactive,
-    Session,
 )
 from toolfold._session.events import Committed
-from toolfold_specs import reference as model
-from toolfold_specs.reference import State as Active
-from toolfold_specs.reference import System
-from verification.systems import reachable
-
-Operation = tuple[str, int]
-client: ContextVar[int] = ContextVar("client", default=-1)
-
 
 # Order of arrival
-
-
-@pytest.mark.spec("SES-2")
-async def test_transitions_run_in_order_of_arrival() -> None:
-    journal = Journal()
-    session = await opened(journal)
-    async with while_blocked(journal.block("+a"), session.activate("a")) as first:
-        waiting = await arrived(session.activate("b"), session.activate("a"), session.deactivate("a"))
-        assert journal.lines == ["+a"]
-    with anyio.fail_after(WAIT):
-        assert await asyncio.gather(first, *waiting) == [True] * 4
-    assert journal.take() == ["+a", "-a", "+b", "-b", "+a", "-a"]
 
 
 @pytest.mark.spec("SES-2")
@@ -116,136 +82,6 @@ async def test_a_waiting_request_that_is_cancelled_leaves_the_others_in_their_or
         assert isinstance(answers[1], asyncio.CancelledError) or when != "while it waits"
         assert await session.activate("a.y")
     assert [line for line in journal.take() if line != "+a.x"] == ["+a", "+c", "+a.y"]
-
-
-@pytest.mark.spec("SES-2")
-async def test_a_transition_that_fails_does_not_block_the_next_one() -> None:
-    journal = Journal()
-    session = await opened(journal)
-    journal.fail("+a")
-    tasks = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
-    with anyio.fail_after(WAIT):
-        failed, refused, done = await asyncio.gather(*tasks, return_exceptions=True)
-    assert isinstance(failed, HookFailed)
-    assert isinstance(refused, ParentInactive)
-    assert done is True
-
-
-# Every schedule of two requests
-
-
-class Engine(Protocol):
-    """What a schedule drives."""
-
-    async def ask(self, operation: Operation) -> Any: ...
-    def active(self) -> Active: ...
-
-
-class Serialized:
-    """A session of a tool set."""
-
-    def __init__(self, session: Session, paths: tuple[str, ...]) -> None:
-        self.session, self.paths = session, paths
-
-    async def ask(self, operation: Operation) -> Any:
-        kind, group = operation
-        try:
-            if kind == "activate":
-                return await self.session.activate(self.paths[group])
-            return await self.session.deactivate(self.paths[group])
-        except ParentInactive as error:
-            return self.paths.index(error.parent)
-
-    def active(self) -> Active:
-        return frozenset(self.paths.index(path) for path in self.session.active)
-
-
-class Racing(Unserialized):
-    """An engine that does not serialize the requests of a schedule."""
-
-    async def ask(self, operation: Operation) -> Any:
-        kind, group = operation
-        groups: tuple[list[int], list[int]] = ([group], []) if kind == "activate" else ([], [group])
-        try:
-            return (await self.transition(self.world.request(*groups))).changes
-        except ParentInactive as error:
-            return self.world.paths.index(error.parent)
-
-
-def applied(system: System, active: Active, operation: Operation) -> tuple[Active, Any]:
-    """The state and the answer by the reference."""
-    kind, group = operation
-    answer = (model.activate if kind == "activate" else model.deactivate)(system, active, group)
-    return answer.state, answer.detail if answer.kind == "refused" else answer.kind == "changed"
-
-
-class Gates:
-    """One for each client; hooks wait at the gate of the client that they run for."""
-
-    def __init__(self) -> None:
-        self.open: dict[int, asyncio.Event] = {-1: asyncio.Event()}
-        self.open[-1].set()
-
-    async def wait(self, context: HookContext | None = None) -> None:
-        await self.open[client.get()].wait()
-
-    async def run(self, engine: Engine, operations: tuple[Operation, ...], order: tuple[int, ...]) -> list[Any]:
-        """Ask for all operations, one after another, then open the gates in `order`; return the answers."""
-        tasks = []
-        for number, operation in enumerate(operations):
-            self.open[number] = asyncio.Event()
-            token = client.set(number)
-            tasks.append(asyncio.ensure_future(engine.ask(operation)))
-            client.reset(token)
-            await settle(2)
-        for number in order:
-            self.open[number].set()
-            await settle(4)
-        with anyio.fail_after(WAIT):
-            return await asyncio.gather(*tasks)
-
-
-def schedules() -> Iterator[tuple[System, Active, tuple[Operation, ...], tuple[int, ...]]]:
-    for system in FAMILIES["pairs-2"]:
-        operations = [*product(("activate", "deactivate"), system.groups)]
-        for active in reachable(system):
-            for pair in product(operations, repeat=2):
-                yield from ((system, active, pair, order) for order in ((0, 1), (1, 0)))
-
-
-def in_order(system: System, active: Active, operations: tuple[Operation, ...]) -> tuple[Active, list[Any]]:
-    answers = []
-    for operation in operations:
-        active, answer = applied(system, active, operation)
-        answers.append(answer)
-    return active, answers
-
-
-@pytest.mark.spec("SES-2", "INV-1", "INV-2")
-async def test_two_concurrent_requests_have_the_result_of_their_order_of_arrival() -> None:
-    gates = Gates()
-    hooks: Hooks = {"on_activate": gates.wait, "on_deactivate": gates.wait}
-    tools = {system: tool_set(system, lambda path: hooks) for system in FAMILIES["pairs-2"]}
-    for system, active, operations, order in schedules():
-        here = world(system)
-        session = await tools[system].open_session(active=here.named(active)).start()
-        engine = Serialized(session, here.paths)
-        answers = await gates.run(engine, operations, order)
-        assert (engine.active(), answers) == in_order(system, active, operations)
-        await session.close()
-
-
-@pytest.mark.spec("SES-2")
-async def test_the_schedules_catch_an_engine_that_does_not_serialize_requests() -> None:
-    gates = Gates()
-    wrong = 0
-    for system, active, operations, order in schedules():
-        engine = Racing(world(system), world(system).at(active), gates.wait)
-        answers = await gates.run(engine, operations, order)
-        outcome = (engine.active(), answers)
-        crossed = in_order(system, active, operations[::-1])
-        wrong += outcome not in (in_order(system, active, operations), (crossed[0], crossed[1][::-1]))
-    assert wrong > 0
 
 
 # The catalog changes while hooks run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import DESK, Journal, desk, snapshot_of
+from tests.core.support import Journal, desk, snapshot_of
 from toolfold import (
     DuplicateName,
     ExclusionConflict,
@@ -142,58 +142,6 @@ def test_a_configuration_is_shown_by_its_active_groups() -> None:
 
 
 # Requests
-
-
-@pytest.mark.spec("ACT-1")
-@pytest.mark.parametrize(
-    "request_",
-    [
-        TransitionRequest("a.w"),
-        TransitionRequest((), "a.w"),
-        TransitionRequest(("a", "a.w")),
-        TransitionRequest(("a",), ("c", "a.w")),
-    ],
-)
-def test_an_unknown_group_is_refused_and_not_created(request_: TransitionRequest) -> None:
-    tools = desk()
-    catalog = tools.catalog
-    with pytest.raises(GroupNotFound) as raised:
-        plan(at(tools, "a"), request_)
-    assert raised.value.group == "a.w"
-    assert "a.x" in raised.value.suggestions
-    assert tools.catalog is catalog
-    assert [group.path for group in catalog.groups] == list(DESK)
-
-
-@pytest.mark.spec("INV-3")
-@pytest.mark.parametrize("root", ["", "root", "."])
-async def test_root_has_no_state_and_takes_no_event(root: str) -> None:
-    tools = desk()
-    async with tools.open_session() as session:
-        for request in (session.activate, session.deactivate):
-            with pytest.raises(GroupNotFound):
-                await request(root)
-        assert [info.name for info in session.list_groups()] == list(DESK)
-        assert session.active == ()
-        assert "ping" in session.list_tools().names
-
-
-@pytest.mark.spec("ACT-3")
-async def test_a_request_that_changes_nothing_returns_false_and_has_no_effect() -> None:
-    journal = Journal()
-    async with desk(journal).open_session(active=["a", "a.x"]) as session:
-        before, notified = session.snapshot, list[object]()
-        session.on_list_changed(notified.append)
-        session.tools.observe(notified.append)
-        journal.take()
-        assert await session.activate("a") is False
-        assert await session.activate("a.x") is False
-        assert await session.deactivate("c") is False
-        assert await session.deactivate("b.z") is False
-        assert not await session.transition(activate=["a"], deactivate=["b"])
-        assert session.snapshot is before
-        assert journal.take() == []
-        assert notified == []
 
 
 @pytest.mark.spec("ACT-10", "ERR-2")

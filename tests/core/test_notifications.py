@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import Journal, desk, notifications, opened
+from tests.core.support import Journal, desk, notifications
 from toolfold import (
     HookFailed,
     ParentInactive,
@@ -24,39 +24,6 @@ from toolfold import (
 from toolfold._session.events import Committed, EventRefused, NotificationFailed
 
 # Once for each committed transition that changes a list
-
-
-@pytest.mark.spec("NTF-1")
-async def test_each_transition_that_changes_the_list_notifies_once_after_its_commit() -> None:
-    async with desk().open_session() as session:
-        seen: list[tuple[frozenset[str], tuple[str, ...]]] = []
-        session.on_list_changed(lambda kinds: seen.append((kinds, session.active)))
-        await session.activate("a")
-        await session.transition(activate=["a.x", "a.y"])
-        await session.activate("b")
-        await session.deactivate("b")
-        tool = frozenset({"tool"})
-        assert seen == [(tool, ("a",)), (tool, ("a", "a.x", "a.y")), (tool, ("b",)), (tool, ())]
-
-
-@pytest.mark.spec("NTF-1", "ACT-3")
-async def test_what_changes_nothing_or_fails_does_not_notify() -> None:
-    journal = Journal()
-    session = await opened(journal, "a")
-    notified = notifications(session)
-    journal.fail("+b", "+c")
-    await session.activate("a")
-    await session.deactivate("c")
-    await session.transition()
-    for path, error in (("b.z", ParentInactive), ("b", HookFailed), ("c", HookFailed)):
-        with pytest.raises(error):
-            await session.activate(path)
-    with pytest.raises(HookFailed):
-        await session.transition(activate=["c"], deactivate=["a"])
-    session.list_tools()
-    session.list_groups()
-    await session.call("ping")
-    assert notified == []
 
 
 @pytest.mark.spec("NTF-1")
@@ -107,17 +74,6 @@ async def test_a_notification_names_the_kinds_of_lists_that_changed() -> None:
         assert len(notified) == 5
 
 
-@pytest.mark.spec("NTF-1", "CTL-2")
-async def test_control_tools_that_appear_and_disappear_change_the_list() -> None:
-    tools = ToolSet("relevant", control_visibility="relevant")
-    tools.register_group("a")
-    async with tools.open_session() as session:
-        notified = notifications(session)
-        await session.activate("a")
-        assert session.list_tools().names == ("a.deactivate",)
-        assert notified == [{"tool"}]
-
-
 @pytest.mark.spec("NTF-1")
 async def test_predicates_before_and_after_a_transition_see_one_reading_of_the_application_state() -> None:
     tools = ToolSet("predicates", control="none", state=count(1).__next__)
@@ -134,16 +90,6 @@ async def test_predicates_before_and_after_a_transition_see_one_reading_of_the_a
 
 
 # To the listeners of that session, whatever they do
-
-
-@pytest.mark.spec("NTF-2", "SES-1")
-async def test_only_the_listeners_of_that_session_are_notified() -> None:
-    tools = desk()
-    async with tools.open_session() as one, tools.open_session() as other:
-        notified, second, others = notifications(one), notifications(one), notifications(other)
-        await one.activate("a")
-        assert notified == second == [{"tool"}]
-        assert others == []
 
 
 @pytest.mark.spec("NTF-2")

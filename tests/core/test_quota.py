@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import Journal, World, desk, notifications, subsets, world
-from toolfold import ExclusionConflict, HookFailed, ParentInactive, QuotaExceeded, ToolSet, TransitionRequest, plan
+from tests.core.support import World, subsets, world
+from toolfold import ExclusionConflict, ParentInactive, QuotaExceeded, ToolSet, TransitionRequest, plan
 from toolfold.machine import Configuration, restore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Answer, Order, System
@@ -100,66 +100,6 @@ def flat(*groups: str, **settings: Any) -> ToolSet:
 
 
 @pytest.mark.spec("ACT-10")
-async def test_one_group_too_many_is_refused_and_the_error_says_what_to_do() -> None:
-    async with flat("a", "b", "c", max_active=2).open_session(active=["a", "b"]) as session:
-        before = session.snapshot
-        with pytest.raises(QuotaExceeded, match="deactivate a group before you activate 'c'") as raised:
-            await session.activate("c")
-        assert (raised.value.what, raised.value.limit) == ("active groups", 2)
-        assert session.snapshot is before
-        assert await session.activate("a") is False
-        await session.transition(activate=["c"], deactivate=["a"])
-        assert session.active == ("b", "c")
-
-
-@pytest.mark.spec("ACT-10")
-async def test_the_longest_active_group_is_evicted_in_one_transition_with_hooks_and_one_notification() -> None:
-    journal = Journal()
-    tools = desk(journal, max_active=3, evict="oldest")
-    async with tools.open_session() as session:
-        for path in ("a", "a.x", "c"):
-            await session.activate(path)
-        notified = notifications(session)
-        journal.take()
-        change = await session.transition(activate=["b"])
-        assert (change.activated, change.deactivated) == (("b",), ("a", "a.x"))
-        await session.activate("b.z")
-        journal.take()
-        await session.deactivate("c")
-        await session.activate("c")
-        assert session.active == ("b", "b.z", "c")
-        change = await session.transition(activate=["a"])
-        assert (change.activated, change.deactivated) == (("a",), ("b", "b.z"))
-        assert journal.take() == ["-c", "+c", "-b.z", "-b", "+a"]
-        assert len(notified) == 5
-
-
-@pytest.mark.spec("ACT-10", "HOOK-4")
-async def test_a_hook_that_fails_prevents_the_eviction() -> None:
-    journal = Journal()
-    async with desk(journal, max_active=1, evict="oldest").open_session(active=["c"]) as session:
-        before = session.snapshot
-        journal.fail("+a")
-        journal.take()
-        with pytest.raises(HookFailed):
-            await session.activate("a")
-        assert journal.take() == ["-c", "+a", "undo +c"]
-        assert session.snapshot is before
-
-
-@pytest.mark.spec("ACT-10")
-async def test_a_group_that_was_registered_as_pinned_is_never_evicted() -> None:
-    async with flat("pinned", "a", "b", max_active=2, evict="oldest").open_session() as session:
-        for path in ("pinned", "a", "b"):
-            await session.activate(path)
-        assert session.active == ("b", "pinned")
-    async with flat("pinned", "a", max_active=1, evict="oldest").open_session(active=["pinned"]) as session:
-        with pytest.raises(QuotaExceeded):
-            await session.activate("a")
-        assert session.active == ("pinned",)
-
-
-@pytest.mark.spec("ACT-10")
 @pytest.mark.parametrize("evict", [None, "oldest"])
 def test_a_state_over_the_limit_may_shrink_but_not_grow(evict: str | None) -> None:
     catalog = flat("a", "b", "c", "d", max_active=1, evict=evict).catalog
@@ -171,18 +111,6 @@ def test_a_state_over_the_limit_may_shrink_but_not_grow(evict: str | None) -> No
     else:
         with pytest.raises(QuotaExceeded):
             plan(over, TransitionRequest("d"))
-
-
-@pytest.mark.spec("ACT-10")
-async def test_each_session_has_its_own_order_and_limit() -> None:
-    tools = flat("a", "b", "c", max_active=2, evict="oldest")
-    async with tools.open_session(active=["a"]) as one, tools.open_session(active=["b"]) as other:
-        await one.activate("b")
-        await other.activate("a")
-        assert one.active == other.active == ("a", "b")
-        for session in (one, other):
-            await session.activate("c")
-        assert (one.active, other.active) == (("b", "c"), ("a", "c"))
 
 
 @pytest.mark.spec("ACT-10", "REG-7")

@@ -17,64 +17,20 @@ from tests.core.support import (
     answer,
     arrived,
     desk,
-    notifications,
     opened,
     settle,
     while_blocked,
 )
 from toolfold import (
-    HookContext,
     HookFailed,
     HookTimeout,
     ParentInactive,
     Profile,
-    Session,
     SessionClosed,
 )
 from toolfold._session.events import SessionEnded, SessionOpened
 
 # Isolation
-
-
-@pytest.mark.spec("SES-1")
-async def test_what_one_session_does_is_neither_listed_nor_notified_nor_callable_in_another() -> None:
-    journal = Journal()
-    tools = desk(journal)
-    async with tools.open_session() as one, tools.open_session() as other:
-        notified = notifications(other)
-        before = (other.snapshot, other.list_tools(), other.list_groups(), other.active)
-        await one.transition(activate=["a", "a.x"])
-        one.set_fact("f", 1)
-        journal.fail("+b")
-        with pytest.raises(HookFailed):
-            await one.activate("b")
-        assert (other.snapshot, other.list_tools(), other.list_groups(), other.active) == before
-        assert other.facts == {}
-        with pytest.raises(Exception, match=r"a\.t"):
-            await other.call("a.t")
-        assert (await one.call("a.t")).text == "done"
-        assert notified == []
-
-
-@pytest.mark.spec("SES-1")
-async def test_a_transition_in_progress_does_not_delay_other_sessions_and_hooks_get_their_own_session() -> None:
-    journal = Journal()
-    tools = desk(journal)
-    async with tools.open_session() as one, tools.open_session() as other:
-        seen: list[Session] = []
-
-        async def look(context: HookContext) -> None:
-            seen.append(context.session)
-            if context.session is one:
-                block.arrived.set()
-                await block.release.wait()
-
-        block = journal.block("+c")
-        journal.acting["+a"] = look
-        async with while_blocked(block, one.activate("a")):
-            assert await other.activate("a")
-            assert (one.active, other.active) == ((), ("a",))
-        assert seen == [one, other]
 
 
 @pytest.mark.spec("ACT-3", "SES-1", "PRO-1")

@@ -58,33 +58,6 @@ async def is_available(tools: ToolSet, name: str) -> bool:
     return listed
 
 
-@pytest.mark.spec("VIS-1", "VIS-2", "VIS-5")
-async def test_a_tool_follows_its_group_and_a_root_tool_is_always_available() -> None:
-    tools = desk()
-    tools.register("t", answer, group="a.x")
-    tools.register("root", answer)
-    assert (await is_available(tools, "a.x.t"), await is_available(tools, "root")) == (False, True)
-    await tools.activate_group("a")
-    assert not await is_available(tools, "a.x.t")
-    await tools.activate_group("a.x")
-    assert await is_available(tools, "a.x.t")
-    await tools.deactivate_group("a")
-    assert (await is_available(tools, "a.x.t"), await is_available(tools, "root")) == (False, True)
-
-
-@pytest.mark.spec("VIS-2")
-async def test_an_explicit_rule_replaces_the_groups() -> None:
-    tools = desk()
-    tools.register("always", answer, group="a", visibility=Visibility.always())
-    tools.register("other", answer, group="a", visibility=Visibility.group("b"))
-    assert await is_available(tools, "a.always")
-    await tools.activate_group("a")
-    assert not await is_available(tools, "a.other")
-    await tools.deactivate_group("a")
-    await tools.activate_group("b")
-    assert await is_available(tools, "a.other")
-
-
 @pytest.mark.spec("VIS-2")
 @pytest.mark.parametrize(("given", "expected"), [(True, True), (False, False), (1, True), ("", False), (None, False)])
 async def test_a_predicate_holds_if_its_result_is_true(given: Any, expected: bool) -> None:

@@ -50,7 +50,7 @@ def test_the_oracle_returns_the_expected_answers(vector: Vector) -> None:
         oracle = oracle.following(operation_of(step))
 
 
-@pytest.mark.spec("CNF-7")
+@pytest.mark.spec("CNF-7", "INV-3")
 def test_the_core_passes_every_vector() -> None:
     results = run_checks(CHECKS, CoreDriver)
     assert {result.check: result.violations for result in results if result.status is not Status.PASSED} == {}
