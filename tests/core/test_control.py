@@ -51,15 +51,6 @@ EVERY = {"a.activate", "a.deactivate", "a.x.activate", "a.x.deactivate", "b.acti
 
 
 @pytest.mark.spec("CTL-1")
-async def test_each_group_always_has_an_activator_and_a_deactivator() -> None:
-    tools = desk()
-    assert controls(tools) == EVERY
-    for path in ("a", "a.x", "c"):
-        await tools.activate_group(path)
-        assert controls(tools) == EVERY
-
-
-@pytest.mark.spec("CTL-1")
 async def test_a_deactivator_that_is_not_shown_does_not_exist() -> None:
     tools = desk()
     await tools.activate_group("b")
@@ -164,16 +155,6 @@ async def test_a_loader_neither_opens_nor_suggests_a_group_without_control_tools
         assert result.is_error
         assert result.text.replace(asked, "?") == "There is no group '?'. The groups are 'a', 'a.x', 'b', 'c'."
     assert not tools.is_group_active("gate")
-
-
-@pytest.mark.spec("CTL-3")
-async def test_without_control_tools_only_code_activates() -> None:
-    tools = desk(control="none")
-    assert controls(tools) == set()
-    with pytest.raises(ToolNotFound):
-        await tools.call_tool("a.activate")
-    assert await tools.activate_group("a")
-    assert tools.list_tools().names == ("a.read",)
 
 
 def structured(group: str, changed: bool, active: list[str], displaced: list[str], tools: list[str]) -> dict[str, Any]:

@@ -1,19 +1,15 @@
 """SPEC KIT-1, KIT-2, KIT-7: tools and groups declared by decorators, and their options."""
 
-import types
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
-from tests.core.support import with_groups
 from toolfold import (
     Context,
-    DuplicateName,
     HookContext,
     InvalidDefinition,
     InvalidName,
-    ToolNotFound,
     ToolSet,
     group,
     tool,
@@ -54,22 +50,6 @@ def test_a_description_defaults_to_the_docstring() -> None:
 
 
 @pytest.mark.spec("KIT-2")
-async def test_schema_and_validation_come_from_the_annotations() -> None:
-    tools = ToolSet("t")
-
-    @tools.tool()
-    async def move(source: str, *, times: int = 1, context: Context) -> str:
-        return f"{source} {times} {context.name}"
-
-    schema = tools.catalog.tools["move"].input_schema
-    assert schema["properties"] == {"source": {"type": "string"}, "times": {"type": "integer", "default": 1}}
-    assert schema["required"] == ["source"]
-    assert (await tools.call_tool("move", {"source": "a", "times": 2})).text == "a 2 move"
-    assert (await tools.call_tool("move", {"source": 5})).is_error
-    assert (await tools.call_tool("move", {"source": "a", "context": {}})).is_error
-
-
-@pytest.mark.spec("KIT-2")
 async def test_parameters_may_have_any_name() -> None:
     tools = ToolSet("t")
 
@@ -106,28 +86,6 @@ async def test_a_handler_with_an_explicit_schema_takes_nothing_the_arguments_or_
     tools = ToolSet("t")
     tools.register("t", handler, input_schema={"type": "object"})
     assert (await tools.call_tool("t", {"n": 1})).text == text
-
-
-@pytest.mark.spec("KIT-2")
-@pytest.mark.parametrize(
-    "handler",
-    [lambda a, b, c: None, lambda a, *, key: None, lambda a, b, c, d=1: None],
-    ids=["three", "keyword", "four"],
-)
-def test_a_handler_that_takes_more_than_arguments_and_context_is_an_error_at_decoration(
-    handler: Callable[..., Any],
-) -> None:
-    tools = ToolSet("t")
-    with pytest.raises(InvalidDefinition, match="'t' can't be registered: its handler must take"):
-        tools.tool("t", input_schema={"type": "object"})(handler)
-    assert not tools.catalog.tools
-
-
-@pytest.mark.spec("KIT-1")
-def test_a_callable_without_a_name_must_be_given_one() -> None:
-    nameless: Any = type("NoName", (), {"__call__": lambda self: None})()
-    with pytest.raises(InvalidDefinition, match="give it one"):
-        ToolSet("t").tool()(nameless)
 
 
 @group(description="The database", title="Data")
@@ -238,46 +196,6 @@ def test_a_servers_own_tools_are_at_root_and_its_group_methods_are_groups_at_roo
     assert tools.catalog.tools["ping"].group is None
     assert [info.name for info in tools.list_groups()] == ["db", "db.admin", "db.read", "db.write"]
     assert "db.read.query" in tools.catalog.tools
-
-
-@pytest.mark.spec("KIT-7")
-async def test_two_servers_of_one_class_share_no_state() -> None:
-    first, second = ToolSet("first", control="none"), ToolSet("second", control="none")
-    one, two = Database(), Database()
-    first.include(one)
-    second.include(two)
-    for path in ("database", "database.read"):
-        await first.activate_group(path)
-    await first.call_tool("database.read.query", {"text": "x"})
-    assert (one.log, two.log) == (["x"], [])
-    assert second.default_session.active == ()
-    with pytest.raises(ToolNotFound):
-        await second.call_tool("database.read.query", {"text": "x"})
-
-
-@pytest.mark.spec("KIT-7", "REG-1")
-def test_one_class_can_be_included_twice_in_different_places_but_not_in_the_same() -> None:
-    tools = with_groups("east")
-    tools.include(Database())
-    tools.include(Database(), group="east")
-    before = tools.catalog
-    assert {"database.read.query", "east.database.read.query"} <= before.tools.keys()
-    with pytest.raises(DuplicateName):
-        tools.include(Database())
-    assert tools.catalog is before
-
-
-@pytest.mark.spec("KIT-7", "KIT-1")
-def test_a_module_of_marked_functions_can_be_included() -> None:
-    module = types.ModuleType("kit")
-
-    @tool
-    def first() -> None: ...
-
-    vars(module).update(first=first, plain=lambda: None, Database=Database)
-    tools = ToolSet("t")
-    tools.include(module)
-    assert tools.list_tools().names == ("first",)
 
 
 @pytest.mark.spec("KIT-7", "REG-1")

@@ -191,23 +191,14 @@ def test_a_schema_that_is_changed_after_registration_changes_nothing() -> None:
     assert spec.input_schema == {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def bad_expression(value: "1 +") -> None: ...  # type: ignore[valid-type]  # noqa: F722
-
-
 def bad_name(value: "partial.nothing") -> None: ...  # type: ignore[name-defined]
 
 
 def bad_type(value: object()) -> None: ...  # type: ignore[valid-type]
 
 
-def positional(value: int, /) -> None: ...
-
-
-def variadic(*values: int) -> None: ...
-
-
 @pytest.mark.spec("REG-6")
-@pytest.mark.parametrize("handler", [bad_expression, bad_name, bad_type, positional, variadic, max, int, None, 5])
+@pytest.mark.parametrize("handler", [bad_name, bad_type, max, int, None, 5])
 def test_a_handler_without_a_derivable_schema_is_refused(handler: Any) -> None:
     tools = desk()
     refuse(tools, lambda: tools.register("new", handler), r"^'new' can't be registered: [^\n]*$")

@@ -244,20 +244,6 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
         {},
         r"^There is no profile 'p'; the profiles are: none\.$",
     ),
-    (
-        ConfigError,
-        {},
-        lambda tools: ToolSet("t", on_hidden="shout"),  # type: ignore[arg-type]
-        {},
-        r"^on_hidden must be one of 'opaque', 'hint', not 'shout'\.$",
-    ),
-    (
-        ConfigError,
-        {},
-        lambda tools: ToolSet("t", page_size=0),
-        {},
-        r"^page_size must be a whole number of at least 1, not 0\.$",
-    ),
 ]
 
 

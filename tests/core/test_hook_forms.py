@@ -95,18 +95,6 @@ async def test_the_context_is_passed_where_it_is_annotated_or_required_and_no_de
     assert [given, given] == GIVEN
 
 
-@pytest.mark.spec("HOOK-1")
-async def test_a_hook_may_bind_a_loop_variable_as_a_default() -> None:
-    """A closure over a loop's variable needs the idiom of the default."""
-    opened: list[str] = []
-    tools = ToolSet("t")
-    for name in ("a", "b"):
-        tools.register_group(name, on_activate=lambda name=name: opened.append(name))
-    await tools.activate_group("a")
-    await tools.activate_group("b")
-    assert opened == ["a", "b"]
-
-
 def connect(host: str, port: int) -> None: ...
 
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -132,32 +131,6 @@ def test_a_list_that_changes_between_pages_neither_repeats_nor_skips(
         seen.extend(page.names)
     assert seen == sorted(set(seen))
     assert throughout <= set(seen)
-
-
-@pytest.mark.spec("LST-2")
-@given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 3))
-def test_groups_that_open_and_close_between_pages_neither_repeat_nor_skip_the_rest(
-    toggles: list[bool], size: int
-) -> None:
-    tools = desk(["a", "c", "e", "g", "z"], page_size=size)
-    tools.register_group("g")
-    for name in ("b", "d", "f", "t"):
-        tools.register(name, answer, group="g", flat=True)
-
-    async def walk() -> list[str]:
-        async with tools.open_session() as session:
-            page = session.list_tools()
-            seen = list(page.names)
-            rest = iter(toggles)
-            while page.next_cursor is not None:
-                await (session.activate if next(rest, False) else session.deactivate)("g")
-                page = session.list_tools(page.next_cursor)
-                seen.extend(page.names)
-            return seen
-
-    seen = anyio.run(walk)
-    assert seen == sorted(set(seen))
-    assert {"a", "c", "e", "g", "z"} <= set(seen)
 
 
 @pytest.mark.spec("LST-2")

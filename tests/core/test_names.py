@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.core.support import answer, with_groups
 from toolfold import (
     ConfigError,
-    Context,
     DuplicateName,
     GroupNotFound,
     InvalidDefinition,
@@ -170,19 +169,6 @@ async def test_a_users_activate_replaces_the_generated_one_and_activates_nothing
     assert tools.catalog.tools["g.activate"].description == "my own"
     assert (await tools.call_tool("g.activate")).text == "done"
     assert not tools.is_group_active("g")
-
-
-@pytest.mark.spec("NAM-4", "CALL-5")
-async def test_a_users_activate_may_ask_its_context_to_activate() -> None:
-    tools = with_groups("g")
-
-    async def activate(context: Context) -> str:
-        return "opened" if await context.activate("g") else "was open"
-
-    tools.register("g.activate", activate, replaces_control=True)
-    assert (await tools.call_tool("g.activate")).text == "opened"
-    assert tools.is_group_active("g")
-    assert (await tools.call_tool("g.activate")).text == "was open"
 
 
 @pytest.mark.spec("NAM-4")

@@ -5,7 +5,6 @@ import pytest
 from tests.core.support import answer
 from toolfold import (
     ConfigError,
-    Context,
     DuplicateName,
     ExclusionConflict,
     GroupNotFound,
@@ -153,19 +152,6 @@ def test_an_unknown_profile_is_refused_with_the_list() -> None:
         tools.open_session("three")
 
 
-@pytest.mark.spec("PRO-3")
-async def test_a_read_only_profile_admits_control_tools_prompts_and_read_only_tools() -> None:
-    tools = desk()
-    async with tools.open_session(Profile(name="p", active=("a", "b"), available="*", read_only=True)) as session:
-        listed = [spec.name for spec in session.list_tools().tools if spec.control is None]
-        assert listed == ["b.t"]
-        assert "a.activate" in session.list_tools().names
-        assert session.list("prompt").names == ("a.p", "b.p")
-        with pytest.raises(ToolNotFound):
-            await session.call("a.t")
-        assert {info.name: info.tool_count for info in session.list_groups()}["a"] == 0
-
-
 @pytest.mark.spec("PRO-1")
 def test_a_catalog_under_a_profile_does_not_change_the_catalog() -> None:
     tools = desk()
@@ -259,22 +245,6 @@ async def test_a_group_outside_neither_excludes_nor_counts_nor_opens_on_an_event
             await session.transition(activate=["a"], deactivate=["c"])
         assert session.active == ("b",)
     assert ran == ["a", "b"]
-
-
-@pytest.mark.spec("PRO-1", "CALL-5")
-async def test_a_handler_can_not_activate_groups_outside_of_the_profile() -> None:
-    tools = desk()
-
-    async def widen(context: Context) -> str:
-        assert not context.view.is_group_active("c")
-        with pytest.raises(GroupNotFound):
-            await context.activate("c")
-        return "refused"
-
-    tools.register("widen", widen)
-    async with tools.open_session(Profile(name="p", available=("a",))) as session:
-        assert (await session.call("widen")).text == "refused"
-        assert session.active == ()
 
 
 @pytest.mark.spec("PRO-1", "GRP-5")

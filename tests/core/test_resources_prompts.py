@@ -96,28 +96,6 @@ async def test_a_hint_names_the_group_and_what_opens_it_in_the_names_of_the_call
         await use(tools.default_session, kind, name, view=tools.default_session.view(to_wire=str.upper))
 
 
-@pytest.mark.spec("REG-9", "LST-1", "LST-2")
-@pytest.mark.parametrize("kind", KINDS)
-def test_lists_are_in_order_and_paged(kind: Kind) -> None:
-    tools = ToolSet("t", page_size=2)
-    names = ["c", "a", "B", "d", "e"]
-    for name in names:
-        if kind == "prompt":
-            tools.register_prompt(name, lambda: "")
-        elif kind == "resource":
-            tools.register_resource(f"x:{name}", lambda: "")
-        else:
-            tools.register_resource_template(f"x:{name}{{v}}", lambda values: "")
-    session, cursor, seen = tools.default_session, None, list[str]()
-    while True:
-        page = session.list(kind, cursor)
-        seen += page.names
-        assert len(page.items) <= 2
-        if (cursor := page.next_cursor) is None:
-            break
-    assert [name.removeprefix("x:").removesuffix("{v}") for name in seen] == sorted(names)
-
-
 @pytest.mark.spec("REG-9", "REG-1")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(

@@ -309,28 +309,6 @@ async def test_what_is_raised_on_the_event_loop_reaches_the_handler_in_its_threa
     assert (await tools.call_tool("work")).text == "refused"
 
 
-@pytest.mark.spec("HOOK-7")
-async def test_a_hook_in_its_thread_is_refused_what_it_asks_of_its_own_session() -> None:
-    refused: list[str] = []
-
-    def ask(context: HookContext) -> None:
-        for way in (
-            lambda: context.session.set_fact("n", 1),
-            lambda: anyio.from_thread.run(context.session.activate, "b"),
-        ):
-            with pytest.raises(ReentrantTransition) as raised:
-                way()
-            refused.append(raised.value.session)
-
-    tools = ToolSet("t")
-    tools.register_group("a", on_activate=ask)
-    tools.register_group("b")
-    async with tools.open_session() as session:
-        with anyio.fail_after(WAIT):
-            assert await session.activate("a")
-        assert refused == [session.id] * 2
-
-
 async def test_a_handler_may_run_an_event_loop_of_its_own_with_tools_of_its_own() -> None:
     inner = ToolSet("inner")
     inner.register_group("a", on_activate=lambda: None)

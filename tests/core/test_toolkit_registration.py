@@ -94,16 +94,6 @@ def test_two_functions_with_the_same_name_are_refused_naming_both(kind: str) -> 
     assert tools.catalog is before
 
 
-@pytest.mark.spec("KIT-4", "REG-1", "REG-4")
-def test_a_toolkit_with_a_name_that_is_taken_is_refused_as_a_whole() -> None:
-    tools = ToolSet("t")
-    tools.register("who", lambda: "another")
-    before = tools.catalog
-    with pytest.raises(DuplicateName, match="'who'"):
-        tools.include(Desk("Ada"))
-    assert tools.catalog is before
-
-
 @pytest.mark.spec("KIT-4", "KIT-7")
 def test_two_instances_of_a_toolkit_can_be_in_two_groups_unless_they_have_the_same_uris() -> None:
     tools = ToolSet("t")
@@ -132,12 +122,6 @@ def test_two_instances_of_a_toolkit_can_be_in_two_groups_unless_they_have_the_sa
 def test_a_toolkit_with_a_wrong_declaration_is_refused_by_name(declaration: Any, match: str) -> None:
     with pytest.raises(InvalidDefinition, match=match):
         ToolSet("t").include(module_of(t=tool(lambda: None), __toolkit__=declaration))
-
-
-@pytest.mark.spec("KIT-4")
-def test_a_module_that_declares_nothing_is_refused_by_name() -> None:
-    with pytest.raises(InvalidDefinition, match="'kit' can't be registered: it declares nothing"):
-        ToolSet("t").include(module_of())
 
 
 @pytest.mark.spec("KIT-1")

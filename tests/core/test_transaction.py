@@ -117,12 +117,6 @@ def test_the_table_is_the_specified_one_and_the_running_states_are_nested_in_one
     )
 
 
-@pytest.mark.spec("HOOK-10")
-def test_every_state_is_reachable_and_only_the_two_final_ones_have_no_transitions() -> None:
-    assert set(ROUTES) == set(STATES)
-    assert {state for state in STATES if not any(source == state for source, _ in TABLE)} == {COMMITTED, ABORTED}
-
-
 # The hooks that it asks for
 
 
@@ -147,17 +141,6 @@ def test_groups_without_hooks_are_skipped() -> None:
     transaction = Transaction(deactivated, activated)
     assert drive(transaction) == ["-a", "+b.z"]
     assert drive(Transaction((), [spec("b", hooks="-")])) == []
-
-
-@pytest.mark.spec("HOOK-10")
-def test_concurrent_transactions_are_independent() -> None:
-    one, other = Transaction(DEACTIVATED, ()), Transaction((), ACTIVATED)
-    first, second = one.next(), other.next()
-    assert first is not None
-    assert second is not None
-    one.failed(first, RuntimeError())
-    other.succeeded(second)
-    assert (one.state, other.state) == (ROLLING_BACK, SETTING_UP)
 
 
 @pytest.mark.spec("HOOK-4", "HOOK-5", "HOOK-10")

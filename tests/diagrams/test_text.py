@@ -44,10 +44,6 @@ def test_joiners_of_emoji_and_scripts_stay_and_changes_of_direction_do_not() -> 
     assert printable(UNPRINTABLE) == "two lines tab nulescdelcsiturned"
 
 
-def breadth(line: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(char) == "W" and ord(char) < 0xA000 else 1 for char in line)
-
-
 @pytest.mark.spec("DIA-1")
 @given(st.text(), st.integers(4, 40), st.integers(1, 4))
 def test_wrapped_text_has_its_lines_and_width_and_shows_where_it_was_cut(text: str, width: int, lines: int) -> None:

@@ -200,14 +200,8 @@ COMMITS_FIRST = "commits before the hooks run, and reverts if one fails"
 @pytest.mark.parametrize(
     ("check", "name", "clause"),
     [
-        ("two steps at once", SIDE_BY_SIDE, "SES-2"),
-        ("reads during a step", COMMITS_FIRST, "HOOK-2"),
         ("two steps at once", COMMITS_FIRST, "HOOK-2"),
-        ("order of arrival", "serves waiting transitions last come, first served", "SES-2"),
-        ("no notice before the commit", "notifies before the commit", "NTF-2"),
         ("hooks that ask their own session", "deadlocks on a hook that asks for a transition", "HOOK-7"),
-        ("two sessions at once", "makes sessions wait for one another", "SES-1"),
-        ("a step is cancelled while another waits", "commits a cancelled transition", "HOOK-6"),
         ("a step fails while another waits", "reports a failed hook but commits", "HOOK-4"),
         ("a step fails while another waits", "compensates hooks in the order in which they ran", "HOOK-5"),
     ],

@@ -23,7 +23,6 @@ from verification.mutants import server as mutants
 from verification.mutants.engine import Engine
 
 BARE = Setup(groups=(Group("a"), Group("b")))
-NOTIFIES_ALWAYS = MUTANTS["notifies of requests that changed nothing"].engine
 BOTH = Setup(BARE.groups, tools=(Tool("run", "a"), Tool("run", "b"), Tool("told", when="fact ready")))
 FULL = Setup(groups=(Group("a", hooks=("on_activate",)),), tools=(Tool("run", "a"),))
 
