@@ -56,17 +56,30 @@ class Session(Displayed):
         tools: ToolSet,
         identity: str,
         profile: Profile | None,
-        start: Iterable[str] | Saved,
+        start: Iterable[str] | Saved | Snapshot | None,
         caller: str | None = None,
+        owner: Session | None = None,
     ) -> None:
+        """Make a session that `start` opens with some groups, or in a saved state; or one that is open at once.
+
+        That is one with no groups active, for `None`; or one in the state of a snapshot, whose active groups are
+        inherited: another session, the `owner`, has set up those that have hooks, and closes them.
+        """
         self.id = identity
         self.caller = caller
+        self.owner = owner
         self.tools = tools
-        self._start = start if isinstance(start, Saved) else tuple(start)
-        self._status: Literal["new", "open", "closed"] = "new"
+        is_open = start is None or isinstance(start, Snapshot)
+        self._status: Literal["new", "open", "closed"] = "open" if is_open else "new"
+        self._start: Iterable[str] | Saved = ()
+        self._discarded: tuple[str, ...] = ()
         self.executor = Executor(identity, tools.runtime, profile)
-        self._discarded = start.restored(self.catalog)[1] if isinstance(start, Saved) else ()
-        self.owner: Session | None = None
+        if isinstance(start, Snapshot):
+            self.executor.begin(start)
+        elif isinstance(start, Saved):
+            self._start, self._discarded = start, start.restored(self.catalog)[1]
+        elif start is not None:
+            self._start = tuple(start)
 
     def __repr__(self) -> str:
         opened = self._status if self._status != "open" else f"open, {', '.join(self.active) or 'no group'} active"
@@ -110,16 +123,6 @@ class Session(Displayed):
                 await self.close()
                 raise
         return self
-
-    def begin(self, snapshot: Snapshot | None = None, owner: Session | None = None) -> None:
-        """Open the session at once, without hooks, in the state `snapshot`, or with no groups active.
-
-        The groups that are active in `snapshot` are inherited: another session, the `owner`, has set up those that have
-        hooks, and closes them.
-        """
-        self._status, self.owner = "open", owner
-        if snapshot is not None:
-            self.executor.begin(snapshot)
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).

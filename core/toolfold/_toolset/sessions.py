@@ -341,7 +341,7 @@ class StoredSessions:
         snapshot: Snapshot | None,
         owner: Session | None,
     ) -> Session:
-        session = Session(self._tools, identity, profile, (), caller)
+        session = Session(self._tools, identity, profile, snapshot, caller, owner)
         session.executor.journal = Journal(
             partial(HookContext, session),
             store=self._store,
@@ -354,7 +354,6 @@ class StoredSessions:
             is_local=self._local,
             content=Content(self._tools.name, None if profile is None else profile.name),
         )
-        session.begin(snapshot, owner)
         return session
 
     def _cache(self, session: Session) -> None:

@@ -615,8 +615,7 @@ class ToolSet(Displayed):
         of any other.
         """
         if among is None:
-            session = Session(self, self.runtime.new_identity("request-"), profile, (), caller)
-            session.begin(snapshot, owner)
+            session = Session(self, self.runtime.new_identity("request-"), profile, snapshot, caller, owner)
         else:
             session = among.draft(name, profile, caller, snapshot=snapshot, owner=owner, what="request-")
         async with self.pool.passing(session):
@@ -693,8 +692,7 @@ class ToolSet(Displayed):
     @on_loop
     def _open_default(self) -> Session:
         if (default := self.pool.default) is None:
-            default = self.pool.default = Session(self, f"{self.name}-default", None, ())
-            default.begin()
+            default = self.pool.default = Session(self, f"{self.name}-default", None, None)
             self.observers.notify(SessionOpened(default.id))
         return default
 
