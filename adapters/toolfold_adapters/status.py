@@ -8,6 +8,7 @@ from typing import Any
 from toolfold import Store, StoreError, ToolResult, ToolSet
 
 from .gateway.upstream.upstream import UpstreamStatus
+from .tokens import plural
 
 STATUS_TOOL = "gateway_status"
 
@@ -57,7 +58,7 @@ def _of_server(one: UpstreamStatus, *, quarantined: bool) -> Line:
     if one.tools is not None:
         parts.append(f"{one.tools} tools")
     if one.connections:
-        parts.append("1 connection" if one.connections == 1 else f"{one.connections} connections")
+        parts.append(plural(one.connections, "connection"))
     if one.failures:
         times = "once" if one.failures == 1 else f"{one.failures} times in a row"
         parts.append(f"failed {times}: {one.reason}")

@@ -1,4 +1,4 @@
-"""The approximate cost of lists of tools in tokens, before and after grouping (SPEC GWY-5).
+"""The approximate cost of lists of tools in tokens, before and after grouping (SPEC GWY-5), and numbers as text.
 
 Every model counts tokens in its own way, so this is a heuristic that anyone can verify. A value costs a quarter of the
 characters of its compact JSON, rounded up; a string costs a quarter of its own. Real counts of English text and JSON
@@ -115,3 +115,13 @@ def measure(view: RequestView, extra: Iterable[Component] = ()) -> Costs:
 
 def _owner(component: Component) -> str | None:
     return (component.control[1] or None) if component.control else component.group
+
+
+def approximate(tokens: int) -> str:
+    """Return an approximate number as text."""
+    return f"~{tokens:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -9,7 +9,7 @@ conform, evaluate, demo           the kit, the evaluation, and a demonstration
 options, targets, references      what commands share, the kinds of TARGET, and objects by name
 authentication                    whose tokens are accepted
 client_files, editing             the configuration files of clients, edited in place
-printing, counts, failures, logs  tables and texts, numbers in them, failures, and what is logged
+printing, failures, logs          tables and texts, failures, and what is logged
 costs                             initial token counts
 drivers                           how `conform` reaches a target, and what it begins a driver with
 runs, completion, man             long runs, their early end; what a shell completes, and the manual page

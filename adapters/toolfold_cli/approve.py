@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from toolfold_adapters.signals import stdout_reserved
+from toolfold_adapters.tokens import plural
 
-from .counts import counted
 from .failures import run
 from .options import chosen_target, target_command
 from .printing import show
@@ -49,7 +49,7 @@ async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> No
         if not dry_run:
             approvals.approve(config.upstreams[server], offered)
         names = f": {', '.join(map(words_for, changed))}" if changed else ""
-        what = f"{counted(len(changed), 'change')} since it was approved{names}."
+        what = f"{plural(len(changed), 'change')} since it was approved{names}."
         show(f"{server}: {what}{'' if dry_run else ' All is approved.'}")
         for item, lines in changed.items():
             show("\n".join([f"  {words_for(item)}", *(f"    {line}" for line in lines)]))

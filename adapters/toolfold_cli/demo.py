@@ -10,9 +10,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from toolfold_adapters.tokens import saved_percent
+from toolfold_adapters.tokens import approximate, plural, saved_percent
 
-from .counts import approximate, counted
 from .failures import Failed, run
 from .options import examples
 from .printing import console, show_json
@@ -60,7 +59,7 @@ def _print_step(screen: Console, number: int, step: DemoStep) -> None:
         _print(screen, Text.assemble((MARGIN, "cyan"), f"notifications/tools/list_changed, {times}"))
     before, after = approximate(step.before), approximate(step.after)
     tokens = after if step.before == step.after else f"{before} → {after}"
-    _print(screen, Text(f"     the list: {counted(step.listed, 'tool')}, {tokens} tokens\n", style="dim"))
+    _print(screen, Text(f"     the list: {plural(step.listed, 'tool')}, {tokens} tokens\n", style="dim"))
     for failure in step.failures:
         _print(screen, Text(f"     expected: {failure}\n", style="red"))
 

@@ -13,8 +13,8 @@ import click
 
 from toolfold import Catalog, ConfigError
 from toolfold_adapters.signals import stdout_reserved
+from toolfold_adapters.tokens import plural
 
-from .counts import counted
 from .failures import Failed, run
 from .options import (
     COMMAND,
@@ -286,7 +286,7 @@ def _show(records: Sequence[Record], report: Path | None) -> None:
         for task, problem in list(missed.items())[:5]:
             show(f"  {task}: {problem}")
         if len(missed) > 5:
-            show(f"  and {counted(len(missed) - 5, 'task')} more; --report names all")
+            show(f"  and {plural(len(missed) - 5, 'task')} more; --report names all")
         show("")
     if report is not None:
         try:
@@ -304,5 +304,5 @@ def _check(records: Sequence[Record], percent: float) -> None:
         cells = first.cells()
         raise Failed(
             f"{first.player} did {first.done} of {first.tasks} tasks with {first.arm} and {cells[1]} tools; "
-            f"{percent:g}% are required. {counted(len(below), 'row')} of the table are below that."
+            f"{percent:g}% are required. {plural(len(below), 'row')} of the table are below that."
         )

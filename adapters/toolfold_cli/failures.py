@@ -15,8 +15,6 @@ import click
 from toolfold import ToolfoldError
 from toolfold.spi import extras_named
 
-from .counts import escaped
-
 _TRACEBACK = "toolfold.traceback"
 
 
@@ -89,3 +87,13 @@ def _in_words(error: Exception, known: tuple[type[Exception], ...]) -> str:
         return str(error)
     hint = "" if traceback_wanted() else " Use --traceback to see where."
     return f"{type(error).__name__}: {error}".rstrip(".: ") + f".{hint}"
+
+
+def escaped(text: str, *, allowed: str = "\n") -> str:
+    """Return a text that a terminal shows unchanged: control characters are escaped, and those of direction.
+
+    It may come from a server or a caller, and is data there (SPEC SAF-6).
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in allowed else repr(char)[1:-1] for char in text)

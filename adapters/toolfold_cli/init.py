@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toolfold_adapters.tokens import approximate, plural
+
 from .costs import costs_of_servers, known_definitions
-from .counts import approximate, counted
 from .failures import Failed, failing, run
 from .options import examples, traceback_option
 from .printing import show, table
@@ -91,7 +92,7 @@ def _one(
         show("  There is nothing to put back.\n" if undo else "  There is nothing to change.\n")
         return
     if undo:
-        show(f"  {counted(len(change.servers), 'server')} to put back: {', '.join(change.servers)}.")
+        show(f"  {plural(len(change.servers), 'server')} to put back: {', '.join(change.servers)}.")
     else:
         _show_savings(change, measure)
     if dry_run or not change.servers:

@@ -12,10 +12,9 @@ from rich.text import Text
 from toolfold import Component, GroupInfo, Visibility
 from toolfold.spi import RequestView, listed
 from toolfold_adapters.signals import stdout_reserved
-from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
+from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens
 
 from .costs import costs_by_server, initial_view, wire_costs
-from .counts import approximate
 from .failures import Failed, run
 from .options import Integer, active_option, chosen_target, target_command
 from .printing import show, show_json, table

@@ -8,8 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from .counts import escaped
-from .failures import traceback_wanted
+from .failures import escaped, traceback_wanted
 
 LOGGERS = ("toolfold", "mcp", "uvicorn")
 NAMING_SESSIONS = ("mcp.server.streamable_http", "mcp.server.streamable_http_manager")
@@ -47,7 +46,7 @@ def _without_query(record: logging.LogRecord) -> bool:
 
 def one_line(text: str) -> str:
     """Return a text cut to a bounded length, with control characters and line breaks escaped."""
-    return escaped(bounded(text), kept="")
+    return escaped(bounded(text), allowed="")
 
 
 def bounded(text: str) -> str:

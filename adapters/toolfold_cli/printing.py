@@ -11,7 +11,7 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
-from .counts import escaped
+from .failures import escaped
 
 UNLIMITED = 10_000
 """A width in characters at which nothing is cut off or wrapped."""

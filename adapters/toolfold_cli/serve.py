@@ -19,10 +19,9 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
 from toolfold_adapters.starting import starting
 from toolfold_adapters.stored_usage import writing
-from toolfold_adapters.tokens import ANSWER_TOKENS
+from toolfold_adapters.tokens import ANSWER_TOKENS, approximate, plural
 
 from .costs import initial_view, wire_costs
-from .counts import approximate, counted
 from .failures import run
 from .logs import LEVELS, LogFormat, configure_logging
 from .options import (
@@ -422,13 +421,13 @@ def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str
 def summarise(opened: OpenTarget, server: Mapping[str, Any]) -> str:
     """Return a line on what is served, how much of it is listed at first, and about how many tokens that saves."""
     if opened.unknown:
-        return f"{counted(opened.unknown, 'server')} will be asked for tools, which come as they start"
+        return f"{plural(opened.unknown, 'server')} will be asked for tools, which come as they start"
     reads = opened.read_tool if server["read_tool"] is None else server["read_tool"]
     view = initial_view(opened.tools, server["profile"], opened.groups_of(server["active"]))
     costs, _ = wire_costs(view, read_tool=reads, call_tools=server["call_tools"])
     groups = len(costs.groups) - 1
     return (
-        f"{counted(costs.tools, 'tool')} in {counted(groups, 'group')}; {costs.listed:,} listed at first "
+        f"{plural(costs.tools, 'tool')} in {plural(groups, 'group')}; {costs.listed:,} listed at first "
         f"({approximate(costs.before)} → {approximate(costs.after)} tokens)"
     )
 

@@ -9,10 +9,9 @@ import click
 
 from toolfold import stubs
 from toolfold.spi import RequestView, listed
-from toolfold_adapters.tokens import approximate_tokens
+from toolfold_adapters.tokens import approximate, approximate_tokens, plural
 
 from .costs import initial_view_of
-from .counts import approximate, counted
 from .failures import run
 from .options import OneOf, chosen_target, parse_names, target_command
 
@@ -52,5 +51,5 @@ def stubs_command(
     view: RequestView = run(partial(initial_view_of, *chosen_target(ctx, targets, **given), profile, active))
     text = stubs(view, language)
     click.echo(text, nl=False)
-    number = counted(len(listed(view, "tool")), "tool")
+    number = plural(len(listed(view, "tool")), "tool")
     click.echo(f"toolfold: {number}, {approximate(approximate_tokens(text))} tokens", err=True)

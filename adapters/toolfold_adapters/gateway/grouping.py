@@ -18,6 +18,7 @@ from attrs import evolve, field, frozen
 
 from ..mcp.delivery.disclosure import path_of
 from ..mcp.offered_groups import OfferedGroup
+from ..tokens import plural
 
 MIN_TOOLS = 3
 SMALL = 8
@@ -320,7 +321,7 @@ def description_of(names: Sequence[str]) -> str:
     """
     if not names:
         return ""
-    text = f"{len(names)} {'tool' if len(names) == 1 else 'tools'}: "
+    text = f"{plural(len(names), 'tool')}: "
     prefix = _prefix(names)
     for position, name in enumerate(names):
         shown = f"{', ' if position else ''}{name[prefix:]}"
