@@ -115,6 +115,22 @@ async def test_a_conversation_that_was_ended_elsewhere_is_over(store: Store) -> 
             assert session.active == ("mail",)
 
 
+@pytest.mark.spec("STO-3", "HOOK-5")
+async def test_a_transition_whose_process_died_is_undone_by_whoever_continues() -> None:
+    now = [0.0]
+    store, ran = MemoryStore(lambda: now[0]), list[str]()
+    dying: Any = Dying(store)
+    async with desk(ran).stored_sessions(dying) as stored, stored.open("chat") as session:
+        await session.activate("mail")
+        dying.after = 1  # the lease, with the intent of the first hook
+        with pytest.raises(StoreError):
+            await session.transition(activate=["archive", "files"])
+    now[0] += store.lease
+    async with desk(ran).stored_sessions(store) as stored, stored.open("chat") as session:
+        assert session.active == ("mail",)
+        assert ran == ["on_activate mail", "on_activate archive", "on_deactivate archive"]
+
+
 class Dying:
     """A store that stops to answer after so many operations, as for a process that is gone."""
 
