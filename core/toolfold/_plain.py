@@ -66,9 +66,9 @@ def as_json(value: Any) -> tuple[Any, str]:
     """
     try:
         try:
-            plain = to_jsonable_python(value, by_alias=True, fallback=_as_dict)
+            plain = to_jsonable_python(value, by_alias=True, fallback=as_dict)
         except UnicodeEncodeError:  # by the name of a value; texts are let through
-            plain = to_jsonable_python(_escaped(value), by_alias=True, fallback=_as_dict)
+            plain = to_jsonable_python(_escaped(value), by_alias=True, fallback=as_dict)
         text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
         if escaped(text) is not text:
             plain = _escaped(plain)
@@ -84,10 +84,11 @@ def _is_ascii_table(value: Any) -> bool:
     return given is not None and all(type(text) is str and text.isascii() for item in given.items() for text in item)
 
 
-def _as_dict(value: Any) -> dict[Any, Any]:
+def as_dict(value: Any) -> dict[Any, Any]:
+    """Return a mapping as one that JSON has, or raise `TypeError` for what is none: for encoders that ask."""
     if isinstance(value, Mapping):
         return {**value}
-    raise TypeError(f"a {type(value).__name__} is none of JSON's values")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _escaped(value: Any) -> Any:

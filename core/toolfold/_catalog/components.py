@@ -35,6 +35,11 @@ Handler = Callable[[dict[str, Any], Any], Awaitable[Any]]
 """Takes the arguments and the context of a call."""
 
 
+def words(kind: Kind) -> str:
+    """Return a kind as prose."""
+    return kind.replace("_", " ")
+
+
 def kinds_of(kinds: Kind | Iterable[Kind]) -> frozenset[Kind]:
     """Return kinds as a set; a single text is one kind. Raises `ConfigError` for what is none."""
     given = frozenset((kinds,) if isinstance(kinds, str) else kinds)

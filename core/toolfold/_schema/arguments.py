@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
 from .._memo import Memo, Memory
-from .._plain import TooLarge, levels, table
+from .._plain import TooLarge, as_dict, levels, table
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
 from .explain import Faults
@@ -58,7 +58,7 @@ def plain_json(name: str, value: Any, what: str) -> Any:
     It is refused beyond the limits on the size and depth of definitions, too (SPEC SAF-1).
     """
     try:
-        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain_mapping).encode()
+        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False, default=as_dict).encode()
         if len(encoded) > MAX_DEFINITION:
             raise TooLarge(f"has {len(encoded):,} bytes, and may have {MAX_DEFINITION:,}")
         return json.loads(encoded)
@@ -75,12 +75,6 @@ def check_text(name: str, what: str, value: Any) -> str | None:
     if value is None or (type(value) is str and value.isascii() and len(value) < MAX_DEFINITION // 6):
         return value  # at most six characters of JSON for each
     return str(plain_json(name, value, what))
-
-
-def _plain_mapping(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[object, object]", value))
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 @frozen(eq=False)

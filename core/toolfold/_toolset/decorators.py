@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from attrs import frozen
 
-from .._catalog.components import Kind
+from .._catalog.components import Kind, words
 from .._schema.fields import input_of, output_of
 from ..errors import InvalidDefinition
 from .handlers import is_typed, named, taken_by
@@ -187,11 +187,6 @@ def of_uri(kind: Kind, uri: Any, options: Any, apply: Callable[[Any, Options], A
         example = "notes://today" if kind == "resource" else "notes://{day}"
         raise InvalidDefinition(named(uri), f'a {words(kind)} is marked with its URI, such as @{kind}("{example}")')
     return lambda function: apply(function, options)
-
-
-def words(kind: Kind) -> str:
-    """Return a kind as prose."""
-    return kind.replace("_", " ")
 
 
 # -- marks ------------------------------------------------------------------------------------------------------------

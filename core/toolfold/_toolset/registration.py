@@ -15,7 +15,7 @@ from typing import Any, Literal
 from attrs import evolve, frozen
 
 from .._catalog.catalog import Catalog, Catalogs, ListBudget, canonical
-from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile, WithheldBy
+from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile, WithheldBy, words
 from .._catalog.rules import Always, shared
 from .._names import ancestors, check_name, check_segment, is_text, split_name
 from .._schema.annotations import SchemaCache
@@ -358,7 +358,7 @@ class Registration:
         for name in names:
             held = self._specs[kind].get(name)
             if (kind == "tool" and name in self.settings.reserved) or (held is not None and held.control is None):
-                raise DuplicateName(kind.replace("_", " "), name)
+                raise DuplicateName(words(kind), name)
         if kind == "tool":
             self._guard(names)
 

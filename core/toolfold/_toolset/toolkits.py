@@ -16,10 +16,10 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from .._catalog.components import Component, Kind
+from .._catalog.components import Component, Kind, words
 from .._names import snake_case
 from ..errors import DuplicateName, InvalidDefinition
-from .decorators import GROUP_MARK, TOOLKIT_MARK, Mark, mark_of, words
+from .decorators import GROUP_MARK, TOOLKIT_MARK, Mark, mark_of
 from .handlers import named, needed_of
 from .options import HOOKS, OF_KIND, OF_TOOLKITS, checked_options, merged
 from .registration import Registration

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, Literal, Never, Protocol, TypeVar, Unpack, overload
 
 from .._catalog.catalog import Catalog, ListBudget
-from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldBy, kinds_of
+from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldBy, kinds_of, words
 from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._extras import Displayed, entry_point
@@ -379,7 +379,7 @@ class ToolSet(Displayed):
         """
         found = self._registration.remove_component(kind, name)
         if found is None:
-            warn(f"Nothing was unregistered: no {decorators.words(kind)} {name!r} was registered, by its full name.")
+            warn(f"Nothing was unregistered: no {words(kind)} {name!r} was registered, by its full name.")
         return found
 
     @on_loop

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from attrs import evolve, field, frozen
 
-from .._catalog.components import Component, Kind
+from .._catalog.components import Component, Kind, words
 from .._limits import escaped
 from .._names import ToWire
 from .._plain import as_json, encodable
@@ -108,7 +108,7 @@ async def fetch(
     except BaseException as error:
         if not is_failure(error):
             raise
-        kind = component.kind.replace("_", " ")
+        kind = words(component.kind)
         log.exception("the handler of the %s %r failed", kind, component.name)
         raise ToolError(internal_error(name or f"The {kind} {component.name}").text) from error
 

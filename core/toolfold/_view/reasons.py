@@ -14,7 +14,7 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from .._catalog.components import Component, Kind
+from .._catalog.components import Component, Kind, words
 from .._catalog.rules import Both, Either, Group, Not, Visibility, required_groups
 from .._limits import enumerated, quoted
 from .._names import SEPARATOR, canonical_key
@@ -177,7 +177,7 @@ def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
 def _absent(kind: Kind, name: str, view: RequestView) -> Reason:
     """Return why a catalog does not have something of a name, which has no names near it yet."""
     catalog = view.snapshot.catalog
-    there_is = f"There is no {kind.replace('_', ' ')} {quoted(repr(name))}."
+    there_is = f"There is no {words(kind)} {quoted(repr(name))}."
     reason = Reason(kind=kind, name=name, why="unknown", text=there_is)
     if catalog.whole is not None and name in catalog.whole.components[kind].by_name:
         return evolve(reason, why="profile", text="The profile leaves it out.")
@@ -203,7 +203,7 @@ def refusal(component: Component | None, kind: Kind, name: str, view: RequestVie
     else:
         near = _of_base_name(kind, name, view)
         hint = f"did you mean {enumerated(near)}?" if near else ""
-    return ToolNotFound(name, hint or None, kind.replace("_", " "))
+    return ToolNotFound(name, hint or None, words(kind))
 
 
 def needing(path: str, how: str | None) -> str:
