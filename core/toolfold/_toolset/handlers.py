@@ -260,20 +260,12 @@ def _hook(group: str, which: str, function: Hook) -> Hook:
         raise InvalidDefinition(
             group, f"its {which}, {named(function)}, needs ({names}), and a hook is given nothing, or its HookContext"
         )
-    if taking:
-        return _given(function, taking[0], first=taking[0] is parameters[0])
-    return function if any(p.kind is p.VAR_POSITIONAL for p in parameters) else _given(function)
-
-
-def _given(function: Hook, taking: inspect.Parameter | None = None, *, first: bool = False) -> Hook:
-    """Return a hook as a function of its context, which it takes as that parameter, or not at all."""
-    if taking is not None and first and taking.kind is not taking.KEYWORD_ONLY:
+    if taking and taking[0] is parameters[0] and taking[0].kind is not inspect.Parameter.KEYWORD_ONLY:
         return function
-
-    def adapted(context: HookContext) -> Any:
-        return function(**{taking.name: context}) if taking is not None else function()
-
-    return adapted
+    if not taking and any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return function
+    taken = [p.name for p in taking]
+    return lambda context: function(**dict.fromkeys(taken, context))
 
 
 def needed_of(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
