@@ -342,19 +342,19 @@ class Journal:
         written = dict(self._facts)
         if not self.version:
             self.version = await self._whole(partial(self.admit, content))
-        elif not await self._commit(content):
+        elif not await self._commit(content, written):
             return False
         self.content, self.discarded, self._unanswered = content, (), frozenset()
         self._facts = {name: value for name, value in self._facts.items() if written.get(name, ...) is not value}
         return True
 
-    async def _commit(self, content: Content) -> bool:
+    async def _commit(self, content: Content, written: Mapping[str, Any]) -> bool:
         try:
             return await self._swap(content)
         except LeaseLost:
             raise
         except StoreUnavailable as error:  # whose answer may have been lost
-            self._unanswered = frozenset(self._facts)
+            self._unanswered = frozenset(name for name, value in written.items() if self._facts.get(name) is value)
             raise StoreUnavailable(UNCERTAIN) from error
 
     async def _swap(self, content: Content) -> bool:

@@ -17,6 +17,7 @@ from toolfold import (
     QuotaExceeded,
     Store,
     StoredSessions,
+    StoreUnavailable,
     ToolSet,
 )
 from toolfold._session.state import MAX_DATA, MAX_PENDING
@@ -32,13 +33,17 @@ class Interrupting(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.meanwhile: Callable[[], object] | None = None
+        self.answers = True
 
     async def swap(self, *args: Any, **named: Any) -> int | None:
-        """Do what is to happen meanwhile, once, and then swap."""
+        """Do what is to happen meanwhile, once, and then swap; do not answer, once, if that is to be."""
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile()
-        return await super().swap(*args, **named)
+        version, answers, self.answers = await super().swap(*args, **named), self.answers, True
+        if not answers:
+            raise StoreUnavailable(StoreUnavailable.AWAY)
+        return version
 
 
 def desk(events: list[str] | None = None) -> ToolSet:
@@ -78,6 +83,25 @@ async def test_a_fact_that_is_set_while_a_transition_is_stored_is_retained_here_
         assert (session.active, session.facts) == ((path,), {"early": True, "late": True})
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
         assert (session.active, session.facts) == ((path,), {"early": True, "late": True})
+
+
+@pytest.mark.spec("SES-5", "STO-5", "STO-9")
+async def test_a_fact_that_is_set_while_a_transition_is_stored_outlives_that_the_store_does_not_answer() -> None:
+    store = Interrupting()
+    async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
+
+        def set_late() -> None:
+            session.set_fact("late", True)
+            store.answers = False
+
+        session.set_fact("early", True)
+        store.meanwhile = set_late
+        with pytest.raises(StoreUnavailable, match="may or may not"):
+            await session.activate("plain")
+        async with session.request():
+            assert (session.active, session.facts) == (("plain",), {"early": True, "late": True})
+    async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
+        assert session.facts == {"early": True, "late": True}
 
 
 @pytest.mark.spec("SES-5", "STO-4", "PER-3")
