@@ -10,7 +10,6 @@ runs) without any limit, and end the connection on a byte that is no UTF-8.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -196,7 +195,8 @@ async def standard_streams() -> AsyncGenerator[tuple[Any, Any]]:
                 finally:
                     close_stdin()
         return
-    loop = asyncio.get_running_loop()
+    loop: Any = anyio.lowlevel.current_token().native_token
+    soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon  # of trio
     with diverted(0, os.open(os.devnull, os.O_RDONLY)) as source, diverted(1, stderr()) as sink:
         incoming, outgoing = _Input(source), _Output(sink)
 
@@ -207,7 +207,7 @@ async def standard_streams() -> AsyncGenerator[tuple[Any, Any]]:
                 incoming.end()  # nobody takes answers any more
                 raise anyio.BrokenResourceError from error
 
-        with ended_by_signals(lambda: loop.call_soon_threadsafe(incoming.end)):
+        with ended_by_signals(lambda: soon(incoming.end)):
             try:
                 lines = Lines(incoming.read, write)
                 yield lines, lines
@@ -221,38 +221,23 @@ class _Input:
 
     def __init__(self, file: int) -> None:
         self._file = file
-        self._loop = asyncio.get_running_loop()
-        self._ended = self._loop.create_future()
-        self._waiting = self._ended
+        self._ended = False
+        self._waiting = anyio.CancelScope()
 
     async def read(self) -> bytes:
-        with suppress(OSError):  # such as of a terminal that is gone
-            while not self._ended.done():
+        with suppress(OSError), anyio.CancelScope() as self._waiting:  # errors as of a terminal that is gone
+            while not self._ended:
                 try:
-                    await self._readable()
+                    await anyio.wait_readable(self._file)
                 except PermissionError:  # a file of a disk has something at any time, or its end
                     await anyio.lowlevel.checkpoint()
-                if not self._ended.done():
-                    with suppress(BlockingIOError):  # another process has it non-blocking, and has read what there was
-                        return os.read(self._file, CHUNK)
+                with suppress(BlockingIOError):  # another process has it non-blocking, and has read what there was
+                    return os.read(self._file, CHUNK)
         return b""
 
-    async def _readable(self) -> None:
-        self._waiting = self._loop.create_future()
-        self._loop.add_reader(self._file, _finish, self._waiting)
-        try:
-            await self._waiting
-        finally:
-            self._loop.remove_reader(self._file)
-
     def end(self) -> None:
-        _finish(self._ended)
-        _finish(self._waiting)
-
-
-def _finish(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+        self._ended = True
+        self._waiting.cancel()
 
 
 class _Output:

@@ -58,6 +58,7 @@ async def test_a_line_that_is_too_long_is_the_last() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of this process")
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 @pytest.mark.spec("DEL-10")
 async def test_a_line_stays_whole_whose_sender_was_cancelled_and_what_waits_is_written_at_the_end() -> None:
     reading, writing = os.pipe()
