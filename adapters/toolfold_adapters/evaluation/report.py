@@ -31,7 +31,7 @@ LEGEND = (
 
 @frozen(kw_only=True)
 class Row:
-    """What one player came to with one arm and one number of tools; medians over the tasks, and the sum of costs."""
+    """The result of one player with one arm and one number of tools; medians over the tasks, and the sum of costs."""
 
     player: str
     measured_with: str
@@ -106,7 +106,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
 
 def page(records: Sequence[Record]) -> str:
-    """Return an HTML page that compares what records came to, with a table for each player."""
+    """Return an HTML page that compares records, with a table for each player."""
     return "\n".join(["<!doctype html>", '<html lang="en">', *_page(records), "</html>", ""])
 
 

@@ -133,7 +133,7 @@ class HttpSessions:
             if session_id not in http_sessions(self._server):
                 if (params := await self._legacy.handshake(session_id)) is None:
                     return
-                # DELETE is not refused, and ends it below. What ended here by itself may have kept its place.
+                # DELETE is not refused, and ends it below. What ended here automatically may still count.
                 if scope["method"] != "DELETE" and session_id not in self._opened:
                     caller = _caller(scope)
                     await self._take(caller)
