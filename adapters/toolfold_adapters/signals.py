@@ -83,7 +83,7 @@ def cancelled_by_signals() -> Generator[Shutdown]:
 
     token = _current.set(shutdown)
     try:
-        with _handled(_termination_signals(), cancel):
+        with _handled(_termination_signals(), cancel, shutdown):
             yield shutdown
     except KeyboardInterrupt:
         shutdown.signal = shutdown.signal or signal.SIGINT
@@ -114,7 +114,7 @@ def ended_by_signals(end: Callable[[], object]) -> Generator[None]:
         shutdown.signal = number
         end()
 
-    with _handled([signal.SIGINT, *_termination_signals()], handle):
+    with _handled([signal.SIGINT, *_termination_signals()], handle, shutdown):
         yield
     if program is None:
         shutdown.exit_if_signalled()
@@ -187,14 +187,20 @@ def _termination_signals() -> list[int]:
 
 
 @contextmanager
-def _handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
-    """Call `handler` for signals in the block, and restore the previous handlers afterwards."""
+def _handled(
+    numbers: Iterable[int], handler: Callable[[int, FrameType | None], None], shutdown: Shutdown
+) -> Generator[None]:
+    """Call `handler` for signals in the block, and restore the previous handlers afterwards.
+
+    A program that ends because of a signal would be killed by a second SIGHUP, however late it comes: it is ignored.
+    """
     previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
         for number, before in previous.items():
-            signal.signal(number, before)
+            kills = before == signal.SIG_DFL and shutdown.repeated_by(number)
+            signal.signal(number, signal.SIG_IGN if kills else before)
 
 
 def _copy(source: int, sink: int, close: Callable[[], None]) -> None:
