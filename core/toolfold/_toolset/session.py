@@ -419,8 +419,7 @@ class Session(Displayed):
         """
         request = TransitionRequest(activate, deactivate)
         async with self.executor.change("transition", request, force):
-            self._check_open()
-            self.tools.pool.touch(self)
+            self._use()
             planner = partial(plan, request=request)
             return await self.executor.execute(planner, partial(HookContext, self), force=force, view=view)
 
@@ -436,11 +435,10 @@ class Session(Displayed):
             ReentrantTransition: Asked by a hook of this session.
         """
         with self.tools.observers.requested(self.id, "set_fact", name):
-            self._check_open()
+            self._use()
             self.executor.refuse_reentry()
             before = self.view(view)
             facts = with_fact(before.snapshot.facts, name, value)
-            self.tools.pool.touch(self)
             self.executor.change_facts(facts, before)
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
@@ -464,6 +462,12 @@ class Session(Displayed):
 
     # -- internals ----------------------------------------------------------------------------------------------------
 
+    def _use(self) -> None:
+        """Record that the session, which must be open, was used now."""
+        self._check_open()
+        if self.tools.pool.is_ordered:
+            self.tools.pool.touch(self)
+
     def _check_open(self) -> None:
         if self._status == "new":
             raise SessionClosed(self.id, _NOT_OPENED)
@@ -471,8 +475,7 @@ class Session(Displayed):
             raise SessionClosed(self.id)
 
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:
-        self._check_open()
-        self.tools.pool.touch(self)
+        self._use()
         return view or self.tools.runtime.view_of(self.snapshot)
 
 

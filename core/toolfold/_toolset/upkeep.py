@@ -171,7 +171,7 @@ class OpenSessions:
         self._others: WeakKeyDictionary[Session, bool] = WeakKeyDictionary()
         self._owners: WeakSet[Session] = WeakSet()
         self._ending: set[Session] = set()
-        self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
+        self.is_ordered = idle_timeout is not None or limit.when_full == "end_idlest"
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -249,7 +249,7 @@ class OpenSessions:
 
         Requests of handlers and hooks in their threads are part of a request that was recorded.
         """
-        if self._ordered and not is_away():
+        if self.is_ordered and not is_away():
             for used in (session, session.owner):
                 if used is not None and self._used.pop(used, None) is not None:
                     self._used[used] = self._clock()  # as the last one
