@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
 from anyio.abc import Process
@@ -21,7 +22,7 @@ async def serving(
     command: Sequence[str], says: str = "\n", environment: Mapping[str, str] = ENVIRONMENT
 ) -> AsyncGenerator[tuple[Process, str]]:
     """Run a server, and yield it with what it has printed once that contains `says`; it is killed at the end."""
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     async with await anyio.open_process(command, env=environment, **streams) as process:
         assert process.stdout is not None
         try:

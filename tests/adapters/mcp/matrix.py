@@ -122,6 +122,7 @@ KINDS = {"handle": ByHandle, "lists once": ListsOnce}
 async def client_for(delivery: str, transport: str, era: str) -> AsyncGenerator[Direct]:
     """Yield a client for a delivery; "app" is HTTP without a socket, by which callers authenticate, too."""
     async with AsyncExitStack() as stack:
+        target: Any
         if delivery == "principal":
             server = build_server(make_shop(), delivery="principal")
             target = (await stack.enter_async_context(callers_of(server)))("ada")
