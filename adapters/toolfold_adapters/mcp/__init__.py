@@ -1,13 +1,12 @@
 """Delivery over MCP, on the low-level server of the `mcp` package.
 
-server.py    `build_server`: a server for both eras      serve.py     `serve`: stdio and streamable HTTP
-options.py   the options of a server                     program.py   `ToolSet.run`: a program that serves
-handlers.py  each request to its delivery              request.py   who asks, and what a request selects
-handles.py   handles, signed and stored, and the states of modern requests
-delivery/    how requests are answered                 http/        the application, its guards, its operation
-grouped.py   groups for a server that exists already  grouping.py  the groups of its tools
+server.py    `build_server`: a server for both eras     serve.py     `serve`: stdio and HTTP; `run`, a program
+options.py   the options of a server                    request.py   who asks, and what a request selects
+handlers.py  each request to its delivery               handles.py   handles, and the states of modern requests
+delivery/    how requests are answered                  http/        the application, its guards, its operation
+grouped.py   groups for a server that exists already    grouping.py  the groups and names of its tools
+client.py    a client that follows the groups it opens  offered_groups.py  the groups of another server
 subscriptions.py  notifications of modern clients
-client.py    a client that follows the groups that it opens; offered_groups.py  the groups of another server
 """
 
 from importlib import import_module
