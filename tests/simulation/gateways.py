@@ -59,6 +59,7 @@ class GatewayWorld:
     _openings: dict[int, int] = field(factory=dict[int, int])
     _under_way: dict[str, int] = field(factory=dict[str, int])
     _given_up: set[str] = field(factory=set[str])
+    _rushes: int = 0
 
     def __attrs_post_init__(self) -> None:
         plan = self.plan
@@ -153,9 +154,29 @@ class GatewayWorld:
                 supplier.lag(fault.seconds, 2.0)
             case "offer":
                 tool, definition = f"t{fault.awaits % 3}", fault.writes % 3
-                await supplier.change(tool, None if definition == 2 else definition)
+                if self.plan.rushes and self.plan.quarantine and not any(use.patience for use in self.plan.uses):
+                    await self._rush(fault.replica % 2, tool)
+                else:
+                    await supplier.change(tool, None if definition == 2 else definition)
             case "network":
                 self.network.worsen(fault.seconds)
+
+    async def _rush(self, upstream: int, tool: str) -> None:
+        """Change what clients use, and have them call it once the gateway can know of it, and before it can list it."""
+        supplier = self.suppliers[NAMES[upstream]]
+        await self._all_do("open", upstream, "")
+        await self._all_do("call", upstream, "echo")
+        await supplier.change(tool, 1)
+        supplier.lag(1.0, 2.0)
+        await anyio.sleep(2 * self.plan.slow + 0.01)
+        await self._all_do("call", upstream, tool)
+
+    async def _all_do(self, kind: str, upstream: int, tool: str) -> None:
+        self._rushes += 1
+        async with anyio.create_task_group() as tasks:
+            for number in self.opened:
+                use = Use(number, 0.0, kind, upstream, tool, 8000 + self._rushes)
+                tasks.start_soon(self._do, number, self.guests[number], use)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 

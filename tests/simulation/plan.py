@@ -174,6 +174,7 @@ class GatewayPlan(Plan):
         connections: How many connections to a server each caller may have.
         calls: How many requests of each caller may be in progress.
         quarantine: Whether what has changed is withheld.
+        rushes: Whether clients call what a server has changed while it is slow to list it.
     """
 
     clients: tuple[tuple[str, str], ...]
@@ -184,6 +185,7 @@ class GatewayPlan(Plan):
     connections: int
     calls: int
     quarantine: bool
+    rushes: bool
 
     @property
     def uses(self) -> list[Use]:
@@ -296,6 +298,7 @@ def _gateway(seed: int) -> GatewayPlan:
         connections=random.choice((1, 2, 50)),
         calls=random.choice((1, 4, 100)),
         quarantine=random.random() < 0.4,
+        rushes=Random(f"{seed} rush").random() < 0.75,
     )
 
 
