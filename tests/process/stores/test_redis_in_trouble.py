@@ -101,8 +101,11 @@ async def user_of(era: str, store: RedisStore, events: list[str]) -> AsyncGenera
             yield User(client, await opened(client, "database"))
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
-@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize(
+    ("trouble", "era"),
+    list(zip(TROUBLES, ("legacy", "modern") * 2, strict=True)),
+    ids=["read-only", "locked", "without replicas", "hanging"],
+)
 async def test_lists_go_on_and_transitions_and_calls_are_refused_until_it_is_over(
     era: str, trouble: Trouble, redis_url: str
 ) -> None:
