@@ -50,7 +50,7 @@ async def test_a_client_that_asked_what_there_is_and_then_begins_in_the_older_er
 
 
 @pytest.mark.parametrize("meta", [{}, {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}], ids=["alone", "in a trace"])
-async def test_a_request_is_in_the_trace_of_its_client_if_that_has_one(meta: dict[str, Any]) -> None:
+async def test_a_request_is_in_the_trace_of_its_client_if_that_has_one(meta: Any) -> None:
     tools = ToolSet("traced")
     tools.register("trace", lambda: format(trace.get_current_span().get_span_context().trace_id, "x"))
     async with Client(build_server(tools), mode="legacy") as client:
