@@ -265,7 +265,11 @@ def _hook(group: str, which: str, function: Hook) -> Hook:
     if not taking and any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return function
     taken = [p.name for p in taking]
-    return lambda context: function(**dict.fromkeys(taken, context))
+
+    def adapted(context: HookContext) -> Any:
+        return function(**dict.fromkeys(taken, context))
+
+    return adapted
 
 
 def needed_of(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:

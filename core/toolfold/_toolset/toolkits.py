@@ -49,7 +49,7 @@ def include(tools: Registration, declared: Any, options: Mapping[str, Any]) -> N
         raise InvalidDefinition(label, "include an instance of the class, not the class")
     if inspect.isroutine(declared) and hasattr(declared, GROUP_MARK):
         raise InvalidDefinition(label, f"@group marks classes, and methods that return a group: include {label}()")
-    is_group = GROUP_MARK in vars(type(declared))
+    is_group = GROUP_MARK in vars(_kind(declared))
     place = _register_group(tools, declared, group, {}) if is_group else group
     mark = mark_of(declared)
     single = [_Member(label, label, declared, mark, group, {})] if mark is not None else []
@@ -145,7 +145,7 @@ def _returned(origin: str, method: Any) -> Any:
 
 
 def _declares(inner: Any) -> bool:
-    if GROUP_MARK in vars(type(inner)):
+    if GROUP_MARK in vars(_kind(inner)):
         return True
     return any(mark_of(function) or hasattr(function, GROUP_MARK) for _, function in _functions(inner))
 
@@ -159,7 +159,7 @@ def _defaults(declared: Any) -> dict[str, Any]:
 
 
 def _register_group(tools: Registration, declared: Any, parent: str | None, edge: Mapping[str, Any]) -> str:
-    kind = type(declared)
+    kind = _kind(declared)
     options: dict[str, Any] = {**vars(kind).get(GROUP_MARK, {}), **edge}
     name = options.pop("name", None) or snake_case(kind.__name__)
     description = options.pop("description", inspect.cleandoc(kind.__doc__) if kind.__doc__ else "")
@@ -172,6 +172,10 @@ def _register_group(tools: Registration, declared: Any, parent: str | None, edge
     return tools.add_group(name, parent, description, options).path
 
 
+def _kind(declared: object) -> type[object]:
+    return type(declared)
+
+
 def _label(declared: object) -> str:
     is_named = isinstance(declared, ModuleType | type) or inspect.isroutine(declared)
-    return named(declared if is_named else type(declared))
+    return named(declared if is_named else _kind(declared))
