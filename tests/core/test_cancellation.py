@@ -10,11 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 
 from tests.core.cancelling import Cancel, Cancelled, at, by_task, ways
 from tests.core.support import ENDING, FULL, SWITCH, UNDONE, WAIT, Journal, notifications, opened, settle, switch
-from toolfold import HookContext, HookFailed
+from toolfold import HookContext
 from toolfold._session.events import HooksFailed, RolledBack, SessionEnded
 
 
@@ -53,32 +52,6 @@ async def test_a_transition_cancelled_in_any_hook_and_again_in_any_compensation_
     assert notified == []
     journal.blocked.clear()
     assert await switch(session)
-
-
-@pytest.mark.spec("HOOK-6", "HOOK-5")
-@ways
-async def test_a_failed_transition_that_is_cancelled_while_it_is_undone_is_undone_completely(
-    cancelled: Cancelled, anyio_backend: str
-) -> None:
-    journal, received = Journal(), list[Any]()
-    session = await opened(journal, "a", "a.x", "a.y")
-    session.tools.observe(received.append)
-    before = session.snapshot
-    journal.fail("+b.z")
-
-    async def request() -> None:
-        try:
-            await switch(session)
-        except HookFailed:  # a cancellation that a shield holds back waits for the next checkpoint
-            await checkpoint()
-
-    with anyio.fail_after(WAIT):
-        await cancelled(request, at(journal.block("undo +a"), times=3))
-    assert journal.take() == [*SWITCH, *reversed(UNDONE)]
-    assert session.snapshot is before
-    (event,) = received
-    assert isinstance(event, RolledBack)
-    assert (event.error.__cause__, event.error.compensation) == (journal.failing["+b.z"], ())
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-5")

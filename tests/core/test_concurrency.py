@@ -21,7 +21,6 @@ from tests.core.support import (
     while_blocked,
 )
 from toolfold import (
-    ExclusionConflict,
     GroupNotFound,
 )
 from toolfold._session.events import Committed
@@ -46,21 +45,6 @@ async def test_a_request_that_arrives_while_a_queued_one_runs_waits_too() -> Non
         blocks[1].release.set()
         assert await asyncio.gather(*tasks) == [True] * 3
     assert journal.take() == ["+a", "+c", "-a", "+b"]
-
-
-@pytest.mark.spec("SES-2")
-async def test_reads_do_not_wait_for_a_transition_and_see_the_state_before_it() -> None:
-    journal = Journal()
-    session = await opened(journal, "a")
-    async with while_blocked(journal.block("+b"), session.activate("b")):
-        before = session.snapshot
-        assert (session.active, session.is_active("b")) == (("a",), False)
-        assert "a.t" in session.list_tools().names
-        assert [info.name for info in session.list_groups() if info.active] == ["a"]
-        assert (await session.call("a.t")).text == "done"
-        session.set_fact("f", 1)
-        assert session.snapshot is not before
-    assert (session.active, session.facts) == (("b",), {"f": 1})
 
 
 @pytest.mark.spec("SES-2", "HOOK-6")
@@ -114,18 +98,6 @@ async def test_a_transition_is_undone_and_refused_if_its_group_was_unregistered(
     assert "undo -a" in "".join(raised.value.__notes__)
     assert (session.active, notified) == ((), [])
     assert await session.activate("b")
-
-
-@pytest.mark.spec("REG-7", "HOOK-5", "ACT-9")
-async def test_a_transition_is_undone_and_refused_if_its_groups_now_exclude_one_another() -> None:
-    journal = Journal()
-    session = await opened(journal)
-    async with while_blocked(journal.block("+c"), session.transition(activate=["b", "c"])) as task:
-        session.tools.register_exclusion("b", "c")
-    with pytest.raises(ExclusionConflict):
-        await task
-    assert journal.take() == ["+b", "+c", "undo -c", "undo -b"]
-    assert session.active == ()
 
 
 @pytest.mark.spec("REG-7")

@@ -146,17 +146,6 @@ def test_a_loader_without_groups_says_so() -> None:
     assert "no groups" in ToolSet("t", control="expand_tools").catalog.tools["expand_tools"].description
 
 
-@pytest.mark.spec("CTL-3", "SES-6")
-async def test_a_loader_neither_opens_nor_suggests_a_group_without_control_tools() -> None:
-    tools = desk(control="expand_tools")
-    tools.register_group("gate", opens_on=success_of("a.read"))
-    for asked in ("gate", "gates"):
-        result = await tools.call_tool("expand_tools", {"group": asked})
-        assert result.is_error
-        assert result.text.replace(asked, "?") == "There is no group '?'. The groups are 'a', 'a.x', 'b', 'c'."
-    assert not tools.is_group_active("gate")
-
-
 def structured(group: str, changed: bool, active: list[str], displaced: list[str], tools: list[str]) -> dict[str, Any]:
     return {"group": group, "changed": changed, "active": active, "displaced": displaced, "tools": tools}
 

@@ -83,28 +83,6 @@ async def test_a_change_of_what_is_hidden_notifies_like_any_change_of_a_list() -
 
 
 @pytest.mark.spec("VIS-6", "LST-5")
-async def test_hiding_rules_of_groups_only_are_decided_once_for_each_state() -> None:
-    tools = shop(~Visibility.group("a"))
-    assert tools.list_tools() is tools.list_tools()
-    await tools.activate_group("a")
-    assert tools.list_tools() is tools.list_tools()
-    assert tools.list_tools().names == ("wipe",)
-
-
-@pytest.mark.spec("VIS-3", "VIS-6", "LST-1")
-@pytest.mark.parametrize("which", ["visibility", "hidden"])
-async def test_a_tool_with_a_predicate_in_either_rule_is_decided_for_each_list(which: str) -> None:
-    now = True
-    rules: dict[str, Any] = {"visibility": Visibility.group("a"), "hidden": Visibility.group("b")}
-    tools = with_groups("a", "b", control="none")
-    rules[which] = Visibility.when(lambda view: now)
-    tools.register("t", answer, **rules)
-    await tools.activate_group("a")
-    for now in (True, False, True):
-        assert tools.list_tools().names == (("t",) if now is (which == "visibility") else ())
-
-
-@pytest.mark.spec("VIS-6", "LST-5")
 async def test_a_hiding_predicate_is_not_evaluated_while_a_required_group_is_inactive() -> None:
     asked: list[View] = []
 

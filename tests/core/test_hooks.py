@@ -298,19 +298,6 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
     assert committed.change.failures == failed.failures
 
 
-@pytest.mark.spec("HOOK-8", "HOOK-4")
-async def test_force_does_not_forgive_a_group_that_can_t_be_opened() -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x")
-    before, notified = session.active, notifications(session)
-    journal.fail("-a", "+b")
-    with pytest.raises(HookFailed) as raised:
-        await session.transition(activate=["b"], deactivate=["a"], force=True)
-    assert raised.value.__cause__ is journal.failing["+b"]
-    assert journal.take() == ["-a.x", "-a", "+b", "undo +a.x"]
-    assert (session.active, notified) == (before, [])
-
-
 @pytest.mark.spec("SAF-3", "HOOK-4")
 async def test_a_refusal_that_a_hook_foresees_is_one_line_of_the_log_and_no_failure(
     caplog: pytest.LogCaptureFixture,

@@ -225,6 +225,18 @@ async def test_the_order_of_use_outlives_the_session() -> None:
                 assert copy.active == ("a", "c")
 
 
+@pytest.mark.spec("FND-3", "SES-1")
+async def test_a_use_in_one_session_spares_nothing_in_another() -> None:
+    tools = shelf(evict="idlest")
+    async with tools.open_session() as one, tools.open_session() as other:
+        for session in (one, other):
+            await session.activate("a")
+            await session.activate("b")
+        await one.call("a.t")
+        await other.activate("c")
+        assert other.active == ("b", "c")
+
+
 @pytest.mark.spec("FND-3", "LST-5", "NTF-1")
 async def test_a_use_changes_no_list_and_notifies_nobody() -> None:
     async with shelf(evict="idlest").open_session() as session:

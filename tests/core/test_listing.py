@@ -56,17 +56,6 @@ def test_tools_are_listed_in_order_of_code_points_whatever_the_order_of_registra
     assert list(forwards.list_tools().names) == list(backwards.list_tools().names) == sorted(names)
 
 
-@pytest.mark.spec("LST-1")
-async def test_tools_with_a_predicate_are_in_order_too() -> None:
-    tools = desk(["b", "d"])
-    tools.register_group("g")
-    tools.register("t", answer, group="g")
-    for name in ("a", "c", "e"):
-        tools.register(name, answer, visibility=Visibility.when(lambda view: True))
-    await tools.activate_group("g")
-    assert tools.list_tools().names == ("a", "b", "c", "d", "e", "g.t")
-
-
 @pytest.mark.spec("LST-1", "LST-5")
 async def test_listing_twice_returns_the_same_and_changes_nothing() -> None:
     tools = desk(["a"])

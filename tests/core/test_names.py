@@ -111,15 +111,6 @@ def test_a_group_whose_control_tools_would_have_too_long_a_name_is_refused() -> 
 
 
 @pytest.mark.spec("NAM-2")
-def test_a_full_name_is_the_group_path_and_the_base() -> None:
-    tools = with_groups("database")
-    tools.register_group("write", parent="database")
-    assert tools.register("insert", answer, group="database.write").name == "database.write.insert"
-    assert tools.register("database.write.delete", answer).group == "database.write"
-    assert tools.register("ping", answer).name == "ping"
-
-
-@pytest.mark.spec("NAM-2")
 @given(path=PATHS, base=st.text(LEGAL, min_size=1, max_size=20))
 def test_qualified_name_returns_the_name_that_registration_gives(path: str, base: str) -> None:
     assert qualified_name(path, base) == ToolSet.qualified_name(path, base) == f"{path}.{base}"
@@ -237,16 +228,6 @@ def test_activate_is_an_ordinary_name_at_root_and_for_a_prompt() -> None:
     tools.register_prompt("activate", answer, group="g")
     assert "activate" in tools.list_tools().names
     assert tools.default_session.list("prompt").names == ()
-
-
-@pytest.mark.spec("NAM-5")
-async def test_a_flat_tool_keeps_its_name_and_follows_its_group() -> None:
-    tools = with_groups("pdf", control="none")
-    tools.register("pdf_info", answer, group="pdf", flat=True)
-    assert tools.list_tools().names == ()
-    await tools.activate_group("pdf")
-    assert tools.list_tools().names == ("pdf_info",)
-    assert tools.list_groups()[0].tool_count == 1
 
 
 @pytest.mark.spec("NAM-5")

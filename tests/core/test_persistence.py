@@ -114,6 +114,20 @@ async def test_a_session_that_has_ended_has_no_state_to_dump() -> None:
 # -- another catalog --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("PER-2")
+async def test_what_the_catalog_no_longer_allows_is_discarded_and_reported() -> None:
+    data = await dump_of(office(), "mail", "mail.drafts", "calendar", seen=1)
+    changed = ToolSet("office")
+    changed.register_group("calendar")
+    changed.register_group("drafts")
+    session = changed.restore_session(data)
+    assert session.discarded == ("mail", "mail.drafts")
+    async with session:
+        assert session.active == ("calendar",)
+        assert session.facts == {"seen": 1}
+        assert session.discarded == ("mail", "mail.drafts")
+
+
 @pytest.mark.spec("PER-2", "ACT-10")
 async def test_a_smaller_quota_applies_from_the_next_activation() -> None:
     data = await dump_of(office(max_active=3, evict="oldest"), "calendar", "mail")

@@ -52,18 +52,6 @@ async def test_a_profile_activates_groups_and_excludes_what_it_does_not_name() -
 
 
 @pytest.mark.spec("PRO-1")
-async def test_a_star_admits_all_other_groups_and_no_profile_admits_all() -> None:
-    tools = desk()
-    tools.register_profile(Profile(name="all", active="b", available="*"))
-    async with tools.open_session("all") as session, tools.open_session() as free:
-        assert session.active == ("b",)
-        assert [info.name for info in session.list_groups()] == [info.name for info in free.list_groups()]
-        assert free.active == ()
-        await session.activate("c")
-        assert session.active == ("c",)
-
-
-@pytest.mark.spec("PRO-1")
 async def test_the_ancestors_of_an_admitted_group_exist_too() -> None:
     tools = desk()
     async with tools.open_session(Profile(name="p", available=("a.x",))) as session:
@@ -105,18 +93,6 @@ async def test_a_session_under_a_profile_sees_registrations_that_concern_it() ->
         assert "a.new" in session.list_tools().names
         assert [info.name for info in session.list_groups()] == ["a", "d"]
         assert session.active == ("a",)
-
-
-@pytest.mark.spec("PRO-1")
-async def test_groups_to_start_with_can_be_added_to_those_of_a_profile() -> None:
-    tools = desk()
-    async with tools.open_session(Profile(name="p", active=("a",), available="*"), active=["a.x", "b"]) as session:
-        assert session.active == ("a", "a.x", "b")
-    session = tools.open_session(Profile(name="p", active=("b",), available=("c",)), active=["c"])
-    with pytest.raises(ExclusionConflict):
-        await session.start()
-    assert not session.is_open
-    assert tools.sessions == ()
 
 
 @pytest.mark.spec("PRO-1", "REG-1")

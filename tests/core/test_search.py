@@ -203,6 +203,16 @@ async def test_groups_outside_of_a_profile_are_neither_found_nor_opened() -> Non
 
 
 @pytest.mark.spec("FND-1")
+async def test_a_tool_that_any_of_several_groups_makes_available_is_found() -> None:
+    tools = fleet()
+    either = Visibility.group("west") | Visibility.group("ship")
+    tools.register("anchor", answer, description="anchor", visibility=either)
+    async with tools.open_session() as session:
+        assert await found(session, "anchor", open=True) == ["anchor"]
+        assert (await session.call("anchor", {})).text == "ok"
+
+
+@pytest.mark.spec("FND-1")
 async def test_without_control_tools_a_search_shows_what_can_be_called_now() -> None:
     async with fleet(control="none").open_session(active=["east"]) as session:
         assert await found(session, "vessel", open=True) == ["east.dock"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import Journal, desk
+from tests.core.support import desk
 from toolfold import ConfigError, DuplicateName, Session, SessionClosed, ToolSet
 
 COUNT = "a whole number of at least 1"
@@ -136,16 +136,6 @@ async def test_the_error_of_a_session_that_was_never_opened_differs_from_that_of
 
 
 # One text in place of several
-
-
-@pytest.mark.spec("ACT-9", "PRO-1")
-async def test_one_initial_group_may_be_given_as_a_text() -> None:
-    journal = Journal()
-    tools = ToolSet("t")
-    tools.register_group("database", **journal.of("database"))
-    async with tools.open_session(active="database") as session:
-        assert session.active == ("database",)
-    assert journal.lines == ["+database", "-database"]
 
 
 @pytest.mark.spec("NTF-3", "ERR-2")

@@ -11,7 +11,7 @@ from attrs.exceptions import FrozenInstanceError
 
 from tests.core.support import FAMILIES, desk, snapshot_of, subsets, world
 from toolfold import Catalog, ToolSet
-from toolfold._snapshot import NO_FACTS, Snapshot
+from toolfold._snapshot import Snapshot
 from toolfold.machine import Configuration, restore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import System
@@ -51,13 +51,6 @@ def test_a_snapshot_can_not_be_changed() -> None:
     facts["f"] = 2
     assert snapshot.facts == {"f": 1}
     assert snapshot_of(snapshot.catalog, ["a"], {"f": 1}) is snapshot
-
-
-def test_other_facts_do_not_change_the_groups_or_their_order() -> None:
-    snapshot = snapshot_of(desk(max_active=3, evict="oldest").catalog, ["c", "a"])
-    changed = snapshot.with_facts({"f": 1})
-    assert (changed.active, changed.configuration.oldest_first, changed.facts) == (("a", "c"), ("c", "a"), {"f": 1})
-    assert changed.with_facts(NO_FACTS) is snapshot
 
 
 def test_snapshots_without_references_are_collected() -> None:

@@ -23,7 +23,6 @@ from toolfold import (
     ReentrantTransition,
     ToolSet,
     Visibility,
-    tool,
 )
 from toolfold._session.events import PredicateFailed
 
@@ -113,25 +112,6 @@ async def test_async_functions_always_run_on_the_event_loop(options: dict[str, A
     where = Where()
     ran = await every_kind(ToolSet("t"), where, where.asynchronous, **options)
     assert ran == [get_ident()] * 6
-
-
-async def test_a_mark_may_set_where_its_function_runs() -> None:
-    where, tools = Where(), ToolSet("t")
-
-    class Kit:
-        @tool(run_in_thread=False)
-        def here(self) -> None:
-            where.plain()
-
-        @tool
-        def away(self) -> None:
-            where.plain()
-
-    tools.include(Kit())
-    await tools.call_tool("here")
-    assert where.take() == get_ident()
-    await tools.call_tool("away")
-    assert where.take() != get_ident()
 
 
 async def test_a_plain_function_that_returns_an_awaitable_has_it_awaited_on_the_event_loop() -> None:

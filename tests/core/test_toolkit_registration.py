@@ -94,6 +94,16 @@ def test_two_functions_with_the_same_name_are_refused_naming_both(kind: str) -> 
     assert tools.catalog is before
 
 
+@pytest.mark.spec("KIT-4", "REG-1", "REG-4")
+def test_a_toolkit_with_a_name_that_is_taken_is_refused_as_a_whole() -> None:
+    tools = ToolSet("t")
+    tools.register("who", lambda: "another")
+    before = tools.catalog
+    with pytest.raises(DuplicateName, match="'who'"):
+        tools.include(Desk("Ada"))
+    assert tools.catalog is before
+
+
 @pytest.mark.spec("KIT-4", "KIT-7")
 def test_two_instances_of_a_toolkit_can_be_in_two_groups_unless_they_have_the_same_uris() -> None:
     tools = ToolSet("t")
