@@ -22,6 +22,7 @@ from .printing import show, table
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
     from toolfold_adapters.gateway.upstream.definitions import Definitions
+    from toolfold_adapters.tokens import GroupCost
 
     from .client_files import ClientFile, FileChange
 
@@ -116,7 +117,8 @@ def _show_savings(change: FileChange, measure: bool) -> None:
     definitions: Mapping[str, Definitions] = (
         run(partial(known_definitions, config, start=measure)) if config is not None else {}
     )
-    known, listed = costs_of_servers(config, definitions) if config and definitions else ({}, 0)
+    nothing: tuple[Mapping[str, GroupCost], int] = ({}, 0)
+    known, listed = costs_of_servers(config, definitions) if config and definitions else nothing
     rows = table("  SERVER", "TOOLS", "TOKENS", numbers=("TOOLS", "TOKENS"))
     for name in change.servers:
         cost = known.get(server_name(name))

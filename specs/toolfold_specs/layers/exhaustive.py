@@ -68,7 +68,11 @@ def tour(
         return False
     reads, oracle = tuple(after), case.oracle
     requests = steps(oracle)
-    edges = cache(lambda world: [(one, oracle.apply(world, one)[0]) for one in requests])
+
+    @cache
+    def edges(world: World) -> list[tuple[Operation, World]]:
+        return [(one, oracle.apply(world, one)[0]) for one in requests]
+
     left = {} if left is None else left
     taken = 0
     while not case.over and (limit is None or taken < limit):
