@@ -51,6 +51,17 @@ async def test_the_hooks_of_a_forks_groups_run_when_it_opens_and_ends() -> None:
         assert ran == ["child -a.x", "child -a"]
 
 
+@pytest.mark.spec("SES-7", "ACT-10")
+async def test_a_fork_evicts_in_the_order_of_its_session() -> None:
+    tools = desk()
+    async with tools.open_session() as session:
+        for path in ("c", "a", "b"):
+            await session.activate(path)
+        async with session.fork() as child:
+            await child.activate("gate")
+            assert child.active == ("a", "b", "gate")
+
+
 @pytest.mark.spec("SES-7")
 async def test_a_fork_whose_hook_fails_is_closed_and_its_session_is_unchanged() -> None:
     fails = False

@@ -7,6 +7,8 @@ import json
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.core.modes import (
     ERRORS,
@@ -37,6 +39,17 @@ def test_the_listed_enum_holds_the_available_modes_in_declared_order_and_nothing
     buffers.held = {}
     schema = shown(tools).input_schema
     assert schema == {**WHAT, "properties": {**WHAT["properties"], "what": {"type": "string", "enum": ["errors"]}}}
+
+
+@given(st.permutations(["errors", "network", "actions"]), st.sets(st.sampled_from(["errors", "network", "actions"])))
+@pytest.mark.spec("MOD-1")
+def test_available_modes_are_in_the_order_of_their_declaration(order: list[str], full: set[str]) -> None:
+    tools = observing(Buffers(**dict.fromkeys(full, 1)), Modes("what", {name: mode(name) for name in order}))
+    listed = tools.list_tools()
+    if not full:
+        assert listed.names == ()
+    else:
+        assert enum_of(tools) == [name for name in order if name in full]
 
 
 @pytest.mark.spec("MOD-1", "VIS-5", "VIS-7", "CALL-1")
