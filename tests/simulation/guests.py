@@ -57,7 +57,7 @@ class Guest:
     follows: bool = True
     relists: int = 0
     stands: anyio.Event = field(factory=anyio.Event)
-    _ids: int = 0
+    ids: int = 0
     _last: int = 0
     _news: anyio.Event = field(factory=anyio.Event)
 
@@ -82,7 +82,7 @@ class Guest:
         given = dict(params)
         while True:
             body, headers = self._body(method, given)
-            self._last = self._ids if method == "tools/call" else self._last
+            self._last = self.ids if method == "tools/call" else self._last
             answer = await self._posted(body, headers)
             if "error" in answer:
                 raise Failed(answer["error"]["message"])
@@ -175,13 +175,13 @@ class Guest:
         return {**own, **more}
 
     def _body(self, method: str, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        self._ids += 1
+        self.ids += 1
         if self.legacy:
-            return {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params}, {}
+            return {"jsonrpc": "2.0", "id": self.ids, "method": method, "params": params}, {}
         under = {HANDLE: self.handle} if self.handle is not None else {}
         meta = {**CAPABLE, **LOGGED, **under, **params.get("_meta", {})}
         body = modern_body(method, {**params, "_meta": meta})
-        return {**body, "id": self._ids}, modern_headers(method, params.get("name"))
+        return {**body, "id": self.ids}, modern_headers(method, params.get("name"))
 
     async def _posted(self, body: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer to a message, or what says that there is none to expect; raises `Unknown`."""
