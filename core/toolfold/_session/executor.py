@@ -375,16 +375,20 @@ class Executor:
     async def flush(self) -> None:
         """Store the facts that were set; raises `StoreError`.
 
-        If that can't be done now, they stay set, and are stored with the next request.
+        If that can't be done now, they stay set, and are stored with the next request, unless the record has changed
+        since a save of them was not answered: it is unknown whether they were stored, though this request showed them.
         """
         if (journal := self.journal) is None or not journal.has_facts():
             return
+        abandoned = journal.abandoned
         async with self.change("set_fact"), journal.step():
             try:
                 while journal.has_facts() and not await journal.write(self.snapshot):
                     await self.hold()
             except StoreUnavailable as error:
                 raise StoreUnavailable(UNCERTAIN) from error
+        if journal.abandoned != abandoned:
+            raise StoreUnavailable(UNCERTAIN)
 
     async def claim(self) -> tuple[frozenset[str], ...]:
         """Return the kinds of lists, for each transition, of which only the caller is to notify the client.

@@ -104,6 +104,7 @@ class Journal:
             without any, the record has changes for the first process to claim them. Set by an adapter.
         users: How many have the session open here, beside requests.
         is_away: Whether the store did not answer when it was last looked up, so that its state may be older.
+        abandoned: How often a newer record lacked facts that were set here, and that may have been stored before it.
     """
 
     context_of: Callable[[str, str, str | None], Any]
@@ -123,6 +124,7 @@ class Journal:
     client: Callable[[frozenset[str]], None] | None = None
     users: int = 0
     is_away: bool = False
+    abandoned: int = 0
     _intent: str | None = None
     _until: float = 0.0
     _lost: bool = False
@@ -154,10 +156,11 @@ class Journal:
         Raises `StoreError` if the record is damaged.
         """
         content = decoded(self.tools, self.key, record.data)
-        if record.version > self.version:  # which may be due to the write that was not answered: never write twice
-            self._facts = {name: value for name, value in self._facts.items() if name not in self._unanswered}
-        self.version, self.content = record.version, content
         after, self.discarded = content.restored(catalog)
+        if record.version > self.version:  # which may be due to the write that was not answered: never write twice
+            unanswered = {name: self._facts.pop(name) for name in self._unanswered & self._facts.keys()}
+            self.abandoned += any(after.facts.get(name, ...) != value for name, value in unanswered.items())
+        self.version, self.content = record.version, content
         if self._facts:
             after = after.with_facts({**after.facts, **self._facts})
         self.present = frozenset(filter(after.is_active, self.present))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,31 @@ async def test_a_fact_that_is_set_while_a_transition_is_stored_outlives_that_the
             assert (session.active, session.facts) == (("plain",), {"early": True, "late": True})
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
         assert session.facts == {"early": True, "late": True}
+
+
+@pytest.mark.spec("STO-5", "STO-9", "PER-3")
+@pytest.mark.parametrize("was_stored", [True, False])
+async def test_a_request_that_showed_an_unanswered_fact_fails_if_a_newer_record_lacks_it(was_stored: bool) -> None:
+    store = Interrupting()
+    unknown = partial(pytest.raises, StoreUnavailable, match="may or may not")
+
+    def fail() -> None:
+        raise StoreUnavailable(StoreUnavailable.AWAY)
+
+    sessions = desk().stored_sessions
+    async with sessions(store) as here, sessions(store) as there, here.open("chat") as session:
+        session.set_fact("unlocked", True)
+        store.answers, store.meanwhile = False, None if was_stored else fail
+        with unknown():
+            await session.flush()
+        store.answers = True
+        with nullcontext() if was_stored else unknown():
+            async with session.request():
+                assert session.facts == {"unlocked": True}
+                async with there.open("chat") as other:
+                    await other.activate("plain")
+        async with session.request():
+            assert (session.active, session.facts) == (("plain",), {"unlocked": True} if was_stored else {})
 
 
 @pytest.mark.spec("SES-5", "STO-4", "PER-3")
