@@ -125,7 +125,10 @@ class MemoryStore:
         row = self._rows.get(key)
         if row is None or not self._holds(row, token):
             return False
-        row.until = self._clock() + seconds
+        now = self._clock()
+        row.until = now + seconds
+        if row.expires > now:
+            self._touch(key, row)
         return True
 
     async def release(self, key: str, token: int) -> None:

@@ -140,8 +140,10 @@ return 1
 """,
     "renew": """
 if not holds(ARGV[2]) then return 0 end
+local row = get('intent', 'expires', 'caller', 'lifetime')
 set('until', after(ARGV[3]))
-if get('intent')[1] then pending(after(ARGV[3])) end
+if row[1] then pending(after(ARGV[3])) end
+if tonumber(row[2]) > now then used(row[3], row[4]) end
 return 1
 """,
     "release": """

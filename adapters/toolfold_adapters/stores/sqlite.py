@@ -170,7 +170,9 @@ class SQLiteStore:
 
     async def renew(self, key: str, token: int, seconds: float) -> bool:
         """Put off the end of a lease; see `Store`."""
-        return await self._change(f"UPDATE session SET until = {_NOW} + ? WHERE ", (seconds,), key, token)
+        expires = f"CASE WHEN expires > {_NOW} THEN {_NOW} + lifetime ELSE expires END"
+        change = f"UPDATE session SET until = {_NOW} + ?, expires = {expires} WHERE "
+        return await self._change(change, (seconds,), key, token)
 
     async def release(self, key: str, token: int) -> None:
         """Release a lease; see `Store`."""

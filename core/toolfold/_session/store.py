@@ -118,7 +118,7 @@ class Store(Protocol):
         ...
 
     async def renew(self, key: str, token: int, seconds: float) -> bool:
-        """Put off the end of a lease that is held, and return whether it is."""
+        """Put off the end of a lease, and return whether it is held. It is a use of a record that has not expired."""
         ...
 
     async def release(self, key: str, token: int) -> None:

@@ -155,6 +155,20 @@ async def a_lease_that_is_renewed_goes_on(store: Store, other: Store) -> None:
     assert record.held > LONG
 
 
+async def a_renewal_is_a_use_unless_the_record_has_expired(store: Store, other: Store) -> None:
+    place = Place("desk/handle", "ann")
+    first = await created(store, "desk/handle/2", place=place)
+    second = await created(store, "desk/handle/1", place=place)
+    token = await leased(store, first)
+    assert await store.renew(first, token, LONG)
+    await store.release(first, token)
+    assert await other.idlest("desk/handle", "ann") == second
+    expired = await created(store, "desk/handle/3", lifetime=SHORT)
+    await gone(other, expired)
+    assert await store.renew(expired, await leased(store, expired), LONG)
+    assert await other.read(expired) is None
+
+
 async def an_intent_is_left_to_the_next_holder(store: Store, other: Store) -> None:
     key = await created(store)
     version = await version_of(store, key)
@@ -273,6 +287,7 @@ CASES: tuple[Case, ...] = (
     a_holder_whose_lease_has_expired_writes_nothing,
     a_lease_that_expired_is_lost_though_nobody_took_it,
     a_lease_that_is_renewed_goes_on,
+    a_renewal_is_a_use_unless_the_record_has_expired,
     an_intent_is_left_to_the_next_holder,
     an_intent_comes_with_the_lease_if_the_record_is_the_known_one,
     an_intent_that_is_taken_back_ends_the_lease,
