@@ -119,7 +119,7 @@ class Replica:
         self.tools = make_tools(self.note, process.name, self.random, self.pause)
         connection: Any = Connection(self.disk, self.random, process.name)
         if self.wired:
-            lifetime = 10 * LIFETIME if self.networked else LIFETIME
+            lifetime = 100 * LIFETIME if self.networked else LIFETIME  # what is judged there takes long
             server = build_server(
                 self.tools, separator=".", store=connection, handle_lifetime=lifetime, active=self.selected
             )
