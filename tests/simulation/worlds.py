@@ -330,6 +330,7 @@ class StoreWorld:
             await self.wire.calm()
         elif self.plan.era == "legacy":  # a request goes on there whose client has gone
             await anyio.sleep(LIFETIME / 2)
+        used = anyio.current_time()
         await self._again(session, Request(1000, "look"))
         if self.outcome.wrong:
             return
@@ -342,7 +343,7 @@ class StoreWorld:
         self.outcome.counted["histories"] += 1
         if not self.outcome.wrong and not self.disk.lost and self.plan.era is None:
             another = await self._again(session, Request(1500, "another"))
-            if self.disk.lost:  # meanwhile, so that there may have been room
+            if self.disk.lost or anyio.current_time() >= used + LIFETIME:  # meanwhile, so that there may be room
                 return
             if another not in ("Full", None):
                 self.outcome.wrong.append(f"a caller with as many sessions as it may have is answered {another}")
