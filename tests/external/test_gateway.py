@@ -147,7 +147,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_real_server(tmp_path
                 await under_way.wait()
                 tasks.cancel_scope.cancel()
             messages = [message async for message in until("notifications/cancelled", ear)]
-            (call,) = [message for message in messages if message["method"] == "tools/call"]
+            (call,) = [message for message in messages if message.get("method") == "tools/call"]
             assert messages[-1]["params"]["requestId"] == call["id"]
             assert not (await client.call_tool("echo", {"message": "still here"})).is_error
     finally:
@@ -164,5 +164,5 @@ async def until(method: str, source: int) -> AsyncIterator[dict[str, Any]]:
         for line in lines:
             message = json.loads(line)
             yield message
-            if message["method"] == method:
+            if message.get("method") == method:
                 return
