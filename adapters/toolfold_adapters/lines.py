@@ -240,25 +240,27 @@ class _Input:
         self._waiting.cancel()
 
 
-class _Output:
-    """Writes to a file what there is room for, and the rest once there is; whoever is cancelled, lines stay whole."""
+if sys.platform != "win32":
 
-    def __init__(self, file: int) -> None:
-        self._file = file
-        self._left = bytearray()
-        self._waiting = anyio.Lock()
-        self._room = select.poll()
-        self._room.register(file, select.POLLOUT)
+    class _Output:
+        """Writes to a file what there is room for, and the rest later; lines stay whole, whoever is cancelled."""
 
-    async def write(self, line: bytes) -> None:
-        self._left += line
-        self._write_some()
-        while self._left:
-            async with self._waiting:
-                await anyio.wait_writable(self._file)
-                self._write_some()
+        def __init__(self, file: int) -> None:
+            self._file = file
+            self._left = bytearray()
+            self._waiting = anyio.Lock()
+            self._room = select.poll()
+            self._room.register(file, select.POLLOUT)
 
-    def _write_some(self) -> None:
-        with suppress(BlockingIOError):  # another process has it non-blocking, and has filled it
-            while self._left and self._room.poll(0):
-                del self._left[: os.write(self._file, self._left[:ROOM])]
+        async def write(self, line: bytes) -> None:
+            self._left += line
+            self._write_some()
+            while self._left:
+                async with self._waiting:
+                    await anyio.wait_writable(self._file)
+                    self._write_some()
+
+        def _write_some(self) -> None:
+            with suppress(BlockingIOError):  # another process has it non-blocking, and has filled it
+                while self._left and self._room.poll(0):
+                    del self._left[: os.write(self._file, self._left[:ROOM])]
