@@ -343,9 +343,9 @@ class StoreWorld:
         self.outcome.counted["histories"] += 1
         if not self.outcome.wrong and not self.disk.lost and self.plan.era is None:
             another = await self._again(session, Request(1500, "another"))
-            if self.disk.lost or anyio.current_time() >= used + LIFETIME:  # meanwhile, so that there may be room
+            if self.disk.lost:  # meanwhile, so that there may have been room
                 return
-            if another not in ("Full", None):
+            if another not in ("Full", None) and anyio.current_time() < used + LIFETIME:
                 self.outcome.wrong.append(f"a caller with as many sessions as it may have is answered {another}")
         await self._settle(session)
 
