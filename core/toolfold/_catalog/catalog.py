@@ -26,7 +26,7 @@ from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
 from ..machine.transaction import Hooks
 from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, WithheldBy
-from .rules import Always, Group, required_groups
+from .rules import Always, GroupActive, required_groups
 from .uri_templates import UriTemplate
 
 
@@ -88,7 +88,7 @@ class Bucket:
         plain, ruled, changing = list[Component](), list[Component](), list[Component]()
         for component in components:
             rule = component.listing_rule
-            is_plain = isinstance(rule, Always) or (isinstance(rule, Group) and rule.path in index)
+            is_plain = isinstance(rule, Always) or (isinstance(rule, GroupActive) and rule.path in index)
             (changing if not component.is_settled else plain if is_plain else ruled).append(component)
         return cls(tuple(plain), tuple(ruled), tuple(changing))
 

@@ -73,7 +73,7 @@ class Visibility:
     @staticmethod
     def group(path: str) -> Visibility:
         """Return the rule that holds while the group is active (SPEC VIS-2)."""
-        return Group(path)
+        return GroupActive(path)
 
     @staticmethod
     def when(predicate: Predicate) -> Visibility:
@@ -89,7 +89,7 @@ class Visibility:
         The other forms are `("always",)` and `("either", left, right)`. Nothing is said of a predicate.
         """
         match self:
-            case Group(path):
+            case GroupActive(path):
                 return "group", path
             case Both(left, right) | Either(left, right):
                 return type(self).__name__.lower(), left.form(), right.form()
@@ -118,7 +118,7 @@ class Always(Visibility):
 
 
 @frozen
-class Group(Visibility):
+class GroupActive(Visibility):
     """Holds while the group is active."""
 
     path: str
@@ -155,7 +155,7 @@ class Not(Visibility):
 
 
 def leaves(rule: Visibility) -> Iterator[Visibility]:
-    """Yield the `Always`, `Group` and `When` rules that `rule` is made of."""
+    """Yield the `Always`, `GroupActive` and `When` rules that `rule` is made of."""
     match rule:
         case Both(left, right) | Either(left, right):
             yield from leaves(left)
@@ -168,13 +168,13 @@ def leaves(rule: Visibility) -> Iterator[Visibility]:
 
 def groups_of(rule: Visibility) -> set[str]:
     """Return the groups that `rule` mentions."""
-    return {leaf.path for leaf in leaves(rule) if isinstance(leaf, Group)}
+    return {leaf.path for leaf in leaves(rule) if isinstance(leaf, GroupActive)}
 
 
 def enabling_groups(rule: Visibility, *, negated: bool = False) -> set[str]:
     """Return the groups each of which may make `rule` hold when it opens: those that it does not mention negated."""
     match rule:
-        case Group(path) if not negated:
+        case GroupActive(path) if not negated:
             return {path}
         case Both(left, right) | Either(left, right):
             return enabling_groups(left, negated=negated) | enabling_groups(right, negated=negated)
@@ -191,13 +191,13 @@ def shared(rule: Visibility, own: str | None, path: str) -> Visibility:
     """
     if own in enabling_groups(rule):
         return _widened(rule, own, path)
-    return rule | Group(path) if is_static(rule) else rule & (Always() | Group(path))
+    return rule | GroupActive(path) if is_static(rule) else rule & (Always() | GroupActive(path))
 
 
 def _widened(rule: Visibility, own: str | None, path: str) -> Visibility:
     match rule:
-        case Group(group) if group == own:
-            return rule | Group(path)
+        case GroupActive(group) if group == own:
+            return rule | GroupActive(path)
         case Both(left, right):
             return _widened(left, own, path) & _widened(right, own, path)
         case Either(left, right):
@@ -214,7 +214,7 @@ def is_static(rule: Visibility) -> bool:
 def required_groups(rule: Visibility) -> frozenset[str]:
     """Return groups each of which must be active for `rule` to hold; empty if none is necessary."""
     match rule:
-        case Group(path):
+        case GroupActive(path):
             return frozenset({path})
         case Both(left, right):
             return required_groups(left) | required_groups(right)
@@ -238,7 +238,7 @@ def check_rule(name: str, rule: Any) -> None:
                 raise InvalidDefinition(name, "its visibility predicate is not callable")
             if is_async(leaf.predicate):
                 raise InvalidDefinition(name, "its visibility predicate is async; predicates must answer at once")
-        elif not isinstance(leaf, Always | Group):
+        elif not isinstance(leaf, Always | GroupActive):
             raise InvalidDefinition(name, f"{leaf!r} is not a visibility rule; use Visibility.always, group or when")
-        elif isinstance(leaf, Group) and not is_text(leaf.path):
+        elif isinstance(leaf, GroupActive) and not is_text(leaf.path):
             raise InvalidDefinition(name, f"its rule is of the group {leaf.path!r}, and a group is named by a text")

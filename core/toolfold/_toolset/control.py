@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec, Role
 from .._catalog.loader import PRESETS, Loader, LoaderTexts, filled
-from .._catalog.rules import Always, Group, Not, Visibility
+from .._catalog.rules import Always, GroupActive, Not, Visibility
 from .._limits import quoted
 from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
@@ -99,8 +99,8 @@ class ControlStyle:
         """Return the control tools of one group by name (SPEC CTL-1, CTL-2)."""
         if not self.per_group or not group.controls:
             return {}
-        path, is_open = group.path, Group(group.path)
-        is_closed = Not(is_open) if group.parent is None else Group(group.parent) & Not(is_open)
+        path, is_open = group.path, GroupActive(group.path)
+        is_closed = Not(is_open) if group.parent is None else GroupActive(group.parent) & Not(is_open)
 
         async def activate(arguments: dict[str, Any], context: Context) -> ToolResult:
             return await open_group(context, path)

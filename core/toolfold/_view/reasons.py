@@ -15,7 +15,7 @@ from typing import Literal
 from attrs import evolve, frozen
 
 from .._catalog.components import Component, Kind, words
-from .._catalog.rules import Both, Either, Group, Not, Visibility, required_groups
+from .._catalog.rules import Both, Either, GroupActive, Not, Visibility, required_groups
 from .._limits import enumerated, quoted
 from .._names import SEPARATOR, canonical_key
 from .._snapshot import Snapshot
@@ -120,12 +120,12 @@ def reason_of(component: Component, view: RequestView) -> Reason:
             return reason
         return evolve(reason, why="hidden", text="It can be called, but it is hidden: no list has it.")
     failing = [*_failing(component.rule, True, component, view)]
-    closed = [one.path for one in failing if isinstance(one, Group) and not view.snapshot.is_active(one.path)]
+    closed = [one.path for one in failing if isinstance(one, GroupActive) and not view.snapshot.is_active(one.path)]
     if closed:
         needed = required_groups(component.rule).intersection(closed)
         possible = [path for path in closed if path in view.snapshot.catalog.index]
         return _closed(reason, sorted(needed or possible or closed, key=canonical_key), view)
-    if excluding := tuple(sorted({one.path for one in failing if isinstance(one, Group)}, key=canonical_key)):
+    if excluding := tuple(sorted({one.path for one in failing if isinstance(one, GroupActive)}, key=canonical_key)):
         text = f"It is not there while {_open(excluding)}."
         return evolve(reason, why="excluded", text=text, excluding=excluding)
     what = "The rule that decides whether it is there does not hold" if failing else "None of its modes is available"

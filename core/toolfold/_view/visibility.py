@@ -18,7 +18,7 @@ from attrs import evolve
 
 from .._catalog.components import Component
 from .._catalog.modes import restricted
-from .._catalog.rules import Always, Both, Either, Group, Not, Predicate, StateReader, View, Visibility, When
+from .._catalog.rules import Always, Both, Either, GroupActive, Not, Predicate, StateReader, View, Visibility, When
 from .._memo import Memo
 from .._names import ToWire
 from .._schema.arguments import Arguments
@@ -132,7 +132,7 @@ def holds(rule: Visibility, view: RequestView) -> bool:
     match rule:
         case Always():
             return True
-        case Group(path):
+        case GroupActive(path):
             return view.snapshot.is_active(path)
         case When(predicate):
             return _truth(predicate(view.seen))
