@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from toolfold import Component, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
+from toolfold import Component, Group, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
 from toolfold.spi import extras_named, plain_json, table
 
 Find = Callable[[str], Callable[..., Any] | None]
@@ -48,7 +48,7 @@ TOOL_KEYS = ("name", *_OPTIONS, "parameters", "inputSchema", "flat", "function",
 class ManifestReport:
     """The result of loading manifests: the groups and tools that were registered, and the errors."""
 
-    groups: tuple[GroupSpec, ...] = ()
+    groups: tuple[Group, ...] = ()
     tools: tuple[Component, ...] = ()
     errors: tuple[ManifestError, ...] = ()
 
@@ -104,7 +104,7 @@ class _Loader:
     tools: ToolSet
     find: Find
     flat: bool
-    groups: list[GroupSpec] = field(factory=list[GroupSpec])
+    groups: list[Group] = field(factory=list[Group])
     components: list[Component] = field(factory=list[Component])
     errors: list[ManifestError] = field(factory=list[ManifestError])
 

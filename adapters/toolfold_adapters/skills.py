@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 from attrs import frozen
 
-from toolfold import DuplicateName, GroupSpec, ManifestError, ToolSet, Visibility
+from toolfold import DuplicateName, Group, ManifestError, ToolSet, Visibility
 from toolfold.errors import warn
 from toolfold.spi import table
 
@@ -69,7 +69,7 @@ class Skill:
     problem: str | None
 
 
-def include_skill(tools: ToolSet, folder: str | PathLike[str]) -> tuple[GroupSpec, ...]:
+def include_skill(tools: ToolSet, folder: str | PathLike[str]) -> tuple[Group, ...]:
     """Register what skills there are in a folder in a tool set: see `ToolSet.include_skill`."""
     skills = skills_in(Path(folder))
     with tools.all_or_nothing():
@@ -178,7 +178,7 @@ def _is_json(data: dict[str, Any]) -> bool:
         return False
 
 
-def _register(tools: ToolSet, skill: Skill) -> GroupSpec:
+def _register(tools: ToolSet, skill: Skill) -> Group:
     try:
         group = tools.register_group(skill.name, skill.description, instructions=skill.instructions)
     except DuplicateName as error:

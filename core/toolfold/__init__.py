@@ -20,7 +20,7 @@ Layers, each of which knows those before it:
 """
 
 from ._catalog.catalog import Catalog, ListBudget
-from ._catalog.components import Component, GroupSpec, Profile, WithheldBy
+from ._catalog.components import Component, Group, Profile, WithheldBy
 from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
@@ -87,10 +87,10 @@ __all__ = [
     "DuplicateName",
     "ExclusionConflict",
     "Forest",
+    "Group",
     "GroupInfo",
     "GroupNotFound",
     "GroupOptions",
-    "GroupSpec",
     "HandleExpired",
     "HandleInvalid",
     "HookContext",

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ._catalog.catalog import Catalog
-from ._catalog.components import Component, GroupSpec, Kind
+from ._catalog.components import Component, Group, Kind
 from ._extras import Displayed
 from ._memo import Memo, Memory
 from .machine import Configuration, RegionState, TransitionRequest, bits, plan
@@ -102,7 +102,7 @@ class Snapshot(Displayed):
         return self.configuration.is_active(path)
 
     @property
-    def selectable_groups(self) -> tuple[GroupSpec, ...]:
+    def selectable_groups(self) -> tuple[Group, ...]:
         """The groups that a request may name, and those that are active anyway, in canonical order (SPEC SES-6)."""
         named = bits(self.catalog.selectable | self.configuration.active)
         return tuple(self.catalog.groups[number] for number in named)

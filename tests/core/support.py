@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 import anyio
 from anyio.lowlevel import checkpoint
 
-from toolfold import Change, Component, GroupSpec, HookContext, Session, ToolSet
+from toolfold import Change, Component, Group, HookContext, Session, ToolSet
 from toolfold._catalog.catalog import Catalog, canonical
 from toolfold._catalog.components import KINDS
 from toolfold._snapshot import NO_FACTS, Snapshot
@@ -74,7 +74,7 @@ def world(
 ) -> World:
     """Return a system as a catalog of groups g0, g1, … each within its parent."""
     paths = system.paths()
-    groups = [GroupSpec(path=path, pinned=group in pinned) for group, path in enumerate(paths)]
+    groups = [Group(path=path, pinned=group in pinned) for group, path in enumerate(paths)]
     catalog = Catalog(
         name="world",
         groups=canonical(groups),

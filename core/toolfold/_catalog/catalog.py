@@ -25,7 +25,7 @@ from .._usercode import on_loop
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
 from ..machine.transaction import Hooks
-from .components import KINDS, Component, GroupSpec, Kind, Profile, Role, WithheldBy
+from .components import KINDS, Component, Group, Kind, Profile, Role, WithheldBy
 from .rules import Always, GroupActive, required_groups
 from .uri_templates import UriTemplate
 
@@ -134,7 +134,7 @@ class Catalog(Displayed):
     """
 
     name: str
-    groups: tuple[GroupSpec, ...]
+    groups: tuple[Group, ...]
     exclusions: tuple[frozenset[str], ...]
     registered: Mapping[Kind, Mapping[str, Component]]
     profiles: Mapping[str, Profile]
@@ -142,7 +142,7 @@ class Catalog(Displayed):
     evict_oldest: bool = False
     evict_by_use: bool = False
     list_budget: ListBudget | None = None
-    make_controls: Callable[[tuple[GroupSpec, ...]], tuple[Component, ...]] | None = None
+    make_controls: Callable[[tuple[Group, ...]], tuple[Component, ...]] | None = None
     withheld: Mapping[str, tuple[WithheldBy, str]] = field(factory=dict[str, tuple[WithheldBy, str]], repr=False)
     whole: Catalog | None = field(default=None, repr=False)
 
@@ -230,7 +230,7 @@ class Catalog(Displayed):
         """The number of each group by its path."""
         return self.forest.index
 
-    def group(self, path: str) -> GroupSpec:
+    def group(self, path: str) -> Group:
         """Return a group by its path, or raise `GroupNotFound`."""
         return self.groups[self.forest.number(path)]
 
@@ -343,12 +343,12 @@ _UNDER = Memo[Profile, Catalog](most=256)
 """A catalog under profiles."""
 
 
-def canonical(groups: Iterable[GroupSpec]) -> tuple[GroupSpec, ...]:
+def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
     """Return groups in canonical order (SPEC 1)."""
     return tuple(sorted(groups, key=lambda group: canonical_key(group.path)))
 
 
-def _openers(groups: Iterable[GroupSpec]) -> Mapping[str, tuple[str, ...]]:
+def _openers(groups: Iterable[Group]) -> Mapping[str, tuple[str, ...]]:
     opened: dict[str, tuple[str, ...]] = {}
     for group in groups:
         if group.opens_on is not None:

@@ -49,7 +49,7 @@ def kinds_of(kinds: Kind | Iterable[Kind]) -> frozenset[Kind]:
 
 
 @frozen(kw_only=True)
-class GroupSpec:
+class Group:
     """A group as it was registered.
 
     `on_rollback` is `None` to undo a hook by its opposite, a hook of its own, or `False` to opt out (SPEC HOOK-5).

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import GroupSpec, Profile
+from .._catalog.components import Group, Profile
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view.listing import changes
@@ -492,7 +492,7 @@ class Executor:
 _NOTHING = nullcontext()
 
 
-def _groups(catalog: Catalog, plan: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
+def _groups(catalog: Catalog, plan: Plan) -> tuple[list[Group], list[Group]]:
     """Return the groups to deactivate and to activate, as objects: a path may name another later."""
     groups = catalog.groups
     return [groups[number] for number in bits(plan.deactivated)], [groups[number] for number in bits(plan.activated)]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Component, GroupSpec, Role
+from .._catalog.components import Component, Group, Role
 from .._catalog.loader import PRESETS, Loader, LoaderTexts, filled
 from .._catalog.rules import Always, GroupActive, Not, Visibility
 from .._limits import quoted
@@ -95,7 +95,7 @@ class ControlStyle:
         """Whether clients can open groups at all, or only code and events can (SPEC CTL-3)."""
         return self.per_group or self.loader is not None
 
-    def components(self, group: GroupSpec) -> dict[str, Component]:
+    def components(self, group: Group) -> dict[str, Component]:
         """Return the control tools of one group by name (SPEC CTL-1, CTL-2)."""
         if not self.per_group or not group.controls:
             return {}
@@ -122,7 +122,7 @@ class ControlStyle:
         return made
 
 
-def loader_components(loader: Loader, groups: Iterable[GroupSpec], finder: str | None = None) -> tuple[Component, ...]:
+def loader_components(loader: Loader, groups: Iterable[Group], finder: str | None = None) -> tuple[Component, ...]:
     """Return the tools of a loader in a catalog that has `groups` (SPEC CTL-3); `finder` is the tool that searches."""
 
     async def open_one(arguments: dict[str, Any], context: Context) -> ToolResult:
@@ -237,7 +237,7 @@ async def open_group(context: Context, path: str, loader: Loader | None = None) 
     return _answer(context, path, change, text, new)
 
 
-def _omitted(catalog: Catalog, group: GroupSpec) -> str:
+def _omitted(catalog: Catalog, group: Group) -> str:
     """Return what the list of groups may not have: the rest of the description, the groups in it (SPEC CTL-3)."""
     loader = catalog.loader
     if loader is None:
@@ -263,7 +263,7 @@ def _opened(path: str, description: str, instructions: str, change: Change, tool
     return f"{said}\n\n{instructions}\n\n{last}" if instructions else f"{said} {last}"
 
 
-def _loaded(texts: LoaderTexts, group: GroupSpec, instructions: str, change: Change, count: int, tools: str) -> str:
+def _loaded(texts: LoaderTexts, group: Group, instructions: str, change: Change, count: int, tools: str) -> str:
     template = texts.again if not change else texts.loaded if tools else texts.nothing
     text = filled(template, group=group.path, title=group.display_name, count=count, tools=tools).strip()
     text = f"{instructions}\n\n{text}" if instructions else text

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Component, GroupSpec
+from .._catalog.components import Component, Group
 from .._catalog.rules import Always
 from .._limits import quoted
 from .._snapshot import Change
@@ -69,7 +69,7 @@ _SCHEMA: Mapping[str, Any] = {
 }
 
 
-def finder_component(ranker: Ranker, groups: Iterable[GroupSpec] = ()) -> Component:
+def finder_component(ranker: Ranker, groups: Iterable[Group] = ()) -> Component:
     """Return the tool that searches with `ranker` (SPEC FND-1); its first line names `groups` (SPEC CTL-7)."""
 
     async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:

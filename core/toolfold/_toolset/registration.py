@@ -15,7 +15,7 @@ from typing import Any, Literal
 from attrs import evolve, frozen
 
 from .._catalog.catalog import Catalog, Catalogs, ListBudget, canonical
-from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile, WithheldBy, words
+from .._catalog.components import KINDS, Component, Group, Kind, Profile, WithheldBy, words
 from .._catalog.rules import Always, shared
 from .._names import ancestors, check_name, check_segment, is_text, split_name
 from .._schema.annotations import SchemaCache
@@ -60,7 +60,7 @@ class Settings:
         loader = self.style.loader
         return (*(loader.names if loader else ()), *((FINDER,) if self.ranker else ()))
 
-    def control_tools(self, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
+    def control_tools(self, groups: Iterable[Group]) -> tuple[Component, ...]:
         """Return the control tools that are in no group, in a catalog that has `groups` (SPEC CTL-3, FND-1)."""
         loader, finder = self.style.loader, FINDER if self.ranker else None
         tools = () if loader is None else loader_components(loader, groups, finder)
@@ -88,7 +88,7 @@ class Registration:
         self._defaults = dict(defaults)
         self._tool_defaults = {**defaults, **tool_defaults}
         self._schemas = SchemaCache()
-        self._groups: dict[str, GroupSpec] = {}
+        self._groups: dict[str, Group] = {}
         self._exclusions: dict[frozenset[str], None] = {}
         self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
         self._profiles: dict[str, Profile] = {}
@@ -158,7 +158,7 @@ class Registration:
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
-    def add_group(self, name: str, parent: str | None, description: str, options: Mapping[str, Any]) -> GroupSpec:
+    def add_group(self, name: str, parent: str | None, description: str, options: Mapping[str, Any]) -> Group:
         """Add a group given by segment and parent, or by full path, with `GroupOptions` (SPEC REG-2)."""
         given = self._defaults | checked_options(str(name), options, OF_GROUPS)
         given.setdefault("controls", "opens_on" not in given)
@@ -167,12 +167,12 @@ class Registration:
         return self._add_group(_path(name, parent), description, given)
 
     @on_loop
-    def _add_group(self, path: str, description: str, options: Mapping[str, Any]) -> GroupSpec:
+    def _add_group(self, path: str, description: str, options: Mapping[str, Any]) -> Group:
         if path in self._groups:
             raise DuplicateName("group", path)
         for above in ancestors(path):
             self.known(above)
-        group = self._pinnable(GroupSpec(path=path, description=description, **options))
+        group = self._pinnable(Group(path=path, description=description, **options))
         _check_texts(group)
         controls = self.settings.style.components(group)
         self._check_new("tool", controls)
@@ -182,7 +182,7 @@ class Registration:
         return group
 
     @on_loop
-    def update_group(self, path: str, **changes: Any) -> GroupSpec:
+    def update_group(self, path: str, **changes: Any) -> Group:
         """Change what no state depends on about a group, and the control tools that show it."""
         group = self._pinnable(evolve(self.known(path), **changes))
         _check_texts(group)
@@ -195,7 +195,7 @@ class Registration:
         self.catalogs.newest = None
         return group
 
-    def _pinnable(self, group: GroupSpec) -> GroupSpec:
+    def _pinnable(self, group: Group) -> Group:
         """Return a group, which can't be closed if it is pinned, or raise if it can't be open always (SPEC FND-4)."""
         path, parent = group.path, group.parent
         if group.pinned:
@@ -214,7 +214,7 @@ class Registration:
             raise InvalidDefinition(path, f"it contains {below[0]!r}, which is pinned, so it must be pinned too")
         return group
 
-    def known(self, path: str) -> GroupSpec:
+    def known(self, path: str) -> Group:
         """Return a registered group, or raise `GroupNotFound`."""
         group = self._groups.get(path) if is_text(path) else None
         if group is None:
@@ -248,7 +248,7 @@ class Registration:
         return True
 
     @on_loop
-    def remove_group(self, path: str) -> GroupSpec:
+    def remove_group(self, path: str) -> Group:
         """Remove a group, what is below it, and their tools, also from profiles that name it (SPEC REG-5, PRO-1)."""
         group = self.known(path)
         gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
@@ -399,7 +399,7 @@ def _replaces(component: Component) -> str:
     )
 
 
-def _check_texts(group: GroupSpec) -> None:
+def _check_texts(group: Group) -> None:
     for what in ("description", "instructions", "title", "opens_on"):
         check_text(group.path, what, getattr(group, what))
 
@@ -409,7 +409,7 @@ def _never_open(path: str, members: Iterable[str]) -> ExclusionConflict:
     return ExclusionConflict(named, f"{path!r} is pinned, so no group that it excludes could ever be open.")
 
 
-def _restyled(group: GroupSpec, before: ControlStyle, after: ControlStyle) -> GroupSpec:
+def _restyled(group: Group, before: ControlStyle, after: ControlStyle) -> Group:
     """Return a group under another style of control, which decides whether it is selectable by default."""
     by_default = group.selectable == (group.controls and before.has_tools)
     return evolve(group, selectable=group.controls and after.has_tools) if by_default else group

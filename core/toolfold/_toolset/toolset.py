@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, Literal, Never, Protocol, TypeVar, Unpack, overload
 
 from .._catalog.catalog import Catalog, ListBudget
-from .._catalog.components import Component, GroupSpec, Kind, Profile, WithheldBy, kinds_of, words
+from .._catalog.components import Component, Group, Kind, Profile, WithheldBy, kinds_of, words
 from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._extras import Displayed, entry_point
@@ -154,7 +154,7 @@ class ToolSet(Displayed):
 
     def register_group(
         self, name: str, description: str = "", *, parent: str | None = None, **options: Unpack[GroupOptions]
-    ) -> GroupSpec:
+    ) -> Group:
         """Register a group and return it (SPEC REG-2).
 
         Args:
@@ -177,7 +177,7 @@ class ToolSet(Displayed):
         title: str | None = None,
         pinned: bool = False,
         show_deactivator: bool = True,
-    ) -> GroupSpec:
+    ) -> Group:
         """Change the texts of a group, whether it is pinned and whether clients can close it, and return it.
 
         Sessions have it open as before, or from now on if it is pinned now.
@@ -235,7 +235,7 @@ class ToolSet(Displayed):
         self._registration.add_profile(profile)
         return profile
 
-    def unregister_group(self, path: str) -> Coroutine[Any, Any, GroupSpec]:
+    def unregister_group(self, path: str) -> Coroutine[Any, Any, Group]:
         """Close a group in every session, then remove it with everything below it; await it for the group (SPEC REG-5).
 
         Sessions of requests under way are among them. While no session has it open, it is removed at once: then only
@@ -251,7 +251,7 @@ class ToolSet(Displayed):
         self._registration.remove_group(path)
         return _just(group)
 
-    async def _close_and_remove(self, path: str) -> GroupSpec:
+    async def _close_and_remove(self, path: str) -> Group:
         while affected := [session for session in self.pool.live if session.snapshot.is_active(path)]:
             for session in affected:
                 with suppress(SessionClosed):  # it ended meanwhile, hooks included
@@ -449,7 +449,7 @@ class ToolSet(Displayed):
             raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
         return profiles[profile]
 
-    def groups(self) -> tuple[GroupSpec, ...]:
+    def groups(self) -> tuple[Group, ...]:
         """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""
         return self.catalog.groups
 
@@ -465,7 +465,7 @@ class ToolSet(Displayed):
         tools = sorted(self.catalog.tools.items())
         return tuple(component for _, component in tools if component.group == path and component.control is None)
 
-    def include_skill(self, folder: str | PathLike) -> tuple[GroupSpec, ...]:
+    def include_skill(self, folder: str | PathLike) -> tuple[Group, ...]:
         """Register a skill as a group, or each of those in a folder, and return the groups (SPEC SKL-2, REG-1).
 
         A skill is a folder with a `SKILL.md`. Its front matter names and describes the group, and the text after it is
@@ -483,7 +483,7 @@ class ToolSet(Displayed):
             DuplicateName: A group or a resource is called so; nothing was registered.
             MissingExtra: The extra is not installed.
         """
-        groups: tuple[GroupSpec, ...] = entry_point("toolfold.include_skill", "cli")(self, folder)
+        groups: tuple[Group, ...] = entry_point("toolfold.include_skill", "cli")(self, folder)
         return groups
 
     # -- events -------------------------------------------------------------------------------------------------------
@@ -721,7 +721,7 @@ class ToolSet(Displayed):
         return await self.default_session.call(name, arguments)
 
 
-async def _just(group: GroupSpec) -> GroupSpec:
+async def _just(group: Group) -> Group:
     return group
 
 

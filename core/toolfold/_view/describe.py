@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from .._catalog.components import GroupSpec
+from .._catalog.components import Group
 from .._names import SEPARATOR, ancestors
 from .._plain import array, table
 from .types import signature
@@ -167,12 +167,12 @@ class Directory:
     groups: Mapping[str, str]
 
     @classmethod
-    def of(cls, groups: Iterable[GroupSpec]) -> Directory:
+    def of(cls, groups: Iterable[Group]) -> Directory:
         """Return the directory of some groups."""
         return cls({group.path: one_line(group.description) for group in groups})
 
     @classmethod
-    def openable(cls, groups: Iterable[GroupSpec]) -> Directory:
+    def openable(cls, groups: Iterable[Group]) -> Directory:
         """Return the directory of those among some groups that a model can open."""
         return cls.of(group for group in groups if group.controls and not group.pinned)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import asdict
 
-from toolfold import Catalog, GroupSpec, RegionState, Snapshot
+from toolfold import Catalog, Group, RegionState, Snapshot
 from toolfold.machine.statechart import Statechart
 
 from ..sequence import sequence
@@ -101,7 +101,7 @@ def step_of(step: RecordedRequest, state: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=32)
-def change_by_clients(group: GroupSpec, *, is_open: bool) -> bool:
+def change_by_clients(group: Group, *, is_open: bool) -> bool:
     """Return whether clients may open a group, or close it: not a gate, which has no controls, and not a pinned one."""
     return group.controls and not group.pinned and (is_open or group.show_deactivator)
 

@@ -22,7 +22,7 @@ from tests.diagrams.support import (
     states,
     texts_of,
 )
-from toolfold import Catalog, GroupSpec, Snapshot, ToolSet, TransitionRequest
+from toolfold import Catalog, Group, Snapshot, ToolSet, TransitionRequest
 from toolfold_diagrams import structure
 from toolfold_diagrams.palette import LOOKS
 from toolfold_diagrams.text import identifier, printable
@@ -237,6 +237,6 @@ def test_the_order_of_registration_changes_no_byte() -> None:
 def test_a_change_of_the_catalog_changes_the_picture() -> None:
     tools = forest(5, seed=1)
     before = structure(tools)
-    added: GroupSpec = tools.register_group("one_more")
+    added: Group = tools.register_group("one_more")
     assert structure(tools) != before
     assert structure(Snapshot.of(tools.catalog).after(TransitionRequest(added.path))) != structure(tools)

@@ -25,7 +25,7 @@ from mcp_types import INVALID_PARAMS, RequestParams
 
 from toolfold import (
     Component,
-    GroupSpec,
+    Group,
     QuotaExceeded,
     Snapshot,
     ToolNotFound,
@@ -38,7 +38,7 @@ from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, l
 from ..request import RequestState, Selections, component_called
 from .render import LISTS, Renderer
 
-_SHOWN = Memo[None, Mapping[str, GroupSpec]](most=1)
+_SHOWN = Memo[None, Mapping[str, Group]](most=1)
 """The groups that requests with one initial state are shown, where nothing but that state decides."""
 
 
@@ -61,15 +61,15 @@ class Disclosed:
     _root: RequestView
 
     @cached_property
-    def groups(self) -> Mapping[str, GroupSpec]:
+    def groups(self) -> Mapping[str, Group]:
         """The groups by name, in order; not those whose tools are all withheld from the caller."""
         catalog = self._start.catalog
         if any(catalog.components[kind].changing for kind in KINDS):
             return self._shown()
         return _SHOWN.of(self._start.memo, None, self._shown)
 
-    def _shown(self) -> Mapping[str, GroupSpec]:
-        shown: dict[str, GroupSpec] = {}
+    def _shown(self) -> Mapping[str, Group]:
+        shown: dict[str, Group] = {}
         above: dict[str | None, bool] = {}
         for group in reversed(self._start.selectable_groups):  # parents after their children
             visible = above.get(group.path, False) or any(self.of(group.path, kind) for kind in KINDS)
@@ -82,7 +82,7 @@ class Disclosed:
         held = self._start.catalog.components.values()
         return any(component.belongs_to(path) for kind in held for component in kind.by_name.values())
 
-    def inside(self, path: str | None) -> dict[str, GroupSpec]:
+    def inside(self, path: str | None) -> dict[str, Group]:
         """Return the groups in a group, or at root."""
         return {name: group for name, group in self.groups.items() if group.parent == path}
 
@@ -230,7 +230,7 @@ class Disclosure:
         return {"cacheScope": "private"} if own and self._renderer.modern else {}
 
 
-def _entry(name: str, group: GroupSpec) -> dict[str, Any]:
+def _entry(name: str, group: Group) -> dict[str, Any]:
     return {"name": name, "title": group.display_name, "description": group.description}
 
 
