@@ -47,24 +47,24 @@ _SHAPES: Mapping[str | None, Callable[[ProviderDefinition], ProviderDefinition]]
 
 
 def text_of(result: ToolResult) -> str:
-    """Return the content of a result as text; a block that is not text is given as JSON."""
-    return "\n".join(
-        str(block["text"]) if block.get("type") == "text" else json.dumps(block, ensure_ascii=False)
-        for block in result.content
-    )
+    """Return the content of a result as text."""
+    return "\n".join(map(text_of_block, result.content))
 
 
-def without_schemas(
-    result: ToolResult, to_wire: Callable[[str], str], announced: Sequence[Component]
-) -> Sequence[Mapping[str, Any]]:
-    """Return the content of a result, which names tools without their schemas.
+def text_of_block(block: Mapping[str, Any]) -> str:
+    """Return a block of content as text; one that is not text is given as JSON."""
+    return str(block["text"]) if block.get("type") == "text" else json.dumps(block, ensure_ascii=False)
+
+
+def without_schemas(result: ToolResult, to_wire: Callable[[str], str], announced: Sequence[Component]) -> ToolResult:
+    """Return a result whose content names tools without their schemas.
 
     Of those that are announced beside it, whose definitions the model reads there, it has only the names.
     """
     if result.about is None or result.is_error or not result.about.tools:
-        return result.content
+        return result
     known = {component.name for component in announced}
-    return ({"type": "text", "text": result.about.listing(to_wire, known)},)
+    return evolve(result, content=({"type": "text", "text": result.about.listing(to_wire, known)},))
 
 
 # -- calls in messages, and their answers ------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ STATE = "toolfold"
 ToolCall = tuple[str, str, Any]
 """The identity, the name and the arguments of a call; the name is empty for a tool search."""
 Answered = tuple[ToolCall, ToolResult, Sequence[Component]]
-"""A call, its result, and the tools that the answer announces."""
+"""A call, its result without schemas, and the tools that the answer announces."""
 
 
 @frozen

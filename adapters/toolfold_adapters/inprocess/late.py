@@ -16,13 +16,13 @@ its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 from toolfold import Catalog, Component, ConfigError, HandleInvalid, ToolResult
 from toolfold.spi import table
 
-from .formats import ProviderDefinition, calls_of, referred_to
+from .formats import Answered, ProviderDefinition, calls_of, referred_to, without_schemas
 from .late_providers import AnthropicTools, KimiTools, OpenAITools, search_tool
 from .wire_names import WireNameCodec
 
@@ -143,7 +143,7 @@ class LateTools:
                 break
         self._announce(name for names in mentioned for name in names)
         news = [[later[name] for name in names] for names in mentioned]
-        return self._provider.answers(zip(calls_of(output), results, news, strict=True), self._groups, (), ())
+        return self._provider.answers(self._answered(output, results, news), self._groups, (), ())
 
     def _in_messages(
         self, output: Sequence[Any], results: Sequence[ToolResult], listed: Mapping[str, Component]
@@ -161,8 +161,14 @@ class LateTools:
             removed = []
         self._withdrawn = (self._withdrawn | {*removed}) - listed.keys()
         self._announce(listed)
-        calls = [(call, result, added) for call, result in zip(calls_of(output), results, strict=True)]
+        calls = self._answered(output, results, [added] * len(results))
         return self._provider.answers(calls, self._groups, added, [self._names.to_wire(name) for name in removed])
+
+    def _answered(
+        self, output: Iterable[Any], results: Iterable[ToolResult], news: Iterable[Sequence[Component]]
+    ) -> Iterator[Answered]:
+        for call, result, new in zip(calls_of(output), results, news, strict=True):
+            yield call, without_schemas(result, self._names.to_wire, new), new
 
     def _update(self, catalog: Catalog) -> None:
         if catalog is self._catalog:

@@ -27,7 +27,7 @@ from attrs import frozen
 from toolfold import Catalog, Component, ToolResult
 from toolfold.spi import table
 
-from .formats import Answered, ProviderDefinition, ToolCall, definition, read_arguments, text_of, without_schemas
+from .formats import Answered, ProviderDefinition, ToolCall, definition, read_arguments, text_of, text_of_block
 
 
 @frozen
@@ -76,7 +76,7 @@ class AnthropicTools:
         block = {"type": "tool_result", "tool_use_id": call[0]}
         if result.is_error:  # with which the API takes only texts
             return {**block, "is_error": True, "content": [{"type": "text", "text": text_of(result) or "It failed."}]}
-        given = [_block(one) for one in without_schemas(result, self.to_wire, news)]
+        given = [_block(one) for one in result.content]
         names = [self.to_wire(component.name) for component in news if not self.in_messages]
         return {**block, "content": [*given, *({"type": "tool_reference", "tool_name": name} for name in names)]}
 
@@ -105,10 +105,7 @@ class KimiTools:
 
         The latter has no content, not even an empty one, or the API refuses it.
         """
-        answers: list[ProviderDefinition] = []
-        for (identity, _, _), result, new in calls:
-            content = "\n".join(text_of(ToolResult((one,))) for one in without_schemas(result, self.to_wire, new))
-            answers.append({"role": "tool", "tool_call_id": identity, "content": content})
+        answers = [{"role": "tool", "tool_call_id": call[0], "content": text_of(result)} for call, result, _ in calls]
         return [*answers, *([{"role": "system", "tools": self._functions(added)}] if added else [])]
 
     def _functions(self, components: Iterable[Component]) -> list[ProviderDefinition]:
@@ -120,7 +117,7 @@ def _block(block: Mapping[str, Any]) -> ProviderDefinition:
         case {"type": "image", "data": data, "mimeType": kind}:
             return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
         case _:
-            return {"type": "text", "text": text_of(ToolResult((block,)))}
+            return {"type": "text", "text": text_of_block(block)}
 
 
 def search_tool(catalog: Catalog) -> Component | None:
@@ -168,13 +165,12 @@ class OpenAITools:
         additional: dict[str, Component] = {}
         for (identity, name, _), result, new in calls:
             if name:
-                answers.append(self._output(identity, result, new))
+                answers.append(_output(identity, result))
                 additional |= {component.name: component for component in new}
                 continue
             answers.append(self._search_output(identity, new, groups))
             if not new or _displaces(result):  # the output itself has no place for a text
-                said = "\n".join(text_of(ToolResult((one,))) for one in without_schemas(result, self.to_wire, new))
-                remarks.append({"type": "message", "role": "developer", "content": said})
+                remarks.append({"type": "message", "role": "developer", "content": text_of(result)})
         tools = self._grouped(additional.values(), groups, deferred=False)
         more: list[ProviderDefinition] = (
             [{"type": "additional_tools", "role": "developer", "tools": tools}] if tools else []
@@ -184,12 +180,6 @@ class OpenAITools:
     @property
     def _finds(self) -> bool:
         return self.search.control is not None and self.search.control[0] == "find"
-
-    def _output(self, identity: str, result: ToolResult, new: Sequence[Component]) -> ProviderDefinition:
-        content = [_part(block) for block in without_schemas(result, self.to_wire, new)]
-        plain = all(part["type"] == "input_text" for part in content)
-        output = "\n".join(part["text"] for part in content) if plain else content
-        return {"type": "function_call_output", "call_id": identity, "output": output}
 
     def _search_output(self, identity: str, new: Sequence[Component], groups: Mapping[str, str]) -> ProviderDefinition:
         return {
@@ -230,9 +220,15 @@ def _displaces(result: ToolResult) -> bool:
     return bool((table(result.structured) or {}).get("displaced"))
 
 
+def _output(identity: str, result: ToolResult) -> ProviderDefinition:
+    content = [_part(block) for block in result.content]
+    plain = all(part["type"] == "input_text" for part in content)
+    return {"type": "function_call_output", "call_id": identity, "output": text_of(result) if plain else content}
+
+
 def _part(block: Mapping[str, Any]) -> ProviderDefinition:
     match block:
         case {"type": "image", "data": data, "mimeType": kind}:
             return {"type": "input_image", "detail": "auto", "image_url": f"data:{kind};base64,{data}"}
         case _:
-            return {"type": "input_text", "text": text_of(ToolResult((block,)))}
+            return {"type": "input_text", "text": text_of_block(block)}
