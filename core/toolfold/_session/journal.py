@@ -344,7 +344,7 @@ class Journal:
     async def _write(self, content: Content) -> bool:
         written = dict(self._facts)
         if not self.version:
-            self.version = await self._whole(partial(self.admit, content))
+            self.version = await self._written(partial(self.admit, content))
         elif not await self._commit(content, written):
             return False
         self.content, self.discarded, self._unanswered = content, (), frozenset()
@@ -364,13 +364,7 @@ class Journal:
         token = self.token
         if token is not None and self._lost:
             raise LeaseLost
-        self._writing = None if self.is_local else anyio.Event()
-        try:
-            version = await self._whole(partial(self.store.swap, self.key, self.version, content, token))
-        finally:
-            if self._writing is not None:
-                self._writing.set()
-                self._writing = None
+        version = await self._written(partial(self.store.swap, self.key, self.version, content, token))
         if version is not None:
             self.version = version
         if token is not None:
@@ -378,6 +372,16 @@ class Journal:
             if version is None:
                 raise LeaseLost
         return version is not None
+
+    async def _written(self, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await a write to its end, until which no record is taken for news."""
+        self._writing = None if self.is_local else anyio.Event()
+        try:
+            return await self._whole(operation)
+        finally:
+            if self._writing is not None:
+                self._writing.set()
+                self._writing = None
 
     async def _whole(self, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await an operation to its end, since it would be unknown whether a cancelled one was done."""

@@ -14,6 +14,7 @@ import pytest
 from tests.adapters.stores.test_steps import Interrupting, desk, of_kind
 from tests.simulation.disk import Forgetful
 from toolfold import (
+    Created,
     HookContext,
     Lease,
     LeaseLost,
@@ -97,6 +98,34 @@ async def test_a_transition_waits_for_the_hooks_of_another_process_and_sees_what
             assert other.active == ()
             go_on.set()
         assert other.active == ("free", "lock")
+
+
+@pytest.mark.spec("STO-2", "SES-2")
+async def test_a_request_that_finds_a_session_as_soon_as_it_is_created_waits_for_its_creator() -> None:
+    running, go_on = anyio.Event(), anyio.Event()
+
+    class Creating(MemoryStore):
+        async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
+            created = await super().create(key, data, place, lifetime)
+            tasks.start_soon(find)
+            return created
+
+    async def wait(_: HookContext) -> None:
+        running.set()
+        await go_on.wait()
+
+    async def find() -> None:
+        async with sessions.open("chat") as session:
+            assert await session.activate("lock")
+
+    async with hooked(wait).stored_sessions(Creating()) as sessions, anyio.create_task_group() as tasks:
+        async with sessions.open("chat") as session:
+            await running.wait()
+            tasks.start_soon(session.activate, "free")
+            await anyio.wait_all_tasks_blocked()
+            assert session.active == ()
+            go_on.set()
+    assert session.active == ("free", "lock")
 
 
 @pytest.mark.spec("STO-2", "STO-5")
