@@ -314,8 +314,7 @@ class StoredSessions:
             raise KeyInUse("There is a stored session of that name already.")
         if not self._local:
             self._tools.observers.notify(SessionOpened(session.id))
-        self._known[key] = session
-        self._cache(session)
+        self._cache(self._known.setdefault(key, session))  # another request may have found it before this
         return version
 
     async def _open(self, key: str, record: Record) -> Session:

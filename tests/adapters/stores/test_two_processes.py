@@ -21,6 +21,7 @@ from toolfold import (
     Place,
     Profile,
     Record,
+    Session,
     SessionClosed,
     StoreError,
     StoreUnavailable,
@@ -101,31 +102,41 @@ async def test_a_transition_waits_for_the_hooks_of_another_process_and_sees_what
 
 
 @pytest.mark.spec("STO-2", "SES-2")
-async def test_a_request_that_finds_a_session_as_soon_as_it_is_created_waits_for_its_creator() -> None:
+@pytest.mark.parametrize("is_answered", [True, False], ids=["as it is answered", "before it is answered"])
+async def test_a_request_that_finds_a_session_while_it_is_created_shares_it_with_its_creator(is_answered: bool) -> None:
     running, go_on = anyio.Event(), anyio.Event()
 
     class Creating(MemoryStore):
         async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
+            """Create a record, and have another request find it at once."""
             created = await super().create(key, data, place, lifetime)
             tasks.start_soon(find)
+            if not is_answered:
+                await running.wait()
             return created
 
     async def wait(_: HookContext) -> None:
         running.set()
         await go_on.wait()
 
+    found: list[Session] = []
+
     async def find() -> None:
         async with sessions.open("chat") as session:
+            found.append(session)
             assert await session.activate("lock")
 
-    async with hooked(wait).stored_sessions(Creating()) as sessions, anyio.create_task_group() as tasks:
-        async with sessions.open("chat") as session:
-            await running.wait()
-            tasks.start_soon(session.activate, "free")
-            await anyio.wait_all_tasks_blocked()
-            assert session.active == ()
-            go_on.set()
-    assert session.active == ("free", "lock")
+    async with (
+        hooked(wait).stored_sessions(Creating()) as sessions,
+        anyio.create_task_group() as tasks,
+        sessions.open("chat") as session,
+    ):
+        await running.wait()
+        tasks.start_soon(session.activate, "free")
+        await anyio.wait_all_tasks_blocked()
+        assert session.active == ()
+        go_on.set()
+    assert (session.active, found) == (("free", "lock"), [session])
 
 
 @pytest.mark.spec("STO-2", "STO-5")
