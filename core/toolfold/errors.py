@@ -195,11 +195,11 @@ class SessionClosed(ToolfoldError):
 
 
 class HandleInvalid(ToolfoldError):
-    """A handle is forged, damaged, or was made for another catalog or caller (SPEC DEL-3)."""
+    """A handle is forged, damaged, or was made for another tool set or caller (SPEC DEL-3)."""
 
 
 class HandleExpired(ToolfoldError):
-    """A handle's time is over (SPEC DEL-3)."""
+    """A handle has expired (SPEC DEL-3)."""
 
 
 class StoreError(ToolfoldError):
