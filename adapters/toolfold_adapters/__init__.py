@@ -9,7 +9,7 @@ evaluation/              whether offering tools in groups helps to get tasks don
 manifests, catalogs, skills    groups of tools in JSON files, a catalog in one file, groups made of a SKILL.md
 search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 stored_usage, status     what is used, written to a store, and how servers and stores are doing
-names, tokens            the names that clients and models accept, keys of `_meta`, the cost of definitions
+data, names, tokens      data in files, names that clients and models accept, keys of `_meta`, costs of definitions
 hosts                    the programs that people run servers in, as data
 processes, sdk           processes and their children; the only module that uses private parts of the `mcp` SDK
 signals, starting        signals and standard streams of a program that serves, and what it loads

@@ -27,7 +27,6 @@ an array is a manifest: a single group (SPEC GRP-1).
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +37,7 @@ from attrs import field, fields, frozen
 from toolfold import ConfigError, ManifestError, Profile, ToolError, ToolfoldError, ToolSet
 from toolfold.spi import table
 
+from .data import data_in, quoted_key, read_text
 from .manifests import (
     TOOL_KEYS,
     Handlers,
@@ -45,9 +45,6 @@ from .manifests import (
     load_manifests,
     position_of,
     problem_of,
-    quoted_key,
-    read_json,
-    read_text,
     tool_of,
 )
 
@@ -62,7 +59,7 @@ _PROFILE = tuple(attribute.name for attribute in fields(Profile) if attribute.na
 def is_catalog(path: str | Path) -> bool:
     """Return whether a file has a catalog in it, and not something else, such as a configuration of servers."""
     try:
-        data = _read(Path(path))
+        data = data_in(Path(path), read_text(Path(path)))
     except ManifestError:
         return False
     if (given := table(data)) is None:
@@ -84,7 +81,7 @@ def load_catalog(path: str | Path, *, handlers: Handlers | None = None, **option
         ConfigError: Something in it is wrong; the message has a sentence for each problem, with its place in the file.
     """
     file = Path(path)
-    data = _read(file)
+    data = data_in(file, read_text(file))
     find = handlers if callable(handlers) else handlers.get if handlers is not None else _preview(file)
     if isinstance(data, list):
         tools = ToolSet(file.stem, **options)
@@ -106,16 +103,6 @@ def _preview(file: Path) -> Callable[[str], Callable[..., Any]]:
         return refuse
 
     return handler_of
-
-
-def _read(file: Path) -> object:
-    if file.suffix.lower() != ".toml":
-        return read_json(file)
-    text = read_text(file)
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ManifestError(str(file), "file", f"it is not TOML: {error}") from error
 
 
 @frozen

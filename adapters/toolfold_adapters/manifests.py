@@ -11,8 +11,6 @@ and a `function`: another name to find its handler by. Other keys are ignored.
 
 from __future__ import annotations
 
-import json
-import stat
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -21,11 +19,11 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import Component, Group, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
-from toolfold.spi import extras_named, plain_json, table
+from toolfold.spi import plain_json, table
+
+from .data import data_in, read_text
 
 Find = Callable[[str], Callable[..., Any] | None]
-_UNQUOTED = {"mapping values are not allowed here": ": write a text that has a colon in quotes"}
-"""What else is said of a problem with YAML."""
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 Handlers = Mapping[str, Callable[..., Any]] | Find
 """Finds the handler of a tool by name: a mapping, or a function that returns `None` or raises for an unknown name."""
@@ -127,7 +125,7 @@ class _Loader:
     def load(self, file: Path) -> None:
         """Load one file: a group, or a single tool in no group."""
         try:
-            content = read_json(file)
+            content = data_in(file, read_text(file))
         except ManifestError as error:
             self.errors.append(error)
             return
@@ -196,57 +194,6 @@ class _Loader:
             if found is not None:
                 return found
         raise InvalidEntry(f"there is no handler for {' or '.join(map(repr, asked))}")
-
-
-def read_text(file: Path) -> str:
-    """Return the text in a file, or raise `ManifestError`."""
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):  # reading a pipe may block for ever
-            raise ManifestError(str(file), "file", "it is not a regular file")
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ManifestError(str(file), "file", f"it can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError(str(file), f"byte {error.start}", "it is not UTF-8") from error
-
-
-def read_json(file: Path) -> object:
-    """Return the JSON value in a file, or raise `ManifestError`."""
-    text = read_text(file)
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise ManifestError(str(file), place, f"it is not JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise ManifestError(
-            str(file), "file", "it contains a number that is too long or is nested too deeply"
-        ) from error
-
-
-def yaml_in(file: Path, text: str, whole: str = "file") -> dict[str, Any]:
-    """Return the mapping in a text that a file has or would have, or raise `ManifestError`; `whole` names the text."""
-    with extras_named():
-        from ruamel.yaml import YAML as Parser
-        from ruamel.yaml.error import YAMLError
-    parser: Any = Parser(typ="safe", pure=True)
-    try:
-        data = parser.load(text)
-    except (YAMLError, RecursionError) as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        place = whole if mark is None else f"line {mark.line + 1}"
-        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        problem += _UNQUOTED.get(problem, "")
-        raise ManifestError(str(file), place, f"it is not valid YAML: {problem}") from error
-    if (found := table({} if data is None else data)) is None:
-        raise ManifestError(str(file), whole, "it must be a YAML mapping")
-    return {**found}
-
-
-def quoted_key(key: str) -> str:
-    """Return a key as TOML writes it."""
-    bare = key.replace("_", "").replace("-", "").isalnum() and key.isascii()
-    return key if bare else json.dumps(key, ensure_ascii=False)
 
 
 def tool_of(entry: object) -> tuple[str, object, dict[str, Any]]:

@@ -30,7 +30,7 @@ from toolfold import DuplicateName, Group, ManifestError, ToolSet, Visibility
 from toolfold.errors import warn
 from toolfold.spi import table
 
-from .manifests import read_text, yaml_in
+from .data import read_text, yaml_in
 from .names import WIRE_SEPARATOR
 
 FILE = "SKILL.md"

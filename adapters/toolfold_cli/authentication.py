@@ -9,7 +9,8 @@ from typing import Annotated, Any, Self
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from toolfold import ConfigError
-from toolfold_adapters.gateway.config.data import Variables, read_file
+from toolfold_adapters.data import read_table
+from toolfold_adapters.gateway.config.clients import Variables
 from toolfold_adapters.gateway.config.read import key_problem
 from toolfold_adapters.mcp import Authentication
 from toolfold_adapters.mcp.http.auth import digest_of
@@ -88,7 +89,7 @@ def load_authentication(path: Path) -> Authentication:
         ConfigError: The file can't be read, or says something else.
     """
     try:
-        data = Variables(os.environ, path.parent).expand(read_file(path))
+        data = Variables(os.environ, path.parent).expand(read_table(path))
         return _File.model_validate(data).authentication()
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from toolfold import ExclusionConflict, QuotaExceeded, Reason, ToolfoldError, TransitionRequest
 from toolfold.spi import RequestView
-from toolfold_adapters.manifests import read_text
+from toolfold_adapters.data import read_text
 from toolfold_adapters.skills import read_skill
 
 from .costs import initial_view_of

@@ -21,6 +21,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from toolfold import ConfigError
+from toolfold_adapters.data import original_text, read_table, table_in
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.clients import (
     entry_for,
@@ -33,7 +34,6 @@ from toolfold_adapters.gateway.config.clients import (
     servers_at,
     servers_in,
 )
-from toolfold_adapters.gateway.config.data import data_in, read_file, read_text
 from toolfold_adapters.gateway.config.read import parse_config
 from toolfold_adapters.gateway.stored import patiently, write_whole
 from toolfold_adapters.gateway.upstream.life import not_installed
@@ -104,7 +104,7 @@ def client_files(
 def _projects(path: Path) -> list[str]:
     """Return the folders that a file of Claude Code has servers for, which `claude mcp add` adds."""
     with suppress(ConfigError):  # it is reported where the file is read
-        return projects_in(read_file(path)) if path.name == ".claude.json" else []
+        return projects_in(read_table(path)) if path.name == ".claude.json" else []
     return []
 
 
@@ -160,7 +160,7 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> FileChange | None
     change = FileChange(file=file, servers=tuple(moving), staying=staying, notes=problems)
     if not moving:
         return change if problems else None
-    moved = _moved(read, read_text(file.served) if file.served.is_file() else None, moving, command)
+    moved = _moved(read, original_text(file.served) if file.served.is_file() else None, moving, command)
     return evolve(moved, staying=staying, notes=(*problems, *moved.notes))
 
 
@@ -175,7 +175,7 @@ def plan_undo(file: ClientFile) -> FileChange | None:
     read = _read(file)
     if read.ours is None:
         return None
-    text = read_text(file.served)
+    text = original_text(file.served)
     served = _servers_in(file.served, text, read.beside)
     _refuse_both(file, served.keys(), read.others.keys())
     if (before := _backup_of(read, tuple(served))) is None:
@@ -193,7 +193,7 @@ def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
     command = tuple(program_of(read.servers[read.ours or ""])[:-2])
     for backup in _backups(read.file.path):
         with suppress(ConfigError):
-            before = _read(read.file, read_text(backup))
+            before = _read(read.file, original_text(backup))
             if before.ours is None and {*names} <= before.servers.keys():
                 moving = {name: before.servers[name] for name in names}
                 if _moved(before, None, moving, command).text == read.text:
@@ -202,8 +202,8 @@ def _backup_of(read: _Read, names: tuple[str, ...]) -> str | None:
 
 
 def _read(file: ClientFile, text: str | None = None) -> _Read:
-    text = read_text(file.path) if text is None else text
-    data = data_in(file.path, text)
+    text = original_text(file.path) if text is None else text
+    data = table_in(file.path, text)
     section = section_of_project(file.project) if file.project else ()
     try:
         if not section and (found := servers_in(data)):
@@ -216,7 +216,7 @@ def _read(file: ClientFile, text: str | None = None) -> _Read:
 
 def _servers_in(path: Path, text: str | None, section: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the servers at the end of some keys, if there are any."""
-    return {} if text is None else servers_at(data_in(path, text), section)
+    return {} if text is None else servers_at(table_in(path, text), section)
 
 
 def _servable(read: _Read) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from toolfold import ConfigError
 from toolfold.spi import table
-from toolfold_adapters.gateway.config.data import plain_json, without_comments
+from toolfold_adapters.data import strict_json, without_comments
 
 _SAME_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/[ \t]*)?(?=\r?\n|$)|")
 _SPACE = re.compile(r"\s*")
@@ -141,7 +141,7 @@ def _skeleton(section: Sequence[str], depth: int = 0) -> str:
 
 def _object_at(text: str, path: Sequence[str]) -> _Object:
     """Return the object at a path of keys in valid JSON with comments."""
-    plain = plain_json(text)
+    plain = strict_json(text)
     at = _skip(plain, 0)
     for key in path:
         at = next(value for name, _, value, _ in _spans(plain, at) if name == key)

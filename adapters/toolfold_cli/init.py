@@ -137,13 +137,13 @@ def _show_savings(change: FileChange, measure: bool) -> None:
 
 def _configuration(change: FileChange) -> GatewayConfig | None:
     """Return the configuration of what is served after a change, if that is anything."""
-    from toolfold_adapters.gateway.config.data import data_in
+    from toolfold_adapters.data import table_in
     from toolfold_adapters.gateway.config.read import parse_config
 
     if change.served is None:
         return None
     environ = {**dict.fromkeys(change.passed_on, ""), **os.environ}
-    return parse_config(change.file.served, data_in(change.file.served, change.served), environ)
+    return parse_config(change.file.served, table_in(change.file.served, change.served), environ)
 
 
 def _program() -> tuple[str, ...]:

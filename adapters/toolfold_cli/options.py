@@ -107,7 +107,7 @@ def unread_variables(environ: Mapping[str, str]) -> Iterator[str]:
     given = {name.removeprefix(PREFIX) for name in environ if name.startswith(PREFIX)} - READ_BESIDE_OPTIONS
     if not given:
         return
-    from toolfold_adapters.gateway.config.data import INPUT_PREFIX
+    from toolfold_adapters.gateway.config.clients import INPUT_PREFIX
 
     from .serve import serve_command
 

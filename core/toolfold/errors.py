@@ -234,7 +234,8 @@ class ManifestError(ToolfoldError):
         self.file = file
         self.position = position
         self.problem = problem
-        super().__init__(f"{file}, {position}: {problem}.")
+        place = file if position == "file" else f"{file}, {position}"
+        super().__init__(f"{place}: {problem}.")
 
 
 class ConfigError(ToolfoldError):

@@ -64,9 +64,9 @@ BAD_ENTRIES: Mapping[str, tuple[Any, str, str]] = {
 """An entry between good ones, where it is reported, and how."""
 
 BAD_FILES: Mapping[str, tuple[Any, str, str]] = {
-    "not JSON": ('[\n  {"name": "a" 1}\n]', "line 2, column 16", "not JSON"),
-    "nothing": ("", "line 1, column 1", "not JSON"),
-    "not UTF-8": (b'["\xff"]', "byte 2", "not UTF-8"),
+    "not JSON": ('[\n  {"name": "a" 1}\n]', "line 2, column 16", "not valid JSON"),
+    "nothing": ("", "line 1, column 1", "not valid JSON"),
+    "not UTF-8": (b'["\xff"]', "byte 2", "not a text in UTF-8"),
     "nested without end": ("[" * 100_000, "file", "nested too deeply"),
     "a number without end": ("[" + "9" * 5_000 + "]", "file", "nested too deeply"),
     "a text": ('"tools"', "file", "must contain an array"),

@@ -152,7 +152,7 @@ def test_configurations_of_servers_and_unreadable_files_are_no_catalogs(name: st
         ),
         ("tools = ['x']\n[profiles.p]\nactive = ['no']", "shop.toml, [profiles.p]: "),
         ("tools = ['x']\n[profiles.p]\nopen = ['no']", "shop.toml, [profiles.p]: open is not known here"),
-        ("tools = [", "shop.toml, file: it is not TOML: Invalid value (at end of document)."),
+        ("tools = [", "shop.toml: it is not valid TOML: Invalid value (at end of document); correct it there."),
     ],
 )
 def test_a_problem_is_reported_in_a_sentence_with_file_and_place(text: str, problem: str, tmp_path: Path) -> None:

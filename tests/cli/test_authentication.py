@@ -40,7 +40,7 @@ def test_operators_are_those_that_the_file_names(tmp_path: Path, rest: str) -> N
     ("text", "fault"),
     [
         ("", r"give \[tokens\] or \[oauth\]\."),
-        ("[tokens", "is not valid TOML"),
+        ("[tokens", "it is not valid TOML"),
         ('[tokens]\nalice = "short"', r"tokens\.alice: .* at least 16 characters"),
         ('[tokens]\nalice = "${MISSING_TOKEN}"', "environment variable MISSING_TOKEN is not set"),
         (f'[tokens]\nalice = "{TOKEN}"\n{OAUTH}jwks = "https://login.example"', r"give \[tokens\] or \[oauth\]\."),

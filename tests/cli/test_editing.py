@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.initialising import init, write
 from tests.cli.support import invoke
-from toolfold_adapters.gateway.config.data import read_file
+from toolfold_adapters.data import read_table
 
 pytestmark = pytest.mark.spec("GWY-2")
 
@@ -37,11 +37,11 @@ def moved_and_back(home: Path, text: str) -> str:
     """Have Toolfold serve the servers of a file, check that nothing is lost, and return its text after an undo."""
     file, served = home / "mcp.json", home / "mcp.toolfold.json"
     file.write_bytes(text.encode())
-    before = read_file(file)
+    before = read_table(file)
     (section,) = {"mcpServers", "servers", "mcp"} & before.keys()
     init("--config", str(file), "--yes")
-    assert read_file(served)[section] == before[section]
-    assert {**read_file(file), section: before[section]} == before
+    assert read_table(served)[section] == before[section]
+    assert {**read_table(file), section: before[section]} == before
     init("--config", str(file), "--undo", "--yes")
     return file.read_bytes().decode()
 
@@ -69,7 +69,7 @@ def test_a_comment_before_a_comma_is_not_lost(home: Path, text: str) -> None:
     back = moved_and_back(home, text)
     assert " one " in back
     (home / "before.json").write_text(text)
-    assert read_file(home / "mcp.json") == read_file(home / "before.json")
+    assert read_table(home / "mcp.json") == read_table(home / "before.json")
 
 
 def test_comments_stay_where_they_are_and_those_about_a_server_go_with_it(home: Path) -> None:
@@ -92,8 +92,8 @@ def test_a_server_that_came_anew_joins_those_that_are_served_with_its_comment(ho
     server = '\n  "b": {"url": "https://y.org"} // new\n'
     file.write_text(file.read_text().replace('{"toolfold"', "{" + server + ', "toolfold"'))
     init("--config", str(file), "--yes")
-    assert list(read_file(file)["servers"]) == ["toolfold"]
-    assert list(read_file(home / "mcp.toolfold.json")["servers"]) == ["a", "b"]
+    assert list(read_table(file)["servers"]) == ["toolfold"]
+    assert list(read_table(home / "mcp.toolfold.json")["servers"]) == ["a", "b"]
     assert "// new" in (home / "mcp.toolfold.json").read_text()
 
 

@@ -100,7 +100,7 @@ def test_tasks_are_suggested(shop: Path) -> None:
         (("shop:tools",), 2, "Give the --tasks for these tools"),
         (("shop:tools", "--live-mcp-bench", "."), 2, "leave out TARGET and --tasks"),
         (("--live-mcp-bench", "."), 1, "has no LiveMCPBench that can be read"),
-        (("shop:tools", "--tasks", "none.toml"), 1, "none.toml can't be read"),
+        (("shop:tools", "--tasks", "none.toml"), 1, "none.toml: it can't be read"),
         (("shop:tools", "--tasks", "bad.toml"), 1, "bad.toml, task 'tea', call 1: there is no tool 'orders.plaice'."),
         (("--player", "lucky"), 1, "There is no player 'lucky'; there are perfect"),
         (("--arm", "none"), 1, "There is no arm 'none'; there are everything"),

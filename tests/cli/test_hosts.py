@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.cli.initialising import SECRET, SERVERS, init, read, write
+from toolfold_adapters.data import read_table
 from toolfold_adapters.gateway import load_config
 from toolfold_adapters.gateway.config.clients import servers_in
-from toolfold_adapters.gateway.config.data import read_file
 from toolfold_adapters.hosts import HOSTS
 from toolfold_cli.client_files import client_files
 
@@ -146,7 +146,7 @@ HOST_FILES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def entries_in(file: Path) -> dict[str, Any]:
     """Return the servers in a file, whichever host's it is."""
-    found = servers_in(read_file(file))
+    found = servers_in(read_table(file))
     assert found is not None
     return {**found.entries}
 
@@ -185,13 +185,13 @@ def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_u
 @pytest.mark.parametrize("name", [".codex/config.toml", ".continue/config.yaml", ".config/goose/config.yaml"])
 def test_a_file_that_was_edited_since_gets_its_servers_back_with_all_comments(home: Path, name: str) -> None:
     file = write(home / name, HOST_FILES[name][0])
-    before = read_file(file)
+    before = read_table(file)
     init("--yes")
     file.write_text("# added\n" + file.read_text())
     init("--undo", "--yes")
     text = file.read_text()
     assert all(comment in text for comment in ("# added", "kept", "# a is mine"))
-    after = read_file(file)
+    after = read_table(file)
     if isinstance(before.get("mcpServers"), list):
         assert sorted(map(str, after.pop("mcpServers"))) == sorted(map(str, before.pop("mcpServers")))
     assert after == before

@@ -116,7 +116,7 @@ def test_a_file_that_is_wrong_is_reported_and_the_others_are_changed(home: Path)
     right = write(home / ".cursor" / "mcp.json", {"mcpServers": SERVERS})
     result = invoke("init", "--yes")
     assert result.exit_code == 1
-    assert f"toolfold: {wrong} is not valid JSON" in result.stderr
+    assert f"toolfold: {wrong}, line 1, column 2: it is not valid JSON: " in result.stderr
     assert list(read(right)["mcpServers"]) == ["toolfold"]
 
 

@@ -44,7 +44,7 @@ async def test_an_invalid_target_is_refused_with_the_valid_forms(text: str) -> N
             {},
             "ws://localhost/mcp has the scheme 'ws'; the URL of an MCP server has http or https.",
         ),
-        ("gateway.toml", (), {}, "gateway.toml can't be read: No such file or directory."),
+        ("gateway.toml", (), {}, "gateway.toml: it can't be read: No such file or directory."),
         *(
             (
                 "shop.py:tools",

@@ -19,7 +19,6 @@ players, and any other value will do. `query` is what a scripted player searches
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -30,6 +29,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from toolfold import Catalog, Component, ConfigError, ManifestError
 from toolfold.spi import array, table
+
+from ..data import read_table
 
 OWN = Path(__file__).with_name("data")
 """The folder of the built-in catalog and tasks."""
@@ -144,12 +145,7 @@ def load_tasks(file: Path, catalog: Catalog) -> tuple[Task, ...]:
         ConfigError: It can't be read, or something in it is wrong; the message has a sentence for each problem, with
             its place in the file.
     """
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{file} can't be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise ConfigError(f"{file} is not TOML: {error}.") from error
+    data = read_table(file)
     try:
         tasks = _File.model_validate(data).tasks
     except ValidationError as error:

@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 
 from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, shortened, table
-from toolfold_adapters.manifests import quoted_key
+from toolfold_adapters.data import quoted_key
 from toolfold_adapters.mcp.grouping import tags_of
 from toolfold_adapters.names import ALWAYS_LOAD_META, WIRE_SEPARATOR, allowed_names, is_allowed
 from toolfold_adapters.skills import Skill, missing, not_served

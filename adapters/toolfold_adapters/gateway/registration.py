@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 
 from toolfold import Catalog, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import Kind, ancestors, table
-from toolfold_adapters.manifests import quoted_key
+from toolfold_adapters.data import quoted_key
 from toolfold_adapters.names import WIRE_SEPARATOR, allowed_names
 from toolfold_adapters.skills import register_files
 

@@ -21,14 +21,13 @@ from pydantic import ValidationError
 
 from toolfold import ConfigError, ManifestError, ToolfoldError
 from toolfold.spi import array, extras_named, table
-from toolfold_adapters.manifests import quoted_key
+from toolfold_adapters.data import quoted_key, read_table, read_text
 from toolfold_adapters.names import ONE_SERVER, server_name
 from toolfold_adapters.skills import Skill, skills_in
 
 from ...hosts import SECTIONS, host_of
 from ..registration import check_config
-from .clients import is_disabled, servers_in, settings_of
-from .data import Variables, read_file
+from .clients import Variables, is_disabled, servers_in, settings_of
 from .settings import (
     BudgetsConfig,
     GatewayConfig,
@@ -75,7 +74,7 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
             and says what to do.
     """
     file = Path(path)
-    return parse_config(file, read_file(file), environ)
+    return parse_config(file, read_table(file), environ)
 
 
 def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> GatewayConfig:
@@ -191,11 +190,9 @@ def _env_file(file: Any, variables: Variables) -> dict[str, str | None]:
     with extras_named():
         from dotenv import dotenv_values
     try:
-        text = (variables.folder / variables.expand(file)).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"envFile: {file} is not a text in UTF-8; save it as one") from error
-    except OSError as error:
-        raise ConfigError(f"envFile: {file} can't be read: {error.strerror or type(error).__name__}") from error
+        text = read_text(variables.folder / variables.expand(file))
+    except ManifestError as error:
+        raise ConfigError(f"envFile: {file}: {error.problem}") from error
     return dotenv_values(stream=StringIO(text), interpolate=False)
 
 

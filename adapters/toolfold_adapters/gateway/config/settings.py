@@ -52,7 +52,7 @@ from attrs import evolve
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
-from toolfold_adapters.manifests import quoted_key
+from toolfold_adapters.data import quoted_key
 from toolfold_adapters.names import ONE_SERVER
 from toolfold_adapters.search import bm25, by_meaning
 from toolfold_adapters.sentences import packaged_model

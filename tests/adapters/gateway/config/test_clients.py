@@ -333,7 +333,7 @@ def test_variables_are_replaced(tmp_path: Path, text: str, value: str) -> None:
         ({**GOOD, "env": {"A": []}}, ', env.A: must be a text in quotes, such as "…".'),
         ({**GOOD, "env": []}, ": env: must be a table of texts."),
         ({**GOOD, "env_vars": [5]}, ": env_vars: must be a list of names."),
-        ({**GOOD, "envFile": ".env"}, ": envFile: .env can't be read: No such file or directory."),
+        ({**GOOD, "envFile": ".env"}, ": envFile: .env: it can't be read: No such file or directory."),
         ({**GOOD, "envFile": 5}, ": envFile: must be a text in quotes."),
         (
             {"url": "https://x", "headersHelper": "./token.sh"},
@@ -398,9 +398,9 @@ def test_where_no_entry_is_right_all_problems_are_the_error(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"mcpServers": {\n"a": }', " is not valid JSON: Expecting value: line 2 column 6 "),
-        ("[]", " must be a JSON object."),
-        ("[" * 100_000, " is not valid JSON: "),
+        ('{"mcpServers": {\n"a": }', ", line 2, column 6: it is not valid JSON: Expecting value; correct it there."),
+        ("[]", ": it must be a JSON object."),
+        ("[" * 100_000, ": it contains a number that is too long, or is nested too deeply."),
         (
             "{}",
             " names no servers: it has none of mcpServers, servers, mcp_servers, context_servers, "

@@ -182,15 +182,15 @@ def test_every_mistake_has_its_line(tmp_path: Path) -> None:
 
 def test_malformed_toml_is_named_by_its_line(tmp_path: Path) -> None:
     message = refused(tmp_path, "[groups.a]\ntools = [\n'x'\n[groups.b]\n")
-    assert message.startswith(" is not valid TOML: ")
+    assert message.startswith(": it is not valid TOML: ")
     assert "line 4" in message
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"missing\.toml can't be read: No such file or directory\."):
+    with pytest.raises(ConfigError, match=r"missing\.toml: it can't be read: No such file or directory\."):
         load_config(tmp_path / "missing.toml")
     (tmp_path / "latin.toml").write_bytes("# größe".encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"latin\.toml is not a text in UTF-8"):
+    with pytest.raises(ConfigError, match=r"latin\.toml, byte 4: it is not a text in UTF-8"):
         load_config(tmp_path / "latin.toml")
 
 
