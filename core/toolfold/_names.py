@@ -74,6 +74,9 @@ class WireNames:
     Args:
         separator: What stands for the dot on the wire, of the characters `A-Z a-z 0-9 _ - .`.
         max_length: How many characters a name on the wire may have; by default, no fewer than any name.
+
+    Attributes:
+        own: Names that have another name on the wire than that; to be set before they are admitted.
     """
 
     def __init__(self, separator: str, max_length: int = MAX_NAME) -> None:
@@ -81,6 +84,7 @@ class WireNames:
             raise ConfigError(f"{separator!r} can't separate names on the wire: use 1 to 8 of A-Z a-z 0-9 _ - .")
         self.separator = separator
         self.max_length = max_length
+        self.own: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
     def admit(self, name: str) -> None:
@@ -110,6 +114,8 @@ class WireNames:
 
     def to_wire(self, name: str) -> str:
         """Return the name that clients see."""
+        if name in self.own:
+            return self.own[name]
         return name if self.separator == SEPARATOR else name.replace(SEPARATOR, self.separator)
 
     def from_wire(self, wire: str) -> str:

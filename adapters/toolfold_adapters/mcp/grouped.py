@@ -99,7 +99,6 @@ class GroupedServer:
             self.own.names,
             settings,
             lambda _: cast("TaskGroup", self._tasks),
-            own=self.own.names.own,
             resumes=resumes,
         )
         self._tasks.running = self._handlers.subscriptions.running
@@ -125,7 +124,7 @@ class GroupedServer:
 
     def is_control(self, name: str) -> bool:
         """Return whether a name on the wire is that of a tool that the groups brought with them."""
-        return name in self._proxies or (self.own.names.knows(name) and name not in self.own.placed)
+        return name in self._proxies or (self.own.knows(name) and name not in self.own.placed)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class GroupedServer:
         if self._is_own(params):
             return await self._answer(ctx, params)
         with await self._offered(ctx):
-            if not self.own.names.knows(params.name) and params.name not in self._proxies:
+            if not self.own.knows(params.name) and params.name not in self._proxies:
                 return await self._called.handler(ctx, params)
             return await self._answer(ctx, params)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Se
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Literal, cast
 
 from attrs import define, field
@@ -18,7 +18,6 @@ from toolfold import (
     InvalidDefinition,
     InvalidName,
     ToolfoldError,
-    ToolNotFound,
     ToolSet,
     Visibility,
     WireNames,
@@ -28,6 +27,7 @@ from toolfold.spi import ancestors, enumerated, quoted, table
 
 from ..names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR
 from .delivery.render import ForeignDefinition, Offer, without_mounted_groups
+from .request import component_called
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -131,29 +131,6 @@ class Grouping:
         return found
 
 
-class OwnNames(WireNames):
-    """Names on the wire where a server's own tools keep theirs, whatever characters they have.
-
-    `own` maps the names that its tools are registered by to their own.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(WIRE_SEPARATOR, _LONGEST)
-        self.own: dict[str, str] = {}
-
-    def to_wire(self, name: str) -> str:
-        """Return the name that clients see."""
-        return self.own[name] if name in self.own else super().to_wire(name)
-
-    def knows(self, wire: str) -> bool:
-        """Return whether a tool has that name on the wire."""
-        try:
-            self.from_wire(wire)
-        except ToolNotFound:
-            return False
-        return True
-
-
 @define(eq=False)
 class OwnTools:
     """The tools of an existing server, as they are registered in a tool set.
@@ -165,7 +142,7 @@ class OwnTools:
         handler: Returns the handler of a tool, by its own name.
 
     Attributes:
-        names: Their names on the wire.
+        names: The names on the wire, where they keep theirs, whatever characters these have.
         placed: The groups of each that is registered, by its own name.
     """
 
@@ -175,7 +152,7 @@ class OwnTools:
     _handler: Callable[[str], Callable[..., Any]]
     complete: bool = field(init=False, default=False)
     """Whether its first list has been looked at as a whole, or had not to be."""
-    names: OwnNames = field(init=False, factory=OwnNames)
+    names: WireNames = field(init=False, factory=partial(WireNames, WIRE_SEPARATOR, _LONGEST))
     placed: dict[str, tuple[str, ...]] = field(init=False, factory=dict[str, tuple[str, ...]])
     _reported: set[str] = field(init=False, factory=set[str])
 
@@ -217,10 +194,14 @@ class OwnTools:
             if self.placed.get(name) != placed[name]:
                 self._place(name, definition, placed[name])
 
+    def knows(self, wire: str) -> bool:
+        """Return whether a tool of the tool set has that name on the wire, of the server's own or not."""
+        return component_called(self._tools.catalog, self.names, wire) is not None
+
     def _place(self, name: str, definition: ForeignDefinition, paths: tuple[str, ...]) -> None:
         """Register a tool, or register it elsewhere."""
         registered = next((ours for ours, own in self.names.own.items() if own == name), None)
-        if registered is None and self.names.knows(name):
+        if registered is None and self.knows(name):
             raise ConfigError(
                 f"The server {self._server!r} has a tool {name!r}, and so have its groups: rename it, or choose "
                 "another control= for the ToolSet in tools=."

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from math import inf
@@ -56,7 +56,6 @@ class RequestHandlers:
         wire: The names that clients see.
         settings: How it is delivered.
         tasks_of: Returns the task group of a running server, given the context of a request to it.
-        own: The names of an existing server's own tools, by those that they are registered by.
         resumes: Whether the server resumes legacy sessions from a store, if there is one.
 
     Attributes:
@@ -77,7 +76,6 @@ class RequestHandlers:
         settings: ServerSettings,
         tasks_of: TasksOf = lambda ctx: ctx.lifespan_context,
         *,
-        own: Mapping[str, str] | None = None,
         resumes: bool = True,
     ) -> None:
         self._tools = tools
@@ -101,7 +99,7 @@ class RequestHandlers:
         stored = self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if in_store else None
         tally = Tally("sessions", limits.sessions)
         self.legacy = LegacySessions(tools, self._selections, tally, tasks_of, stored)
-        render = partial(Renderer, wire, own=own)
+        render = partial(Renderer, wire)
         legacy = self._delivery(self.legacy, render(modern=False), settings.call_tool_for(modern=False))
         if self._by_principal:
             principals = PrincipalSessions(self._selections, self._shared, self.subscriptions)
@@ -112,7 +110,7 @@ class RequestHandlers:
             modern = self._delivery(states, render(modern=True, adjust=with_handle), settings.call_tool)
         self._deliveries = {False: legacy, True: modern}
         renderers = {era: render(modern=era) for era in self._deliveries if settings.disclosure}
-        self._disclosure = {era: Disclosure(tools, wire, self._selections, one) for era, one in renderers.items()}
+        self._disclosure = {era: Disclosure(tools, self._selections, one) for era, one in renderers.items()}
         self._disclosed = {era: self._delivery(self._disclosure[era], one) for era, one in renderers.items()}
         # The last step that can fail: a server that is not built must not reserve names.
         reserve_names(tools, wire, settings.proxies)
@@ -133,7 +131,7 @@ class RequestHandlers:
             read_tool=settings.read_tool,
             call_tools=settings.call_tools,
         )
-        return Delivery(self._tools, self._wire, states, renderer, answers, proxies)
+        return Delivery(self._tools, states, renderer, answers, proxies)
 
     def _handle_states(self, tasks_of: TasksOf) -> HandleStates:
         settings = self._settings

@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, field, frozen
 
 from toolfold import (
+    Catalog,
     Component,
     InvalidArguments,
     Page,
@@ -30,7 +31,6 @@ from toolfold import (
     ToolNotFound,
     ToolResult,
     ToolSet,
-    WireNames,
 )
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
@@ -60,15 +60,13 @@ class Delivery:
 
     Args:
         tools: The tool set.
-        wire: The names that clients see.
         states: Finds the state of a request, and what a list of it depends on.
-        renderer: Puts results on the wire.
+        renderer: Puts results on the wire, and has the names there.
         answers: Makes the library's own answers (SPEC CTL-4).
         proxies: The tools that call other tools, by name, if there are any; the first calls any one (SPEC DEL-8).
     """
 
     _tools: ToolSet
-    _wire: WireNames
     states: States
     _renderer: Renderer
     _answers: Answers
@@ -96,7 +94,7 @@ class Delivery:
         """
         async with self.states.reading(ctx) as state:
             catalog, session = state.snapshot.catalog, state.found
-            view = self._tools.runtime.view_of(state.snapshot, self._wire.to_wire)
+            view = self._tools.runtime.view_of(state.snapshot, self._renderer.names.to_wire)
             extra = self._listed_too if kind == "tool" and catalog.groups else ()
             page = self._tools.runtime.page(view, kind, cursor, extra, "" if session is None else session.id)
             if kind == "tool" and (history := self._history(state)) is not None:
@@ -150,7 +148,7 @@ class Delivery:
             yield state.session
 
     def _view(self, session: Session) -> RequestView:
-        return session.view(to_wire=self._wire.to_wire)
+        return session.view(to_wire=self._renderer.names.to_wire)
 
     def _history(self, state: RequestState) -> ListingHistory | None:
         return self._histories.setdefault(state.session, ListingHistory()) if state.lists else None
@@ -184,9 +182,9 @@ class Delivery:
             except ToolNotFound as error:
                 raise self._unknown(error, state) from error
 
-        room, modern = self._answers.room(ctx), self._renderer.modern
-        results = await make_calls(ctx, call.arguments, make, session.catalog, self._wire, room=room, modern=modern)
-        calls = call.arguments["calls"]
+        room, modern, calls = self._answers.room(ctx), self._renderer.modern, call.arguments["calls"]
+        controls = [self._control(session.catalog, one["name"]) is not None for one in calls]
+        results = await make_calls(ctx, call.arguments, make, controls, room=room, modern=modern)
         if state.issue is None or not _differ(start, session.snapshot):
             return joined(calls, results, room)
         handle, way = await self._issued(state)
@@ -198,7 +196,7 @@ class Delivery:
     ) -> ToolResult:
         """Return the answer to a call; that of one of several has no handle, which all of them have together."""
         session, history = state.session, self._history(state)
-        name, relists = name_called(session, self._wire, call.name), history is not None and history.relists
+        name, relists = name_called(session, self._renderer.names, call.name), history is not None and history.relists
         component = session.catalog.tools.get(name)
         opens = proxy is not None and state.opens and proxy.calls(component)
         opened = await open_for(session, name) if opens else ()
@@ -243,14 +241,18 @@ class Delivery:
         """Return a call of a control tool with the handle removed from its arguments, where there are handles."""
         if self._handles is None or HANDLE not in call.arguments:
             return call
-        component = component_called(self._tools.catalog, self._wire, call.name)
-        if component is None or component.control is None:
+        if (component := self._control(self._tools.catalog, call.name)) is None:
             return call
         arguments = dict(call.arguments)
         handle = arguments.pop(HANDLE)
         if not isinstance(handle, str):
             raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a string"})
         return ToolCall(call.name, arguments, handle)
+
+    def _control(self, catalog: Catalog, name: str) -> Component | None:
+        """Return the tool of a name on the wire if it is one that opens or closes groups."""
+        component = component_called(catalog, self._renderer.names, name)
+        return None if component is None or component.control is None else component
 
     def _way(self, state: RequestState, component: Component | None, *, relists: bool) -> str:
         """Return how tools are called that the caller's list does not have; what an author words gets no more."""

@@ -31,7 +31,6 @@ from toolfold import (
     ToolNotFound,
     ToolSet,
     TransitionRequest,
-    WireNames,
 )
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
@@ -111,13 +110,11 @@ class Disclosure:
 
     Args:
         tools: The tool set.
-        wire: The names that clients see.
         selections: The initial states of requests.
         renderer: Renders definitions.
     """
 
     _tools: ToolSet
-    _wire: WireNames
     _selections: Selections
     _renderer: Renderer
 
@@ -206,7 +203,7 @@ class Disclosure:
     def _find(self, start: Snapshot, kind: Kind, name: str) -> Component | None:
         """Return what is registered under a name on the wire, or the template of which a URI is an instance."""
         if kind == "tool":
-            return component_called(start.catalog, self._wire, name)
+            return component_called(start.catalog, self._renderer.names, name)
         found = start.catalog.components[kind].by_name.get(name)
         if found is None and kind == "resource":
             return next((template for template, _ in start.catalog.matching(name)), None)
@@ -216,7 +213,7 @@ class Disclosure:
         return self._selections.of(ctx.request).start
 
     def _root(self, start: Snapshot) -> RequestView:
-        return self._tools.runtime.view_of(Snapshot.of(start.catalog.ungrouped), self._wire.to_wire)
+        return self._tools.runtime.view_of(Snapshot.of(start.catalog.ungrouped), self._renderer.names.to_wire)
 
     def _disclosed(self, start: Snapshot) -> Disclosed:
         return Disclosed(start, self._root(start))

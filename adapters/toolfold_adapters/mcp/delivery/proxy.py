@@ -34,7 +34,6 @@ from toolfold import (
 from toolfold.spi import HANDLE, Arguments, Passed, RequestView, available, opened_for, quoted, table
 
 from ...names import ALWAYS_LOAD_META, RESULTS_META
-from ..request import component_called
 from .answers import cut
 from .render import dumped, wire_errors, with_text
 
@@ -269,7 +268,7 @@ Make = Callable[[ToolCall, Part], Awaitable[ToolResult]]
 
 
 async def make_calls(
-    ctx: Any, arguments: Mapping[str, Any], make: Make, catalog: Catalog, wire: WireNames, *, room: int, modern: bool
+    ctx: Any, arguments: Mapping[str, Any], make: Make, controls: Sequence[bool], *, room: int, modern: bool
 ) -> list[ToolResult]:
     """Return the results of several calls, in the order of the calls.
 
@@ -280,14 +279,11 @@ async def make_calls(
         ctx: The context of the request, which is given the progress of all: their number is the total.
         arguments: Those of `call_tools`, checked.
         make: Makes one call.
-        catalog: What is called.
-        wire: Its names on the wire.
+        controls: Which of them are calls of tools that open or close groups.
         room: How many characters all answers may have.
         modern: Whether the request is of the modern era.
     """
     calls: Sequence[Mapping[str, Any]] = arguments["calls"]
-    called = [component_called(catalog, wire, call["name"]) for call in calls]
-    controls = [component is not None and component.control is not None for component in called]
     done = [Event() for _ in calls]
     results = [_error("It was cancelled.") for _ in calls]
     limiter, progress = CapacityLimiter(AT_ONCE), _Progress(ctx.session.report_progress, len(calls))

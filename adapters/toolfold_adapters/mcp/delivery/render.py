@@ -82,25 +82,22 @@ class Renderer:
     depend on modes are then replaced.
 
     Args:
-        wire: The names that clients see.
+        names: The names that clients see. The tools of an existing server have names of their own: of them, those are
+            shown that the server offers to the caller of the request, as the server has them.
         modern: Whether the era is that of 2026-07-28.
         adjust: Changes the definitions of control tools, for deliveries that give them more arguments.
         cache_scope: Whether caches may share lists between callers.
-        own: The names of an existing server's own tools, by those that they are registered by. Of them, those are shown
-            that the server offers to the caller of the request, as the server has them.
     """
 
     def __init__(
         self,
-        wire: WireNames,
+        names: WireNames,
         *,
         modern: bool,
         adjust: Adjust | None = None,
         cache_scope: CacheScope = "public",
-        own: Mapping[str, str] | None = None,
     ) -> None:
-        self._own: Mapping[str, str] = {} if own is None else own
-        self._to_wire = wire.to_wire
+        self.names = names
         self._cache_scope = cache_scope
         self._adjust = adjust
         self.modern = modern
@@ -127,8 +124,8 @@ class Renderer:
         An invalid one would make clients reject the whole list (SPEC REG-6).
         """
         offer = current_offer.get()
-        if component.name in self._own:
-            return None if offer is None else offer.definition(self._own[component.name])
+        if (own := self.names.own.get(component.name)) is not None:
+            return None if offer is None else offer.definition(own)
         if offer is not None and not offer.first:
             return None
         registered = component.origin or component
@@ -140,7 +137,7 @@ class Renderer:
         return {**rendered, **{key: component.definition[key] for key in FROM_MODES if key in component.definition}}
 
     def _render(self, component: Component) -> dict[str, Any] | None:
-        rendered = component.render(self._to_wire)
+        rendered = component.render(self.names.to_wire)
         if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
         if component.control is not None and not component.control[1]:  # it is for all groups
