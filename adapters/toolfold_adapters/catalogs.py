@@ -38,6 +38,7 @@ from toolfold import ConfigError, ManifestError, Profile, ToolError, ToolfoldErr
 from toolfold.spi import table
 
 from .data import data_in, quoted_key, read_text
+from .hosts import SECTIONS
 from .manifests import (
     TOOL_KEYS,
     Handlers,
@@ -52,7 +53,7 @@ KEYS = ("name", "exclusions", "groups", "tools", "profiles", "options")
 OPTIONS = ("control", "control_visibility", "on_hidden", "max_active", "evict", "page_size")
 """The options of a tool set that a catalog may have; see `toolfold.ToolSet`."""
 
-_OF_SERVERS = ("upstream", "upstreams", "mcpServers", "servers", "mcp_servers", "context_servers", "extensions", "mcp")
+_OF_SERVERS = ("upstream", "upstreams", *(section.partition(".")[0] for section in SECTIONS))
 _PROFILE = tuple(attribute.name for attribute in fields(Profile) if attribute.name != "name")
 
 

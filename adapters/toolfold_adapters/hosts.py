@@ -1,7 +1,7 @@
 """The programs that people run MCP servers in, as data: where each has its configuration, and what it shows of answers.
 
 Gateways read these files by it, and `toolfold init` writes them (SPEC GWY-2, GWY-13); answers fit into what is shown
-(SPEC CTL-4). To add a host is to add a line.
+(SPEC CTL-4), which evaluations show their models (SPEC EVA-1). To add a host is to add a row.
 """
 
 from __future__ import annotations
@@ -11,9 +11,38 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, frozen
+
+
+@frozen(kw_only=True)
+class HostView:
+    """What a host shows a model of what a server sends, in characters; `None` is all of it.
+
+    Attributes:
+        client: The name by which it introduces itself.
+        era: `"auto"` for the newest revision of MCP, `"legacy"` for those with a handshake.
+        lists_again: Whether it lists the tools again after a notification that they have changed.
+        instructions: How much of the server's instructions.
+        descriptions: How much of a tool's description.
+        results: How long a result may be that is shown whole; of a longer one the beginning and the end, as `ends` has.
+    """
+
+    client: str = "toolfold-evaluate"
+    era: Literal["auto", "legacy"] = "auto"
+    lists_again: bool = True
+    instructions: int | None = None
+    descriptions: int | None = None
+    results: int | None = None
+    ends: tuple[int, int] = (0, 0)
+
+    def result(self, text: str) -> str:
+        """Return what it shows of a result."""
+        if self.results is None or len(text) <= self.results:
+            return text
+        first, last = self.ends
+        return f"{text[:first]}\n[...]\n{text[len(text) - last :]}"
 
 
 @frozen(kw_only=True)
@@ -35,6 +64,7 @@ class Host:
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
         cut: How many characters of a text it shows, if it cuts that before an answer of the default length ends.
+        views: What it shows, by the names that an evaluation has for its versions (SPEC EVA-1).
     """
 
     name: str
@@ -48,6 +78,7 @@ class Host:
     passed_over: tuple[str, ...] = ()
     variable: str | None = None
     cut: int | None = None
+    views: Mapping[str, HostView] = field(factory=dict[str, HostView])
 
 
 _GEMINI: dict[str, Any] = {
@@ -67,6 +98,12 @@ HOSTS = (
         entry={"type": "stdio", "alwaysLoad": True},
         most={"timeout": None},
         passed_over=("oauth",),
+        views={
+            "claude-code": HostView(
+                client="claude-code", instructions=4_096, descriptions=4_096, results=50_000, ends=(2_000, 0)
+            ),
+            "claude-code-2.1.197": HostView(client="claude-code", era="legacy", instructions=2_048, descriptions=2_048),
+        },
     ),
     Host(  # cursor.com/docs/context/mcp
         name="Cursor", files=("~/.cursor/mcp.json", "./.cursor/mcp.json"), passed_over=("auth",)
@@ -87,18 +124,40 @@ HOSTS = (
         every=("supports_parallel_tool_calls",),
         permissions=("tools", "default_tools_approval_mode", "approval_mode"),
         passed_over=("experimental_environment", "oauth_resource", "scopes", "startup_timeout_ms"),
+        views={
+            "codex": HostView(
+                client="codex-mcp-client",
+                era="legacy",
+                lists_again=False,
+                instructions=247,
+                descriptions=0,
+                results=40_000,
+                ends=(20_000, 20_000),
+            )
+        },
     ),
     Host(  # docs.github.com/en/copilot/how-tos/copilot-cli
         name="Copilot CLI",
         files=("{COPILOT_HOME:-~/.copilot}/mcp-config.json",),
         entry={"type": "local", "tools": ["*"], "deferTools": "never"},
         most={"timeout": None},
+        views={"copilot": HostView(client="copilot", instructions=0, results=25_000, ends=(500, 0))},
     ),
     Host(  # geminicli.com/docs/tools/mcp-server
-        name="Gemini CLI", files=("~/.gemini/settings.json", "./.gemini/settings.json"), **_GEMINI
+        name="Gemini CLI",
+        files=("~/.gemini/settings.json", "./.gemini/settings.json"),
+        views={"gemini": HostView(client="gemini-cli", era="legacy", results=40_000, ends=(8_000, 32_000))},
+        **_GEMINI,
     ),
     Host(  # qwenlm.github.io/qwen-code-docs
-        name="Qwen Code", files=("~/.qwen/settings.json", "./.qwen/settings.json"), **_GEMINI
+        name="Qwen Code",
+        files=("~/.qwen/settings.json", "./.qwen/settings.json"),
+        views={
+            "qwen": HostView(
+                client="qwen-code", era="legacy", lists_again=False, descriptions=157, results=28_000, ends=(2_000, 0)
+            )
+        },
+        **_GEMINI,
     ),
     Host(  # opencode.ai/docs/mcp-servers
         name="opencode",
@@ -114,6 +173,7 @@ HOSTS = (
         most={"timeout": 30_000},
         passed_over=("oauth",),
         variable=r"\{env:([A-Za-z_]\w*)\}",
+        views={"opencode": HostView(client="opencode", era="legacy", results=50_000)},
     ),
     Host(  # docs.cline.bot/mcp
         name="Cline",
@@ -124,6 +184,11 @@ HOSTS = (
         most={"timeout": 60, "networkTimeout": None},
         permissions=("alwaysAllow", "autoApprove"),
         cut=5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
+        views={
+            "cline": HostView(
+                client="cline", era="legacy", lists_again=False, instructions=0, results=8_000, ends=(4_000, 4_000)
+            )
+        },
     ),
     Host(  # docs.continue.dev/reference
         name="Continue",
@@ -132,6 +197,7 @@ HOSTS = (
         most={"connectionTimeout": None},
         passed_over=("faviconUrl", "sourceFile"),
         variable=r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}",
+        views={"cn": HostView(client="continue", era="legacy", lists_again=False, instructions=0)},
     ),
     Host(  # docs.windsurf.com/windsurf/cascade/mcp
         name="Windsurf", files=("~/.codeium/windsurf/mcp_config.json",), permissions=("alwaysAllow",)
@@ -157,11 +223,15 @@ HOSTS = (
         most={"timeout": None},
         passed_over=("remote",),
     ),
-    Host(name="fast-agent", cut=15_000),  # it shows the first 8,000 bytes and the last
+    Host(
+        name="fast-agent",
+        cut=15_000,  # it shows the first 8,000 bytes and the last
+        views={"fast-agent": HostView(client="fast-agent", results=16_000, ends=(8_000, 8_000))},
+    ),
 )
 
-SECTIONS = ("mcpServers", "servers", "mcp_servers", "context_servers", "extensions", "mcp.servers", "mcp")
-"""Where servers are in a file, in the order in which they are looked for; `mcp.servers` is in VS Code's settings."""
+SECTIONS = ("mcp.servers", *dict.fromkeys(host.section for host in HOSTS))
+"""Where servers are in a file, in the order in which they are looked for; the first is in VS Code's settings."""
 
 
 def files_of(

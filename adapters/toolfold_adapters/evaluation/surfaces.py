@@ -17,6 +17,8 @@ from mcp.types import Implementation
 
 from toolfold import ToolSet
 from toolfold.spi import table
+from toolfold_adapters import hosts
+from toolfold_adapters.hosts import HostView
 from toolfold_adapters.inprocess import Conversation, Native
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import WIRE_SEPARATOR
@@ -44,7 +46,7 @@ class Surface:
     """
 
     link: ArmLink
-    host: Host
+    host: HostView
     arm: Arm
     task: Task
     simulation: Simulation
@@ -223,61 +225,9 @@ ARMS: Mapping[str, Arm] = {
 }
 
 
-# -- what hosts show --------------------------------------------------------------------------------------------------
-
-
 EVERYTHING = "everything"
-
-
-@frozen(kw_only=True)
-class Host:
-    """How much a host shows, in characters; `None` is all of it.
-
-    Attributes:
-        client: The name by which it introduces itself.
-        era: `"auto"` for the newest revision of MCP, `"legacy"` for those with a handshake.
-        lists_again: Whether it lists the tools again after a notification that they have changed.
-        instructions: How much of the server's instructions.
-        descriptions: How much of a tool's description.
-        results: How long a result may be that is shown whole; of a longer one the beginning and the end, as `ends` has.
-    """
-
-    client: str = "toolfold-evaluate"
-    era: Literal["auto", "legacy"] = "auto"
-    lists_again: bool = True
-    instructions: int | None = None
-    descriptions: int | None = None
-    results: int | None = None
-    ends: tuple[int, int] = (0, 0)
-
-    def result(self, text: str) -> str:
-        """Return what it shows of a result."""
-        if self.results is None or len(text) <= self.results:
-            return text
-        first, last = self.ends
-        return f"{text[:first]}\n[...]\n{text[len(text) - last :]}"
-
-
-HOSTS: Mapping[str, Host] = {
-    EVERYTHING: Host(),
-    "claude-code": Host(client="claude-code", instructions=4_096, descriptions=4_096, results=50_000, ends=(2_000, 0)),
-    "claude-code-2.1.197": Host(client="claude-code", era="legacy", instructions=2_048, descriptions=2_048),
-    "codex": Host(
-        client="codex-mcp-client",
-        era="legacy",
-        lists_again=False,
-        instructions=247,
-        descriptions=0,
-        results=40_000,
-        ends=(20_000, 20_000),
-    ),
-    "opencode": Host(client="opencode", era="legacy", results=50_000),
-    "gemini": Host(client="gemini-cli", era="legacy", results=40_000, ends=(8_000, 32_000)),
-    "qwen": Host(
-        client="qwen-code", era="legacy", lists_again=False, descriptions=157, results=28_000, ends=(2_000, 0)
-    ),
-    "copilot": Host(client="copilot", instructions=0, results=25_000, ends=(500, 0)),
-    "cn": Host(client="continue", era="legacy", lists_again=False, instructions=0),
-    "cline": Host(client="cline", era="legacy", lists_again=False, instructions=0, results=8_000, ends=(4_000, 4_000)),
-    "fast-agent": Host(client="fast-agent", results=16_000, ends=(8_000, 8_000)),
+HOSTS: Mapping[str, HostView] = {
+    EVERYTHING: HostView(),
+    **{key: view for host in hosts.HOSTS for key, view in host.views.items()},
 }
+"""What hosts show, by the names that runs have for them."""

@@ -11,7 +11,8 @@ from tests.adapters.evaluation.support import CATALOG, FORBIDDING, TASKS, played
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
 from toolfold_adapters.evaluation.links import ToolAnswer
 from toolfold_adapters.evaluation.players import Scripted, is_described
-from toolfold_adapters.evaluation.surfaces import Host, Offers
+from toolfold_adapters.evaluation.surfaces import Offers
+from toolfold_adapters.hosts import HostView
 
 pytestmark = pytest.mark.spec("EVA-2")
 SOME = ("weather-now", "move-review", "mail-person", "release", "taxi")
@@ -73,7 +74,7 @@ async def test_with_a_search_no_host_loses_a_task(host: str) -> None:
 async def read_by(arm: str, characters: int) -> tuple[bool, list[tuple[str, Mapping[str, Any]]]]:
     """Whether a task gets done where results are cut to so many characters, and the calls through `call_tool`."""
     async with Offers(World(CATALOG)).surface(arm, task("air"), 20, "cline") as surface:
-        surface.host = Host(results=characters, ends=(characters, 0))
+        surface.host = HostView(results=characters, ends=(characters, 0))
         await Scripted(surface, SCRIPTS["perfect"]).play()
         calls = [(name, given) for name, given in surface.recorded if name == "call_tool"]
         return judge(surface.task, surface.calls).done, calls

@@ -403,8 +403,8 @@ def test_where_no_entry_is_right_all_problems_are_the_error(tmp_path: Path) -> N
         ("[" * 100_000, ": it contains a number that is too long, or is nested too deeply."),
         (
             "{}",
-            " names no servers: it has none of mcpServers, servers, mcp_servers, context_servers, "
-            "extensions, mcp.servers, mcp.",
+            " names no servers: it has none of mcp.servers, mcpServers, servers, mcp_servers, mcp, extensions, "
+            "context_servers.",
         ),
         ('{"mcpServers": [{}]}', ", mcpServers must be a table of servers by their names."),
     ],
