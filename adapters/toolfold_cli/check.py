@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from toolfold.spi import RequestView
 from toolfold_adapters.data import read_text
 from toolfold_adapters.skills import read_skill
 
-from .costs import initial_view_of
+from .costs import inspected
 from .explain import NamesCommand, data_of, reason_for, target_and_names
-from .failures import failing, run
+from .failures import failing
 from .options import active_option, chosen_target, target_command
 from .printing import show, show_json, table
 
@@ -107,7 +106,7 @@ def check_command(
         others = [name for skill in skills for name in _of_skill(skill)]
         others += [name for file in files for name in _in(file)]
     targets, names = target_and_names(ctx, targets, tuple(others))
-    view: RequestView = run(partial(initial_view_of, *chosen_target(ctx, targets, **given), profile, active))
+    view = inspected(*chosen_target(ctx, targets, **given), profile, active).view
     found = [availability(view, name) for name in names]
     exclusive = [*apart(view, found)]
     if as_json:

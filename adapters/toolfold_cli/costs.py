@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolfold import Snapshot, ToolSet, TransitionRequest, WireNames
 from toolfold.spi import Kind, RequestView, listed
@@ -11,22 +11,38 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens, cost, measure
 
+from .failures import run
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
     from toolfold_adapters.gateway.upstream.definitions import Definitions
+    from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
 
 CALL_TOOL = "call_tool"
 
 
-async def initial_view_of(
-    target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]
-) -> RequestView:
-    """Return a view of the initial state of a target, which is opened and closed again."""
-    with stdout_reserved():
-        async with open_target(target, options) as opened:
-            return initial_view(opened.tools, profile, active)
+class Inspected(NamedTuple):
+    """A view of the initial state of a target, and of a gateway the servers of tools, and how they are doing."""
+
+    view: RequestView
+    servers: Mapping[str, str]
+    status: tuple[UpstreamStatus, ...]
+
+
+def inspected(
+    target: Target, options: GatewayOptions, profile: str | None = None, active: Iterable[str] = ()
+) -> Inspected:
+    """Return what a target has at first; it is opened and closed again, and an error ends the command."""
+
+    async def inspect() -> Inspected:
+        with stdout_reserved():
+            async with open_target(target, options) as opened:
+                view = initial_view(opened.tools, profile, opened.groups_of(active))
+                return Inspected(view, opened.servers, opened.status())
+
+    found: Inspected = run(inspect)
+    return found
 
 
 def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[str] = ()) -> RequestView:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
@@ -10,8 +9,7 @@ import click
 from toolfold import Reason, explain
 from toolfold.spi import RequestView
 
-from .costs import initial_view_of
-from .failures import run
+from .costs import inspected
 from .options import COMMAND, OneOf, TargetCommand, active_option, chosen_target, target_command
 from .printing import show, show_json, table
 from .targets import full_name
@@ -71,7 +69,7 @@ def explain_command(
     The status is 1 if there is nothing of a name.
     """
     targets, names = target_and_names(ctx, targets)
-    view: RequestView = run(partial(initial_view_of, *chosen_target(ctx, targets, **given), profile, active))
+    view = inspected(*chosen_target(ctx, targets, **given), profile, active).view
     reasons = [reason_for(view, name, kind) for name in names]
     if as_json:
         show_json([data_of(reason) for reason in reasons])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,14 +10,13 @@ from rich.text import Text
 
 from toolfold import Component, GroupInfo, Visibility
 from toolfold.spi import RequestView, listed
-from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens
 
-from .costs import costs_by_server, initial_view, wire_costs
-from .failures import Failed, run
+from .costs import costs_by_server, inspected, wire_costs
+from .failures import Failed
 from .options import Integer, active_option, chosen_target, target_command
 from .printing import show, show_json, table
-from .targets import GatewayOptions, Target, open_target
+from .targets import Target
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
@@ -73,7 +71,7 @@ def inspect_command(
     if max_group_tokens is not None and not check:
         raise click.UsageError("--max-group-tokens is what --check compares with: add --check.", ctx)
     target, options = chosen_target(ctx, targets, **given)
-    view, servers, status = run(partial(_inspected, target, options, profile, active))
+    view, servers, status = inspected(target, options, profile, active)
     costs = wire_costs(view, read_tool=target.is_gateway, call_tools=call_tools)
     if as_json:
         show_json(_report(view, *costs, servers, status))
@@ -99,19 +97,6 @@ def _problems(view: RequestView, costs: Costs, max_group_tokens: int | None) -> 
     for cost in costs.groups:
         if max_group_tokens is not None and cost.path is not None and cost.before > max_group_tokens:
             yield f"The tools of {cost.path} cost {approximate(cost.before)} tokens, more than {max_group_tokens:,}."
-
-
-async def _inspected(
-    target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]
-) -> tuple[RequestView, Mapping[str, str], tuple[UpstreamStatus, ...]]:
-    """Return a view of the initial state of a target, the server of each tool of other servers, and their status."""
-    with stdout_reserved():
-        async with open_target(target, options) as opened:
-            return (
-                initial_view(opened.tools, profile, opened.groups_of(active)),
-                opened.servers,
-                opened.status(),
-            )
 
 
 def _show_servers(view: RequestView, servers: Mapping[str, str]) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
-from toolfold.spi import RequestView
-
-from .costs import initial_view_of
-from .failures import run
+from .costs import inspected
 from .options import chosen_target, target_command
 from .printing import show, show_json, table
 from .targets import GatewayOptions, Target
@@ -32,8 +28,7 @@ def profiles_command(ctx: click.Context, /, targets: tuple[str, ...], as_json: b
 
 def show_profiles(target: Target, options: GatewayOptions, *, as_json: bool = False) -> None:
     """Print the profiles of a target (SPEC PRO-2)."""
-    view: RequestView = run(partial(initial_view_of, target, options, None, ()))
-    profiles = view.snapshot.catalog.profiles.values()
+    profiles = inspected(target, options).view.snapshot.catalog.profiles.values()
     if as_json:
         show_json(
             [

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
 from toolfold import stubs
-from toolfold.spi import RequestView, listed
+from toolfold.spi import listed
 from toolfold_adapters.tokens import approximate, approximate_tokens, plural
 
-from .costs import initial_view_of
-from .failures import run
+from .costs import inspected
 from .options import OneOf, chosen_target, parse_names, target_command
 
 
@@ -48,7 +46,7 @@ def stubs_command(
 
     The number of tools and of tokens goes to standard error.
     """
-    view: RequestView = run(partial(initial_view_of, *chosen_target(ctx, targets, **given), profile, active))
+    view = inspected(*chosen_target(ctx, targets, **given), profile, active).view
     text = stubs(view, language)
     click.echo(text, nl=False)
     number = plural(len(listed(view, "tool")), "tool")

@@ -137,7 +137,7 @@ def test_unexpected_errors_are_reported_on_a_line_each(shop: Path, monkeypatch: 
     def explode(*_: object) -> None:
         raise ExceptionGroup("several", [KeyError("lost"), ExceptionGroup("inner", [OSError("gone")])])
 
-    monkeypatch.setattr("toolfold_cli.inspect.initial_view", explode)
+    monkeypatch.setattr("toolfold_cli.costs.initial_view", explode)
     result = invoke("inspect", "shop:tools")
     assert result.exit_code == 1
     assert result.stderr == (
@@ -149,6 +149,6 @@ def test_an_interrupt_exits_with_130_and_prints_nothing(shop: Path, monkeypatch:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("toolfold_cli.inspect.initial_view", interrupt)
+    monkeypatch.setattr("toolfold_cli.costs.initial_view", interrupt)
     result = invoke("inspect", "shop:tools")
     assert (result.exit_code, result.output) == (130, "")
