@@ -247,11 +247,11 @@ async def open_target(
     from toolfold_adapters.gateway import Runtime, open_gateway
     from toolfold_adapters.gateway.config.read import changes_of
     from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, stored_folder
-    from toolfold_adapters.gateway.upstream.oauth import Authorized
+    from toolfold_adapters.gateway.upstream.transports import Transports
 
     runtime = Runtime(
         clock=time.monotonic,
-        transport=Authorized(stored_folder("tokens")),
+        transport=Transports(stored_folder("tokens")),
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
         approvals=Approvals(stored_folder("approved"), serving=serving),
     )

@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 from mcp import Client
 
 from toolfold_adapters.gateway import UpstreamConfig
-from toolfold_adapters.gateway.upstream.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import Transports
 
 from .harness import Row
 from .peers.gateways import Call, Gateway
@@ -164,7 +164,7 @@ async def _compared(upstream: Upstream, folder: Path, gateways: Sequence[Gateway
 
 
 def _client(config: UpstreamConfig) -> Client:
-    return Client(transport_of(config), mode="legacy")
+    return Client(Transports()(config), mode="legacy")
 
 
 async def _through(stack: AsyncExitStack, gateway: Gateway, upstream: Upstream, folder: Path) -> Route:

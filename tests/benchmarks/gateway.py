@@ -22,7 +22,7 @@ import anyio
 from mcp import Client
 
 from toolfold_adapters.gateway import UpstreamConfig
-from toolfold_adapters.gateway.upstream.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import Transports
 
 from . import forwarding
 from .harness import SCHEMA, Row
@@ -181,7 +181,7 @@ class Setting:
 async def client_of(command: Sequence[str], environment: Mapping[str, str]) -> AsyncGenerator[Client]:
     """Yield a client of a process, over stdio; the SDK's transport takes time in the square of a message's length."""
     upstream = UpstreamConfig(command=tuple(command), env=environment)
-    async with Client(transport_of(upstream), mode="legacy") as client:
+    async with Client(Transports()(upstream), mode="legacy") as client:
         yield client
 
 

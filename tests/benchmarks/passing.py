@@ -23,7 +23,7 @@ from attrs import define, field
 from mcp import Client, MCPError
 
 from toolfold_adapters.gateway import UpstreamConfig
-from toolfold_adapters.gateway.upstream.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import Transports
 
 from .peers import upstream
 from .peers.gateways import Gateway, gateways
@@ -238,7 +238,7 @@ async def _connected(trial: Trial, folder: Path, mode: Mode, options: tuple[str,
     command = trial.gateway.to({SERVER: served}, folder)
     config = UpstreamConfig(command=tuple(command), env=trial.gateway.environment)
     async with Client(
-        transport_of(config),
+        Transports()(config),
         mode=mode,
         message_handler=trial.message,
         elicitation_callback=trial.elicit,

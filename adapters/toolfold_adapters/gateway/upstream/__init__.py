@@ -2,6 +2,6 @@
 
 upstream.py       one server: what it offers, and its connections   life.py     the life of a connection, as a table
 link.py           one connection, and the task that holds it        wire.py     messages over it, as they are
-notifications.py  what comes beside answers                         oauth.py    logins
-definitions.py    what it offers: asked for, and what can be used   transports.py  processes; http.py  URLs
+notifications.py  what comes beside answers                         http.py     URLs, and logins
+definitions.py    what it offers: asked for, and what can be used   transports.py  processes
 """

@@ -1,24 +1,53 @@
 """Upstreams over HTTP: transports that bound what they read, and logins that hold up no other request (SPEC GWY-8).
 
-Only an upstream at a URL needs this module, and with it an HTTP client.
+Only an upstream at a URL needs this module, and with it an HTTP client. A login begins when a server answers with
+status 401. The user's browser is sent to the authorization server, which sends it back to a port of this machine; the
+tokens are stored for the next time, readable only for their owner.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
+import anyio
+import anyio.to_thread
 import httpx2
+from anyio.abc import SocketAttribute, SocketStream
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.sse import sse_client
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl, TypeAdapter
+from typing_extensions import TypedDict
 
 from ...http_client import http_transport
 from ...lines import MessageTooLarge
 from ..config.settings import UpstreamConfig
+from ..stored import Files
 from .life import LoginFailed
-from .wire import Transport
+from .transports import OpenUrl
+from .wire import Transport, start_limit
 
+log = logging.getLogger("toolfold.gateway")
+
+LOGIN_SECONDS = 300.0
+"""How long a user may take to log in."""
+CALLBACK = "/callback"
+FIRST_PORT, PORTS = 20000, 12000
+"""Where logins come back to: below the ports that systems give to outgoing connections."""
+MOST_BYTES = 16 * 1024
+_TEXT = b"You are logged in, and can close this window."
+DONE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(_TEXT),
+    _TEXT,
+)
+OTHER = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 SSE_SECONDS = 24 * 3600.0
 """How long a stream of the older HTTP transport may be silent; the SDK has no way to say for ever."""
 
@@ -74,6 +103,9 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
+# -- logins -----------------------------------------------------------------------------------------------------------
+
+
 class Login(httpx2.Auth):
     """Has the SDK's provider log in where a server wants that, and lets all other requests go side by side.
 
@@ -101,3 +133,138 @@ class Login(httpx2.Auth):
                         sent = await flow.asend(response)
         except OAuthFlowError as error:
             raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
+
+
+def login_at(url: str, folder: Path, open_url: OpenUrl | None) -> Login:
+    """Return what authorizes requests to a server, with tokens in a folder; `open_url` shows a page to the user."""
+    digest = hashlib.sha256(url.encode()).hexdigest()
+    redirect = _Redirect(FIRST_PORT + int(digest[:8], 16) % PORTS, open_url or _in_browser)
+    metadata = OAuthClientMetadata(
+        client_name="Toolfold",
+        redirect_uris=[AnyUrl(redirect.uri)],
+        grant_types=["authorization_code", "refresh_token"],
+        token_endpoint_auth_method="none",
+    )
+    tokens = _Tokens(Files(folder, "stored tokens", _STORED), url)
+    return Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result))
+
+
+class _Stored(TypedDict, total=False):
+    """The tokens for one server, and what its authorization server knows this program as."""
+
+    tokens: OAuthToken
+    client: OAuthClientInformationFull
+
+
+_STORED = TypeAdapter(_Stored)
+
+
+class _Tokens:
+    """The tokens and the registration for one server, as the SDK asks for them."""
+
+    def __init__(self, files: Files[_Stored], url: str) -> None:
+        self._files = files
+        self._url = url
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._read().get("tokens")
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._files.write(self._url, {**self._read(), "tokens": tokens})
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._read().get("client")
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._files.write(self._url, {**self._read(), "client": client_info})
+
+    def _read(self) -> _Stored:
+        return self._files.read(self._url) or {}
+
+
+class _Redirect:
+    """One login: the user's browser goes to the authorization server, and comes back to a port of this machine.
+
+    The port is always the same for a server, since some want the very address that was registered.
+    """
+
+    def __init__(self, port: int, open_url: OpenUrl) -> None:
+        self.uri = f"http://127.0.0.1:{port}{CALLBACK}"
+        self._port = port
+        self._open_url = open_url
+        self._page = ""
+
+    async def begin(self, url: str) -> None:
+        """Take note of the page to log in at."""
+        self._page = url
+
+    async def result(self) -> AuthorizationCodeResult:
+        """Show the page, and return what the browser comes back with."""
+        limit, deadline = start_limit.get(), 0.0
+        if limit is not None:
+            deadline, limit.deadline = limit.deadline - anyio.current_time(), math.inf
+        try:
+            with anyio.fail_after(LOGIN_SECONDS):
+                return await self._listen()
+        except TimeoutError as error:
+            raise LoginFailed(f"it requires a login, and there was none within {LOGIN_SECONDS:g} seconds") from error
+        finally:
+            if limit is not None:
+                limit.deadline = anyio.current_time() + deadline
+
+    async def _listen(self) -> AuthorizationCodeResult:
+        found: list[AuthorizationCodeResult] = []
+        state = parse_qs(urlsplit(self._page).query).get("state", [None])[0]
+
+        async def serve(stream: SocketStream) -> None:
+            async with stream:
+                if (result := await _answered(stream, state)) is not None:
+                    found.append(result)
+                    tasks.cancel_scope.cancel()
+
+        try:
+            listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
+        except OSError as error:
+            raise LoginFailed(
+                f"it wants a login, which comes back to port {self._port} of this machine, but that port can't be "
+                f"opened ({error.strerror}); end the program that uses it"
+            ) from error
+        async with listener, anyio.create_task_group() as tasks:
+            log.debug("waiting for a login at port %s", listener.extra(SocketAttribute.local_port))
+            tasks.start_soon(self._open_url, self._page)
+            await listener.serve(serve)
+        return found[0]
+
+
+async def _answered(stream: SocketStream, state: str | None) -> AuthorizationCodeResult | None:
+    """Answer a request, and return what a browser brings from the page; `None` for all else, however it ends.
+
+    Any program and any web page can reach the port, but the page's `state` is known to the page and its browser alone.
+    """
+    result = None
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+        head = b""
+        while b"\r\n" not in head and len(head) < MOST_BYTES:
+            head += await stream.receive()
+        result = _brought(head.split(b"\r\n")[0].decode("latin-1"), state)
+        await stream.send(OTHER if result is None else DONE)
+    return result
+
+
+def _brought(line: str, state: str | None) -> AuthorizationCodeResult | None:
+    """Return what a request brings by its first line, if it comes from the page with that `state`."""
+    try:
+        target = urlsplit(line.split(" ")[1])
+        given = {name: values[0] for name, values in parse_qs(target.query).items()}
+    except (IndexError, ValueError):
+        return None
+    if target.path != CALLBACK or given.get("state") != state:
+        return None
+    return AuthorizationCodeResult(code=given.get("code", ""), state=state, iss=given.get("iss"))
+
+
+async def _in_browser(url: str) -> None:
+    import webbrowser
+
+    log.warning("a server asks you to log in: %s", url)
+    await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)

@@ -11,9 +11,10 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import IO, Any
 
 import anyio
@@ -31,17 +32,35 @@ LINE_BYTES = 8192
 LINES = 20
 REASON_LENGTH = 200
 DRAIN_SECONDS = 0.5
+OpenUrl = Callable[[str], Coroutine[Any, Any, None]]
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(r"[\w.\[\] -]*(error|exception|fatal|panic)[^:]{0,40}: \S", re.IGNORECASE)
 
 
-def transport_of(config: UpstreamConfig, auth: Any = None) -> Transport:
-    """Return what carries the messages of an upstream, to be entered once; `auth` authorizes requests over HTTP."""
-    if config.url is None:
-        return _process(config)
-    from .http import transport_to  # not for those who have no server at a URL
+class Transports:
+    """Makes what carries the messages of an upstream, to be entered once.
 
-    return transport_to(config.url, config, auth)
+    Args:
+        tokens: Where the tokens of logins are stored; without a folder, nobody is asked to log in.
+        open_url: Shows a page to the user.
+    """
+
+    def __init__(self, tokens: Path | None = None, open_url: OpenUrl | None = None) -> None:
+        self._tokens = tokens
+        self._open_url = open_url
+        self._logins: dict[str, Any] = {}
+
+    def __call__(self, config: UpstreamConfig) -> Transport:
+        """Return the transport to an upstream; a header of its own for authorization is left alone."""
+        if config.url is None:
+            return _process(config)
+        from .http import login_at, transport_to  # not for those who have no server at a URL
+
+        if self._tokens is None or any(name.lower() == "authorization" for name in config.headers):
+            return transport_to(config.url, config, None)
+        if config.url not in self._logins:
+            self._logins[config.url] = login_at(config.url, self._tokens, self._open_url)
+        return transport_to(config.url, config, self._logins[config.url])
 
 
 def _process(config: UpstreamConfig) -> Transport:

@@ -23,7 +23,7 @@ from ..stored import Approvals, DefinitionCache, Item
 from .definitions import Definitions, Known, known_of, learn, merged
 from .life import Backoff, Life, State, UpstreamError, without_secrets
 from .link import Link
-from .transports import transport_of
+from .transports import Transports
 from .wire import ConnectMode, Transport, Wire
 
 log = logging.getLogger("toolfold.gateway")
@@ -54,7 +54,7 @@ class Runtime:
     clock: Callable[[], float]
     backoff: Backoff = field(factory=Backoff)
     cache: DefinitionCache = field(factory=DefinitionCache)
-    transport: Callable[[UpstreamConfig], Transport] = transport_of
+    transport: Callable[[UpstreamConfig], Transport] = field(factory=Transports)
     approvals: Approvals | None = None
 
 

@@ -33,8 +33,8 @@ from pydantic import AnyHttpUrl
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
-from toolfold_adapters.gateway.upstream import oauth
-from toolfold_adapters.gateway.upstream.oauth import Authorized
+from toolfold_adapters.gateway.upstream import http
+from toolfold_adapters.gateway.upstream.transports import Transports
 
 pytestmark = pytest.mark.spec("GWY-8")
 
@@ -142,7 +142,7 @@ async def browse(url: str) -> None:
 
 
 def authorized(folder: Path, open_url: Any = browse) -> Runtime:
-    return Runtime(clock=time.monotonic, transport=Authorized(folder, open_url))
+    return Runtime(clock=time.monotonic, transport=Transports(folder, open_url))
 
 
 @asynccontextmanager
@@ -266,7 +266,7 @@ async def test_a_login_that_nobody_makes_is_a_failed_start(
     async def ignore(url: str) -> None:
         """Open no page."""
 
-    monkeypatch.setattr(oauth, "LOGIN_SECONDS", 0.1)
+    monkeypatch.setattr(http, "LOGIN_SECONDS", 0.1)
     async with guarded(Accounts(), free_tcp_port) as url:
         with pytest.raises(UpstreamError, match=r"it requires a login, and there was none within 0\.1 seconds\."):
             await call(url, authorized(tmp_path, ignore))

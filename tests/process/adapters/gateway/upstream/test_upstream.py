@@ -19,7 +19,7 @@ from tests.adapters.gateway.support import SECONDS, command, is_running, opened,
 from tests.process.serving import serving
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, load_config, open_gateway
-from toolfold_adapters.gateway.upstream.transports import transport_of
+from toolfold_adapters.gateway.upstream.transports import Transports
 from toolfold_adapters.names import ONE_SERVER
 
 
@@ -172,7 +172,7 @@ async def test_a_server_ends_whose_start_is_cancelled(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(subprocess.Popen, "__init__", cancel_at_the_start)
     with anyio.fail_after(SECONDS), anyio.CancelScope() as scope:
-        async with transport_of(raw("plain").upstreams[ONE_SERVER]):
+        async with Transports()(raw("plain").upstreams[ONE_SERVER]):
             await anyio.sleep_forever()
     assert [process.returncode is None for process in started] == [False]
 
