@@ -212,7 +212,7 @@ async def answered(stored: StoredSessions, number: int, request: Request, notify
             await stored.ensure(stored.draft(name_of(number), None, caller, notifies=True))
     async with stored.open("desk", caller=caller) as session:
         answer = await asked(session, request)
-        await session.flush()
+        await session.executor.flush()
         if not request.number % 2 or request.number >= FINAL:  # otherwise the client can't be notified now
             for _ in await session.executor.claim():
                 notify()

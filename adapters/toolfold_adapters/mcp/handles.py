@@ -264,7 +264,7 @@ class HandleStates:
     async def _give_back(self, session: Session) -> None:
         """Store what a request has set, and note the active groups as those that its caller knows of."""
         self._last_active[session] = session.active
-        await session.flush()
+        await session.executor.flush()
 
     def _discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that were active at the last answer to the caller and no longer exist."""

@@ -219,7 +219,7 @@ class PrincipalSessions:
         try:
             yield RequestState(session.snapshot, session, lists=True)
         finally:
-            await session.flush()
+            await session.executor.flush()
 
     reading = state
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Group, Profile
@@ -35,15 +35,17 @@ class Executor:
     """Executes the transitions of one session, and holds its state.
 
     Attributes:
+        status: Whether the session is still to be opened, open, or closed.
         inherited: The active groups that another session has set up and closes: their hooks don't run here.
         journal: Records the changes, where the session is in a store.
     """
 
-    __slots__ = ("_listeners", "_queue", "_runtime", "_state", "id", "inherited", "journal", "profile")
+    __slots__ = ("_listeners", "_queue", "_runtime", "_state", "id", "inherited", "journal", "profile", "status")
 
     def __init__(self, identity: str, runtime: Runtime, profile: Profile | None) -> None:
         self.id = identity
         self.profile = profile
+        self.status: Literal["new", "open", "closed"] = "new"
         self.inherited: tuple[str, ...] = ()
         self.journal: Journal | None = None
         self._runtime = runtime
@@ -373,12 +375,12 @@ class Executor:
         return self.stored.content.start is None and self.stored.present.issuperset(self.snapshot.active)
 
     async def flush(self) -> None:
-        """Store the facts that were set; raises `StoreError`.
+        """Store the facts that were set, if the session is open and in a store; raises `StoreError`.
 
         If that can't be done now, they stay set, and are stored with the next request, unless the record has changed
         since a save of them was not answered: it is unknown whether they were stored, though this request showed them.
         """
-        if (journal := self.journal) is None or not journal.has_facts():
+        if (journal := self.journal) is None or self.status != "open" or not journal.has_facts():
             return
         abandoned = journal.abandoned
         async with self.change("set_fact"), journal.step():
@@ -468,6 +470,13 @@ class Executor:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return remove
+
+    def leave(self) -> None:
+        """End the session for this process alone, without hooks; one in a store goes on for others."""
+        self.status = "closed"
+        self.silence()
+        if self.journal is not None:
+            self.journal.left(self.journal.key)
 
     def silence(self) -> None:
         """Remove all listeners."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from attrs import Factory, field, frozen
 
@@ -49,7 +49,7 @@ class Session(Displayed):
         executor: Holds its state and changes it; for hosts, which also read and write its record there.
     """
 
-    __slots__ = ("__weakref__", "_discarded", "_start", "_status", "caller", "executor", "id", "owner", "tools")
+    __slots__ = ("__weakref__", "_discarded", "_start", "caller", "executor", "id", "owner", "tools")
 
     def __init__(
         self,
@@ -69,11 +69,10 @@ class Session(Displayed):
         self.caller = caller
         self.owner = owner
         self.tools = tools
-        is_open = start is None or isinstance(start, Snapshot)
-        self._status: Literal["new", "open", "closed"] = "open" if is_open else "new"
         self._start: Iterable[str] | Saved = ()
         self._discarded: tuple[str, ...] = ()
         self.executor = Executor(identity, tools.runtime, profile)
+        self.executor.status = "open" if start is None or isinstance(start, Snapshot) else "new"
         if isinstance(start, Snapshot):
             self.executor.begin(start)
         elif isinstance(start, Saved):
@@ -82,7 +81,7 @@ class Session(Displayed):
             self._start = tuple(start)
 
     def __repr__(self) -> str:
-        opened = self._status if self._status != "open" else f"open, {', '.join(self.active) or 'no group'} active"
+        opened = self.executor.status if not self.is_open else f"open, {', '.join(self.active) or 'no group'} active"
         return f"<{type(self).__name__} {self.id!r}: {opened}>"
 
     # -- life cycle ---------------------------------------------------------------------------------------------------
@@ -108,17 +107,17 @@ class Session(Displayed):
             QuotaExceeded: Too many sessions are open (SPEC SES-4).
             ToolfoldError: A group to start with can't be activated; the session is closed then.
         """
-        if self._status == "new":
+        if self.executor.status == "new":
             start = self._start
             await self.tools.pool.admit(self)
-            self._status, self._start = "open", ()  # which is not needed any more
+            self.executor.status, self._start = "open", ()  # which is not needed any more
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
                     self.executor.change_facts(start.facts)
                     await self.executor.begin_with(lambda _: start.plan(self.catalog), partial(HookContext, self))
                     self._discarded = start.restored(self.catalog)[1]
                 elif start:
-                    await self.set_up(start)
+                    await self.executor.set_up(start, partial(HookContext, self))
             except BaseException:
                 await self.close()
                 raise
@@ -135,25 +134,17 @@ class Session(Displayed):
         """
         failures: tuple[Exception, ...] = ()
         async with self.executor.change("close"):
-            if self._status == "closed":
+            if self.executor.status == "closed":
                 return
             try:
-                if self._status == "open":
+                if self.is_open:
                     failures = await self.executor.end(partial(HookContext, self))
                     if self.executor.is_stored and not self.executor.stored.is_local:
                         self.tools.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
-                self.forget()
+                self.tools.pool.forget(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
-
-    def forget(self) -> None:
-        """End the session for this process alone, without hooks; one in a store goes on for others."""
-        self._status = "closed"
-        self.executor.silence()
-        self.tools.pool.remove(self)
-        if (journal := self.executor.journal) is not None:
-            journal.left(journal.key)
 
     @asynccontextmanager
     async def request(self) -> AsyncGenerator[None]:
@@ -171,34 +162,25 @@ class Session(Displayed):
         try:
             yield
         finally:
-            await self.flush()
-
-    async def flush(self) -> None:
-        """Store the facts that were set, if the session is in a store; raises `StoreError`."""
-        if self.is_open:
             await self.executor.flush()
-
-    async def set_up(self, paths: Iterable[str]) -> None:
-        """Activate the groups that the session begins with; raises as `transition` does."""
-        await self.executor.set_up(paths, partial(HookContext, self))
 
     @property
     def profile(self) -> Profile | None:
         """The profile that it was opened with, if there is one."""
         return self.executor.profile
 
-    def holder(self, path: str) -> Session:
+    def owner_of(self, path: str) -> Session:
         """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
 
-        A tool of the group finds what a hook stored under `context.session` under `context.session.holder(path)`, also
-        where a server opens the group for everybody (SPEC DEL-4, HOOK-1).
+        A tool of the group finds what a hook stored under `context.session` under `context.session.owner_of(path)`,
+        also where a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
         return self.owner if self.owner is not None and path in self.executor.inherited else self
 
     @property
     def is_open(self) -> bool:
         """Whether the session takes requests."""
-        return self._status == "open"
+        return self.executor.status == "open"
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -469,9 +451,9 @@ class Session(Displayed):
             self.tools.pool.touch(self)
 
     def _check_open(self) -> None:
-        if self._status == "new":
+        if self.executor.status == "new":
             raise SessionClosed(self.id, _NOT_OPENED)
-        if self._status != "open":
+        if not self.is_open:
             raise SessionClosed(self.id)
 
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:

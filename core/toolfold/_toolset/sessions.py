@@ -123,7 +123,7 @@ class StoredSessions:
             journal.users -= 1
             if not journal.users:
                 session.executor.silence()
-            await session.flush()
+            await session.executor.flush()
 
     async def end(self, name: str, *, caller: Caller = None) -> None:
         """End the session of a name, if there is one: its groups are closed, and hooks that fail are logged.
@@ -144,7 +144,7 @@ class StoredSessions:
                 yield
             finally:
                 for session in self.known:
-                    session.forget()
+                    self._tools.pool.forget(session)
 
     def start(self, tasks: TaskGroup) -> None:
         """Start what runs beside requests: renewing leases, sweeping, and following the changes of other processes."""
@@ -212,7 +212,7 @@ class StoredSessions:
         record, session = await self._store.read(key), self._known.get(key)
         if record is None:
             if session is not None and not self._local:  # where a sweep ends it, with its hooks
-                session.forget()
+                self._tools.pool.forget(session)
             return None
         if session is None:
             async with self._turn(key):

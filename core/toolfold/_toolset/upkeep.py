@@ -222,7 +222,7 @@ class OpenSessions:
                 with anyio.CancelScope(shield=True):
                     await self.end(session)
             else:
-                session.forget()
+                self.forget(session)
 
     def _note_owner(self, session: Session) -> None:
         if session.owner is not None:
@@ -236,6 +236,11 @@ class OpenSessions:
                 await session.close()
         finally:
             self._ending.discard(session)
+
+    def forget(self, session: Session) -> None:
+        """End a session for this process alone, without hooks; one in a store goes on for others."""
+        session.executor.leave()
+        self.remove(session)
 
     def remove(self, session: Session) -> None:
         """Take a session out: it has ended."""

@@ -173,7 +173,7 @@ async def test_a_tool_finds_the_resources_of_its_group_s_hook_also_if_the_group_
 
     def ask(arguments: dict[str, str], context: Context) -> str:
         group = arguments["of"]
-        return connections[context.session.holder(group), group]
+        return connections[context.session.owner_of(group), group]
 
     tools = ToolSet("desk")
     for path in ("shared", "own"):

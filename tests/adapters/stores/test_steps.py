@@ -120,7 +120,7 @@ async def test_a_request_that_showed_an_unanswered_fact_fails_if_a_newer_record_
         session.set_fact("unlocked", True)
         store.answers, store.meanwhile = False, None if was_stored else fail
         with unknown():
-            await session.flush()
+            await session.executor.flush()
         store.answers = True
         with nullcontext() if was_stored else unknown():
             async with session.request():

@@ -226,7 +226,7 @@ async def test_a_session_that_another_process_has_ended_takes_no_transition_and_
             with pytest.raises(SessionClosed):
                 await one.activate("mail")
             await one.close()
-            await one.flush()  # nothing is left to be stored
+            await one.executor.flush()  # nothing is left to be stored
         await there.end("chat")  # there is none
         async with here.open("chat") as new:
             assert new is not one
@@ -428,9 +428,9 @@ async def test_a_fact_that_is_refused_since_the_session_has_ended_is_not_set_in_
         one.set_fact("unlocked", True)
         await there.end("chat")
         with pytest.raises(SessionClosed):
-            await one.flush()
+            await one.executor.flush()
         async with there.open("chat") as another:
-            await one.flush()
+            await one.executor.flush()
             async with another.request():
                 assert another.snapshot.facts == {}
 
@@ -446,7 +446,7 @@ async def test_a_fact_that_is_set_while_another_process_has_taken_a_transition_i
     ):
         await other.activate("plain")
         one.set_fact("late", True)
-        await one.flush()
+        await one.executor.flush()
         assert (one.active, one.facts) == (("plain",), {"late": True})
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any
@@ -26,6 +26,7 @@ from mcp_types import INVALID_PARAMS, RequestParams
 from toolfold import (
     Component,
     Group,
+    HookContext,
     QuotaExceeded,
     Snapshot,
     ToolNotFound,
@@ -140,7 +141,7 @@ class Disclosure:
                 yield RequestState(state, session)
             return
         async with self._tools.request_session(Snapshot.of(state.catalog), profile) as session:
-            await session.set_up(state.active)
+            await session.executor.set_up(state.active, partial(HookContext, session))
             yield RequestState(session.snapshot, session)
 
     def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:

@@ -256,7 +256,7 @@ class LegacySessions:
                 yield _state(session)
             finally:
                 connection.requests -= 1
-                await session.flush()
+                await session.executor.flush()
             if connection.notifier.can_deliver:
                 await connection.claim()
 
