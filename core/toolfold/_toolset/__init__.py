@@ -1,7 +1,8 @@
 """`ToolSet` and `Session`: what users say there is, made into a catalog, and what clients do with it.
 
 toolset                `ToolSet`: the face that most users see
-session                the face of one client's state: reads, calls and changes; the contexts of handlers and hooks
+session                the face of one client's state: reads, calls and changes
+context                what handlers and hooks are given of the session that they run in
 sessions, upkeep       the sessions of a kind that are in a store; how many there may be, and when they end
 registration           what is registered so far: names, groups, rules, checked and collected
 decorators, toolkits   marks on functions and classes, and instances and modules that have them

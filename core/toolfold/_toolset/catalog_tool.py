@@ -14,8 +14,8 @@ from attrs import frozen
 
 from .._catalog.components import Component, Kind
 from .._view.visibility import RequestView, available, is_hidden, render
+from .context import Context
 from .options import ToolOptions
-from .session import Context
 
 SECTIONS: Mapping[str, Kind] = {
     "tools": "tool",

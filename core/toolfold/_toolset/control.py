@@ -47,7 +47,7 @@ from ..errors import (
     ToolfoldError,
 )
 from ..machine import TransitionRequest
-from .session import Context
+from .context import Context
 
 ControlName = Literal["per_group", "none", "open_group", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]

@@ -18,8 +18,8 @@ from .._view.describe import Described, Directory, describe_best
 from .._view.reasons import reason_of
 from .._view.search import Found, Ranker, search_of, to_state, unsearched
 from .._view.visibility import RequestView
+from .context import Context
 from .control import REFUSALS, control_component, refusal
-from .session import Context
 
 FINDER = "find_tools"
 """What it is called."""

@@ -24,8 +24,8 @@ from .._usercode import InThread, caller, is_async, is_async_generator
 from .._view.calling import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
 from ..errors import InvalidDefinition, warn
 from ..machine.transaction import Hook
+from .context import Context, HookContext
 from .options import HOOKS
-from .session import Context, HookContext
 
 _OWN = frozenset({"self", "cls"})
 _CONTEXTS = frozenset({"context", "ctx"})

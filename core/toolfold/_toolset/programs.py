@@ -9,7 +9,8 @@ from .._view.calling import ToolResult
 from .._view.stubs import RESULT, Language, arguments_of, stubs, tool_of
 from .._view.visibility import RequestView
 from ..errors import ToolError
-from .session import Context, Session
+from .context import Context
+from .session import Session
 
 if TYPE_CHECKING:
     from .toolset import ToolSet

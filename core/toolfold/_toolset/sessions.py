@@ -24,7 +24,8 @@ from .._session.store import Place, Record, Store
 from .._snapshot import Snapshot
 from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
-from .session import HookContext, Session
+from .context import HookContext
+from .session import Session
 from .upkeep import SessionKind, Upkeep, background
 
 if TYPE_CHECKING:
