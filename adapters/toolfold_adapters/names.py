@@ -1,16 +1,19 @@
 """Names that all known clients and model providers accept: 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-1, NAM-6, AGT-3).
 
 Whatever servers and tools are called, a gateway has such a name for them (SPEC GWY-6). The keys that Toolfold adds
-to messages of MCP are named here, too (SPEC DEL-2, DEL-11, CTL-4, GWY-6), and the extensions for groups (SPEC DEL-5).
+to messages of MCP are named here, too (SPEC DEL-2, DEL-11, CTL-4, GWY-6), the extensions for groups (SPEC DEL-5), and
+what MCP has for each list.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from typing import NamedTuple
 
 from toolfold import ConfigError
+from toolfold.spi import Kind
 
 WIRE_SEPARATOR = "__"
 """Replaces the dot, which some of them refuse."""
@@ -42,6 +45,31 @@ GROUP_META = "dev.toolfold/group"
 """In the definition of a tool of an existing server: the path of the group that its author puts it in."""
 MOUNTED_META = "dev.toolfold/mounted-groups"
 """In a definition within a process: the groups of a tool in the mounted server that it comes from; never sent."""
+
+
+class ListOf(NamedTuple):
+    """What MCP has for the list of a kind.
+
+    Attributes:
+        method: The request for it.
+        key: Its key in the answer.
+        changed: The notification that it has changed.
+        identified_by: The key in a definition that tells it from the others of its server.
+    """
+
+    method: str
+    key: str
+    changed: str
+    identified_by: str
+
+
+_RESOURCES_CHANGED = "notifications/resources/list_changed"
+LISTS: Mapping[Kind, ListOf] = {
+    "tool": ListOf("tools/list", "tools", "notifications/tools/list_changed", "name"),
+    "prompt": ListOf("prompts/list", "prompts", "notifications/prompts/list_changed", "name"),
+    "resource": ListOf("resources/list", "resources", _RESOURCES_CHANGED, "uri"),
+    "resource_template": ListOf("resources/templates/list", "resourceTemplates", _RESOURCES_CHANGED, "uriTemplate"),
+}
 
 GROUPS_EXTENSION = "io.modelcontextprotocol/groups"
 """The draft extension; in revisions up to 2025-11-25, which have none, both sides declare it under `experimental`."""

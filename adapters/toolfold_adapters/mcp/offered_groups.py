@@ -15,20 +15,12 @@ from attrs import define, field, frozen
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
 
-from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
-from .delivery.render import LISTS
+from ..names import GROUPS_EXTENSION, LISTS, TOOLBOX_EXTENSION
 
 EXTENSIONS = (GROUPS_EXTENSION, TOOLBOX_EXTENSION)
 """The extensions for groups, the one that says more first."""
 MOST_GROUPS = 500
 """How many groups of a server are fetched, and how many pages of their list."""
-IDENTIFIED_BY: Mapping[Kind, str] = {
-    "tool": "name",
-    "prompt": "name",
-    "resource": "uri",
-    "resource_template": "uriTemplate",
-}
-"""What identifies a definition of each kind within its server."""
 
 Table = Mapping[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -82,8 +74,8 @@ async def get_group(ask: Ask, entry: Table, parent: str | None = None) -> Fetche
     answer = await ask("groups/get", {"name": entry["name"]})
     inside = table(answer.get("contents")) or answer
     contents: dict[Kind, tuple[Table, ...]] = {
-        kind: tuple(one for one in map(table, array(inside.get(key)) or ()) if one and _identity(kind, one))
-        for kind, (_, key) in LISTS.items()
+        kind: tuple(one for one in map(table, array(inside.get(listed.key)) or ()) if one and _identity(kind, one))
+        for kind, listed in LISTS.items()
     }
     group = OfferedGroup(
         name=entry["name"],
@@ -178,7 +170,7 @@ def different(kind: Kind, identity: str, first: str, second: str) -> str:
 
 
 def _identity(kind: Kind, definition: Table) -> str:
-    return _text(definition.get(IDENTIFIED_BY[kind]))
+    return _text(definition.get(LISTS[kind].identified_by))
 
 
 def _text(value: Any) -> str:

@@ -35,7 +35,7 @@ from toolfold import Session, StoredSessions
 from toolfold.spi import background
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
-from .delivery.legacy import MAX_WAITING, notification
+from .delivery.legacy import MAX_WAITING, notification, queue
 from .request import RequestState, Selections, caller_of, is_list, principal_of
 
 EVENTS: dict[str, Any] = {
@@ -70,7 +70,7 @@ class Subscriptions:
         self.watch: Watch | None = None
         self.before_listening: Callable[[Any], Awaitable[Any]] | None = None
         self._by_caller = by_caller
-        self._pending: dict[str | None, deque[frozenset[str]]] = {}
+        self._pending: deque[tuple[str | None, Any]] = deque()
         self._publishing = False
         self._buses: dict[str, InMemorySubscriptionBus] = {}
         self._subscribers: dict[str, int] = {}
@@ -99,14 +99,11 @@ class Subscriptions:
         self._followed[caller] = session
 
     def announce(self, kinds: frozenset[str], caller: str | None = None) -> None:
-        """Notify a caller's subscribers soon that lists changed, or all callers whose session does not do so itself.
-
-        The queue is bounded: the last notification covers the rest.
-        """
+        """Notify a caller's subscribers soon that lists changed, or all callers whose session does not do so itself."""
         if not self.running:
             return
-        due = self._pending.setdefault(caller, deque())
-        due.append(kinds if len(due) < MAX_WAITING else due.pop() | kinds)
+        events = sorted({EVENTS[kind] for kind in kinds}, key=lambda event: str(event.__name__))
+        queue(self._pending, [(caller, event) for event in events], MAX_WAITING)
         if not self._publishing:
             self._publishing = True
             self.running[0].start_soon(self._publish_pending)
@@ -114,20 +111,13 @@ class Subscriptions:
     async def _publish_pending(self) -> None:
         try:
             while self._pending:
-                caller = next(iter(self._pending))
-                kinds = self._pending[caller].popleft()
-                if not self._pending[caller]:
-                    del self._pending[caller]
-                await self._publish(kinds, caller)
+                caller, event = self._pending.popleft()
+                callers = [one for one in self._buses if not self._is_followed(one)] if caller is None else [caller]
+                for one in callers:
+                    if one in self._buses:
+                        await self._buses[one].publish(event())
         finally:
             self._publishing = False
-
-    async def _publish(self, kinds: frozenset[str], caller: str | None) -> None:
-        events = sorted({EVENTS[kind] for kind in kinds}, key=lambda event: str(event.__name__))
-        for one in [caller] if caller is not None else [one for one in self._buses if not self._is_followed(one)]:
-            for event in events:
-                if one in self._buses:
-                    await self._buses[one].publish(event())
 
     def _is_followed(self, caller: str) -> bool:
         session = self._followed.get(caller)

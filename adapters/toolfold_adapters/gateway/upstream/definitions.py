@@ -13,18 +13,15 @@ from pydantic_core import to_json
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
-from ...mcp.delivery.render import LISTS
-from ...mcp.offered_groups import IDENTIFIED_BY, OfferedGroup, OfferedGroups
-from ...names import GROUPS_CHANGED
+from ...mcp.offered_groups import OfferedGroup, OfferedGroups
+from ...names import GROUPS_CHANGED, LISTS
 from .life import NotMcp, unparsed_warning
 from .wire import Wire
 
 Table = Mapping[str, Any]
 CHANGES = frozenset(
     {
-        "notifications/tools/list_changed",
-        "notifications/prompts/list_changed",
-        "notifications/resources/list_changed",
+        *(one.changed for one in LISTS.values()),
         GROUPS_CHANGED,
         "notifications/subscriptions/acknowledged",
     }
@@ -73,7 +70,7 @@ class Definitions:
 
 def name_of(kind: Kind, definition: Any) -> str | None:
     """Return what an upstream calls something by its definition, or `None` if that has no name."""
-    name: Any = (table(definition) or {}).get(IDENTIFIED_BY[kind])
+    name: Any = (table(definition) or {}).get(LISTS[kind].identified_by)
     return name if isinstance(name, str) and name else None
 
 
@@ -143,7 +140,7 @@ async def _list_beside(wire: Wire, kind: Kind, warnings: list[str]) -> list[Any]
     async def fetch() -> None:
         found.extend(await _list(wire, kind))
 
-    await _beside(wire, LISTS[kind][0], fetch, warnings)
+    await _beside(wire, LISTS[kind].method, fetch, warnings)
     return found
 
 
@@ -172,7 +169,7 @@ async def _beside(wire: Wire, method: str, fetch: Callable[[], Awaitable[None]],
 
 async def _list(wire: Wire, kind: Kind) -> list[Any]:
     """Return the definitions on all pages of a list; there is none of what the server does not claim to have."""
-    method, key = LISTS[kind]
+    method, key, *_ = LISTS[kind]
     if kind != "tool" and method.partition("/")[0] not in wire.facts.capabilities:
         return []
     definitions: list[Any] = []

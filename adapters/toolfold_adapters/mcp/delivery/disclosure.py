@@ -35,8 +35,9 @@ from toolfold import (
 )
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
+from ...names import LISTS
 from ..request import RequestState, Selections, component_called
-from .render import LISTS, Renderer
+from .render import Renderer
 
 _SHOWN = Memo[None, Mapping[str, Group]](most=1)
 """The groups that requests with one initial state are shown, where nothing but that state decides."""
@@ -168,7 +169,7 @@ class Disclosure:
         """Return the contents of a group as `toolbox.v1` has them: not below `contents`, without groups inside."""
         answer = self.group(ctx, name)
         contents, _ = answer.pop("contents"), answer.pop("instructions", None)
-        return {"name": name, **{key: contents.get(key, []) for _, key in LISTS.values()}, **answer}
+        return {"name": name, **{one.key: contents.get(one.key, []) for one in LISTS.values()}, **answer}
 
     def has(self, ctx: Any, kind: Kind, name: str) -> bool:
         """Return whether a tool, prompt, resource or instance of a template is in a group that can be fetched."""
@@ -187,7 +188,7 @@ class Disclosure:
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
             if definitions := self._renderer.definitions(disclosed.contents(group.path, kind)):
-                contents[LISTS[kind][1]] = definitions
+                contents[LISTS[kind].key] = definitions
         said = start.catalog.instructions([group.path]) or ("" if contents else group.description)
         return self._complete(ctx, start, contents=contents, **({"instructions": said} if said else {}))
 

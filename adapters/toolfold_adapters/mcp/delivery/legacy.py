@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -33,17 +33,13 @@ from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, Toolfol
 from toolfold.errors import KeyInUse
 from toolfold.spi import Tally, table
 
-from ...names import GROUPS_CHANGED, GROUPS_EXTENSION
+from ...names import GROUPS_CHANGED, GROUPS_EXTENSION, LISTS
 from ...sdk import can_notify_in_responses, connection_of, has_standing_stream
 from ..request import RequestState, Selections, caller_of, is_list, one_client, principal_of
 
+T = TypeVar("T")
+
 _KEY = "toolfold"
-METHODS = {
-    "tool": "notifications/tools/list_changed",
-    "prompt": "notifications/prompts/list_changed",
-    "resource": "notifications/resources/list_changed",
-    "resource_template": "notifications/resources/list_changed",
-}
 
 MAX_WAITING = 16
 """How many notifications of one kind may be queued for a client with a stream; the last one covers the rest."""
@@ -65,10 +61,10 @@ class Notifier:
     def changed(self, kinds: frozenset[str]) -> None:
         """Queue notifications that lists have changed."""
         groups = {GROUPS_CHANGED} if declares_groups(self._connection.client_params) else set[str]()
-        methods = sorted({METHODS[kind] for kind in kinds} | groups)
+        methods = sorted({one.changed for kind, one in LISTS.items() if kind in kinds} | groups)
         scope = _request_scope.get()
         if scope is not None and scope.notifier is self:
-            _queue(scope.pending, methods, MAX_WAITING)
+            queue(scope.pending, methods, MAX_WAITING)
         else:
             self._owe(methods)
 
@@ -95,7 +91,7 @@ class Notifier:
     def _owe(self, methods: Iterable[str]) -> None:
         """Send notifications on the standing stream; while there is none, one of each kind is queued."""
         can_receive = self.can_receive
-        _queue(self._pending, methods, MAX_WAITING if can_receive else 1)
+        queue(self._pending, methods, MAX_WAITING if can_receive else 1)
         if can_receive and self._pending and not self._sending:
             self._sending = True
             self.tasks.start_soon(self._send_pending)
@@ -142,11 +138,11 @@ def notification(method: str, params: types.NotificationParams | None = None) ->
     return types.Notification[types.NotificationParams | None, str](method=method, params=params)
 
 
-def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:
-    """Queue notifications, up to `most` of each kind."""
-    for method in methods:
-        if queue.count(method) < most:
-            queue.append(method)
+def queue(waiting: deque[T], notifications: Iterable[T], most: int) -> None:
+    """Queue notifications, up to `most` of each kind: the last one covers the rest."""
+    for one in notifications:
+        if waiting.count(one) < most:
+            waiting.append(one)
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ from toolfold import (
 )
 from toolfold.spi import MAX_URI, Full, Kind, Passed, array, quoted, table
 
-from ...names import ALWAYS_LOAD_META, HANDLE_META, MOUNTED_META, NO_HANDLE
+from ...names import ALWAYS_LOAD_META, HANDLE_META, LISTS, MOUNTED_META, NO_HANDLE
 from ..request import HANDLE_ERRORS, SELECTION_FAILURES, record_refusal, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
@@ -57,14 +57,6 @@ UNASKABLE = "More input is needed, which a result can't request in this protocol
 
 CACHE_HINTS: Mapping[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
 """What the modern era says on how long a result may be reused, and by whom: not at all, unless its author says more."""
-
-LISTS: Mapping[Kind, tuple[str, str]] = {
-    "tool": ("tools/list", "tools"),
-    "prompt": ("prompts/list", "prompts"),
-    "resource": ("resources/list", "resources"),
-    "resource_template": ("resources/templates/list", "resourceTemplates"),
-}
-"""The method that lists each kind, and the key of the list in its result."""
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -106,7 +98,7 @@ class Renderer:
 
     def page(self, page: Page, kind: Kind, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return a page of a list as a result, with `meta` about it."""
-        result: dict[str, Any] = {LISTS[kind][1]: self.definitions(page.items)}
+        result: dict[str, Any] = {LISTS[kind].key: self.definitions(page.items)}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
         if meta:
@@ -150,10 +142,10 @@ class Renderer:
         return None
 
     def _fits(self, definition: dict[str, Any], kind: Kind) -> bool:
-        method, key = LISTS[kind]
         try:
             for version in self._versions:
-                serialize_server_result(method, version, self.complete({key: [definition]}))
+                result = self.complete({LISTS[kind].key: [definition]})
+                serialize_server_result(LISTS[kind].method, version, result)
         except ValidationError:
             return False
         return True
