@@ -153,7 +153,7 @@ class Executor:
 
         Args:
             planner: Plans the transition for a configuration.
-            context_of: Makes the context of a hook from its group, its phase, and the phase that it undoes.
+            context_of: Makes the context of a hook; see `ContextOf`.
             force: Continue past failing `on_deactivate` hooks (SPEC HOOK-8).
             view: The view of the request that this is part of, if there is one (SPEC MOD-3).
             compare: Whether a list was given out that may differ afterwards.
@@ -310,11 +310,6 @@ class Executor:
     def is_stored(self) -> bool:
         """Whether a store has the session."""
         return self.journal is not None and bool(self.journal.version)
-
-    @property
-    def fence(self) -> int | None:
-        """The fencing token of the lease that is held now; `None` for a session in memory (SPEC STO-2)."""
-        return None if self.journal is None else self.journal.fence
 
     @property
     def oldest_first(self) -> tuple[str, ...]:

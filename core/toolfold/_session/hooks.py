@@ -22,8 +22,8 @@ from .journal import Journal
 from .observers import log
 from .runtime import Runtime
 
-ContextOf = Callable[[str, str, str | None], Any]
-"""Makes the context of a hook from its group, its phase, and the phase that it undoes."""
+ContextOf = Callable[[str, str, str | None, int | None], Any]
+"""Makes the context of a hook from its group, its phase, the phase that it undoes, and the fencing token."""
 
 
 @frozen
@@ -99,12 +99,13 @@ class HookRunner:
         return _Ended()
 
     async def _run_hook(self, call: HookCall) -> None:
-        stopped, timeout = None, self.runtime.hook_timeout
+        stopped, timeout, fence = None, self.runtime.hook_timeout, None
         with anyio.move_on_after(timeout) as scope:
             if self.journal is not None:
                 self.journal.hook_begins(scope)
+                fence = self.journal.fence
             try:
-                answer = call.hook(self.context_of(call.group.path, call.phase, call.undoes))
+                answer = call.hook(self.context_of(call.group.path, call.phase, call.undoes, fence))
                 if isawaitable(answer):
                     await answer
             except anyio.get_cancelled_exc_class() as error:

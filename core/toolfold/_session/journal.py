@@ -107,7 +107,7 @@ class Journal:
         abandoned: How often a newer record lacked facts that were set here, and that may have been stored before it.
     """
 
-    context_of: Callable[[str, str, str | None], Any]
+    context_of: Callable[[str, str, str | None, int | None], Any]
     store: Store
     key: str
     tools: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import Factory, field, frozen
+from attrs import frozen
 
 from .._catalog.rules import View
 from .._limits import escaped
@@ -96,7 +96,7 @@ class HookContext:
     group: str
     phase: str
     undoes: str | None = None
-    fence: int | None = field(default=Factory(lambda context: context.session.executor.fence, takes_self=True))
+    fence: int | None = None
 
     @property
     def facts(self) -> Mapping[str, Any]:
