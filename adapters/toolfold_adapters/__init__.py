@@ -6,7 +6,7 @@ inprocess/               to a model in an agent's own loop
 integrations/            in other frameworks
 stores/                  engines that hold sessions beyond one process
 evaluation/              whether offering tools in groups helps to get tasks done
-manifests, catalogs, skills    groups of tools in JSON files, a catalog in one file, groups made of a SKILL.md
+manifests, catalogs, skills, nouns    groups of tools from JSON files, one file, a SKILL.md, or their names
 search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 stored_usage, status     what is used, written to a store, and how servers and stores are doing
 data, names, tokens      data in files, names that clients and models accept, keys of `_meta`, costs of definitions

@@ -8,8 +8,9 @@ what MCP has for each list.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import chain, count
 from typing import NamedTuple
 
 from toolfold import ConfigError
@@ -123,6 +124,11 @@ def allowed_names(names: Sequence[str], taken: Iterable[str] = (), server: str |
             given[name] = _free(whole, used)
             used.add(given[name])
     return {name: given[name] for name in names}
+
+
+def numbered(name: str, taken: Container[str]) -> str:
+    """Return a name, with a number if something else has it."""
+    return next(one for one in chain([name], (f"{name}_{number}" for number in count(2))) if one not in taken)
 
 
 def is_allowed(name: str) -> bool:

@@ -414,7 +414,7 @@ def _is_fastmcp(server: object) -> bool:
 
 def _by_name(definitions: Sequence[ForeignDefinition]) -> dict[str, list[str]]:
     from toolfold_adapters.gateway.config.settings import BudgetsConfig
-    from toolfold_adapters.gateway.grouping import Sized, divide
+    from toolfold_adapters.nouns import Sized, divide
     from toolfold_adapters.tokens import approximate_tokens
 
     sized = [

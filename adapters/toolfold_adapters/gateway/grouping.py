@@ -1,284 +1,200 @@
-"""Groups of tools: by the patterns of a configuration, the nouns of names and descriptions, or as servers say (GWY-2).
+"""The groups of a gateway: as its configuration has them, as servers say, or from the nouns of names (SPEC GWY-2).
 
-Tags that the server gives its tools come first. Else nouns say where a tool belongs, and verbs do not: `create_issue`,
-`issueList` and `issues-close` are of `issue`. A tool goes to the noun that most tools of the server share with it. A
-group over the budget is divided again by the nouns that are left, then in runs that are named by the words of their
-tools; one that is too small joins another. All of it is a function of names, descriptions, tags and sizes.
+A tool is in the first group of the configuration that has a pattern for it; else in the first of its server's own
+groups that has it; else in that of its server. Those of servers are divided by nouns where they are over the budget.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
-from fnmatch import fnmatchcase
-from itertools import chain, count
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
 
 from attrs import evolve, field, frozen
 
+from toolfold.spi import Kind, ancestors, shortened, table
+
+from ..data import quoted_key
 from ..mcp.delivery.disclosure import path_of
+from ..mcp.grouping import matches, tags_of
 from ..mcp.offered_groups import OfferedGroup
-from ..tokens import plural
+from ..names import ALWAYS_LOAD_META, numbered
+from ..nouns import Sized, divide
+from ..skills import Skill, missing, not_served
+from ..tokens import approximate_tokens, plural
+from .config.settings import GatewayConfig
+from .upstream.definitions import Table, Usable
 
-MIN_TOOLS = 3
-SMALL = 8
-"""A group of less than this part of the budget joins another: each costs a line in the list of groups."""
-OTHER = "other"
-BALANCING_STEPS = 8
-MAX_NAME = 28
-LONGEST_NAME = 60
-WORDS = 3
-"""How many words of its tools name a group that no noun does, or that shares its nouns with another."""
 DESCRIPTION_LENGTH = 80
-
-_BREAK = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-_VERBS = """
-    abort accept accepts activate add analyze append apply approve archive assign attach authenticate authorize
-    begin block bulk calculate call cancel capture change check clear click clone close compare complete compute
-    configure confirm connect convert copy count create deactivate decline decode decrease delete deploy
-    describe destroy detach detect disable disconnect dismiss do download drag drop edit emulate enable encode
-    end enqueue ensure estimate evaluate exec execute expand export extract fetch fill find finish follow force
-    forward generate get give grep handle has hide hover import increase index init initialize insert inspect
-    install invite invoke is join kill launch leave link list load lock login logout lookup make manage mark
-    merge modify move mute navigate open parse patch pause perform pin ping poll post prepare press preview
-    process promote publish pull push put query read rebase receive record reduce refresh register reject
-    release reload remove rename render reopen reorder replace reply reschedule reset resize resolve respond
-    restart restore resume retrieve retry revert revoke rotate run save scale scan schedule scrape scroll search
-    select send set share show shutdown sign simulate sleep snooze sort split start stop store submit subscribe
-    suggest summarize switch sync tag take test toggle top track transfer transform translate trigger type
-    unarchive unassign unblock undo uninstall unlink unlock unmute unpin unregister unsubscribe update upgrade
-    upload upsert use validate verify view visit wait watch write
-"""
-_NOUN_LATER = """
-    block call comment export import index link lock merge pin post preview process pull query record release
-    reply run schedule scan search share store tag test track transfer trigger type view watch
-"""
-_EMPTY = """
-    a about against all an and any are as at be by can detail details each for from given i id ids if in info
-    information into its it me multiple my name names new no not of on or other our out over own per result
-    results return returns single specific that the their them then this to tool tools under up user's using
-    value values via when where which with within without you your api mcp server or
-"""
-
-VERBS = frozenset(_VERBS.split())
-NOUNS_LATER = frozenset(_NOUN_LATER.split())
-"""Verbs where a name begins with them and has no other, as `release_lock`, and nouns elsewhere: `list_releases`."""
-EMPTY = frozenset(_EMPTY.split())
-"""Words that say nothing on what a tool is about."""
+SUMMARY_LENGTH = 160
+_PREAMBLE = re.compile(
+    r"^(this is )?((an?|the|this) )?([\w.-]+ ){0,2}(model context protocol|mcp)( \([^)]*\))? server\b( implementation)?"
+    r"[\s:,]*((that|which|for|to) ((provides?|enables?|offers?|allows?) )?)?",
+    re.IGNORECASE,
+)
+"""How half of all servers begin: "A Model Context Protocol (MCP) server that provides …"."""
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]+")
+_MOST_CHARACTERS = 48
 
 
 @frozen(kw_only=True)
-class Sized:
-    """A tool as far as grouping goes: its name, description and tags, and the approximate tokens of its definition."""
+class Placed:
+    """Something that an upstream offers, with its place here.
 
-    name: str
-    description: str = ""
-    tags: Sequence[str] = ()
-    tokens: int = 0
-
-
-@frozen(kw_only=True)
-class _Class:
-    """Tools that go together, and the nouns that they are named by, the most important first; the rest has none."""
-
-    nouns: tuple[str, ...] = ()
-    tools: tuple[Sized, ...]
-    tokens: int = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "tokens", sum(tool.tokens for tool in self.tools))
-
-    @property
-    def is_small(self) -> bool:
-        return len(self.tools) < MIN_TOOLS
-
-
-def divide(tools: Sequence[Sized], budget: int) -> dict[str, tuple[str, ...]]:
-    """Return groups that have every tool once: a segment to names of tools, both in a settled order.
-
-    No group has more tokens than the budget unless it is a single tool, and none has fewer than three tools unless no
-    other one has room for them.
-
-    Args:
-        tools: Tools with different names.
-        budget: The most tokens of a group.
+    `original` is what the upstream calls it, and `name` what clients do; URIs are the same. `meta` goes over its own.
+    `shared` are further groups and skills that it is available with, too.
     """
-    nouns = _telling({tool.name: nouns_of(tool.name) for tool in tools})
-    tags = _telling({tool.name: tuple(filter(None, map(_tag, tool.tags))) for tool in tools if tool.tags})
-    tagged, rest = _by_noun([tool for tool in tools if tags.get(tool.name)], tags)
-    rest = (*rest, *(tool for tool in tools if not tags.get(tool.name)))
-    classes = [one for tag, own in tagged.items() for one in _within((tag,), own, nouns, budget)]
-    classes = _settled([*classes, *_divided((), rest, nouns, budget)], budget)
-    return _named(classes, nouns, {tool.name: position for position, tool in enumerate(tools)})
+
+    kind: Kind
+    server: str
+    original: str
+    name: str
+    definition: Table
+    group: str | None = None
+    hidden: bool = False
+    shared: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
-def _named(
-    classes: Sequence[_Class], nouns: Mapping[str, Sequence[str]], order: Mapping[str, int]
+@frozen(kw_only=True)
+class PlacedGroup:
+    """A group with its texts; `place` is where the configuration has it."""
+
+    path: str
+    description: str = ""
+    instructions: str = ""
+    title: str | None = None
+    pinned: bool = False
+    skill: Skill | None = None
+    place: str = field(default="groups", eq=False)
+
+
+def grouped(
+    config: GatewayConfig,
+    servers: Mapping[str, Usable],
+    tools: Sequence[Placed],
+    unknown: Mapping[str, str],
+    late: Set[str],
+    warnings: list[str],
+) -> tuple[dict[str, PlacedGroup], list[Placed]]:
+    """Return the groups of tools, each after those that it is in, and the tools in them.
+
+    The arguments are those of `layout_of`, but for the tools by their names here; `warnings` gets what is wrong.
+    """
+    offered = {
+        server: _offered(config, server, servers[server].said.groups, warnings)
+        for server in config.upstreams
+        if server in servers
+    }
+    members = _members(config, tools, offered, warnings if not unknown else [])
+    groups = _groups(config, servers, offered, members, frozenset(tool.name for tool in tools if tool.hidden))
+    for server, text in unknown.items():
+        groups.setdefault(server, PlacedGroup(path=server, description=text, title=config.upstreams[server].title))
+    for server in late if not groups else ():
+        names = description_of([tool.name for tool in tools if not tool.hidden])
+        groups[server] = PlacedGroup(path=server, description=f"its tools are in no group, and can be called: {names}")
+    home = {name: path for path, names in members.items() for name in names}
+    tools = [_at_home(tool, home.get(tool.name), offered[tool.server], groups) for tool in tools]
+    return groups, _with_skills(config, tools, groups, warnings, complete=not unknown)
+
+
+def _at_home(tool: Placed, path: str | None, offered: Offered, groups: Mapping[str, PlacedGroup]) -> Placed:
+    """Return a tool in its group, and shared with further ones of its server if it is in several and in no other here.
+
+    One in a pinned group is always to be loaded (SPEC FND-4, GWY-6).
+    """
+    if path is None:
+        return tool
+    homes = offered.homes.get(tool.original, ())
+    shared = homes[1:] if homes and homes[0] in (path, *ancestors(path)) else ()
+    meta = {**tool.meta, ALWAYS_LOAD_META: True} if groups[path].pinned else tool.meta
+    return evolve(tool, group=path, meta=meta, shared=tuple(one for one in shared if one in groups))
+
+
+# -- which tools are in which group -----------------------------------------------------------------------------------
+
+
+def _members(
+    config: GatewayConfig, tools: Sequence[Placed], offered: Mapping[str, Offered], warnings: list[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return classes by names: of their nouns, and of words of their tools where these are not theirs alone."""
-    words = _telling({tool.name: words_of(tool.name) for one in classes for tool in one.tools})
-    groups: dict[str, tuple[str, ...]] = {}
-    for one in sorted(classes, key=lambda one: (not one.nouns, one.nouns)):
-        alike = [other for other in classes if other is not one and other.nouns == one.nouns]
-        further = [
-            [word for word in nouns[tool.name] if word not in one.nouns] or words[tool.name] for tool in one.tools
-        ]
-        elsewhere = {word for other in alike for tool in other.tools for word in words[tool.name]}
-        name = (*one.nouns, *(_further(further, {*one.nouns}, elsewhere) if alike or not one.nouns else ()))
-        members = sorted((tool.name for tool in one.tools), key=order.__getitem__)
-        groups[_free(name, min(len(name), len(one.nouns) + WORDS), groups)] = tuple(members)
-    return dict(sorted(groups.items()))
+    """Return the names of the tools of each group by its path."""
+    free = [tool for tool in tools if ALWAYS_LOAD_META not in tool.meta]
+    configured: dict[str, tuple[str, ...]] = {}
+    if config.groups is not None:
+        patterns = {path: config.groups[key].tools for key, path in config.paths().items()}
+        configured, problems = by_pattern({tool.name: aliases(config, tool) for tool in free}, patterns)
+        warnings += problems
+        taken = {name for names in configured.values() for name in names}
+        free = [tool for tool in free if tool.name not in taken]
+        if not config.prefixed:
+            return configured
+    derived: dict[str, tuple[str, ...]] = {}
+    for server, said in offered.items():
+        derived |= _of_groups(config, server, [tool for tool in free if tool.server == server], said)
+    return {path: (*configured.get(path, ()), *derived.get(path, ())) for path in (*configured, *derived)}
 
 
-def _tag(given: str) -> str:
-    """Return a tag as part of a name: in lower case and the singular, as nouns are."""
-    return "_".join(words_of(given))
+def _of_groups(
+    config: GatewayConfig, server: str, tools: Sequence[Placed], offered: Offered
+) -> dict[str, tuple[str, ...]]:
+    """Return the groups of one server: those that it has itself, and what is in none of them as `_divided` has it.
 
-
-def _telling(words: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the words of each tool without those that all have, which distinguish nothing."""
-    counts = Counter(word for own in words.values() for word in set(own))
-    return {name: tuple(word for word in own if counts[word] < len(words)) for name, own in words.items()}
-
-
-def _within(
-    path: tuple[str, ...], tools: tuple[Sized, ...], nouns: Mapping[str, Sequence[str]], budget: int
-) -> list[_Class]:
-    """Return tools that go by the words `path`, in one class if that is within the budget."""
-    whole = _Class(nouns=path, tools=tools)
-    return [whole] if whole.tokens <= budget else _divided(path, tools, nouns, budget)
-
-
-def _divided(
-    path: tuple[str, ...], tools: tuple[Sized, ...], nouns: Mapping[str, Sequence[str]], budget: int
-) -> list[_Class]:
-    """Return classes of tools, all of which have the nouns `path`, that are within the budget where nouns suffice."""
-    members, rest = _by_noun(tools, {name: [noun for noun in own if noun not in path] for name, own in nouns.items()})
-    classes = [
-        one
-        for noun, own in members.items()
-        for one in _within((*path, *_common(noun, own, nouns, path)), own, nouns, budget)
-    ]
-    return [*classes, *_runs(path, sorted(rest, key=lambda tool: tuple(nouns[tool.name])), budget)]
-
-
-def _common(
-    noun: str, tools: Sequence[Sized], nouns: Mapping[str, Sequence[str]], path: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the nouns that all these tools have, `noun` among them, as they stand in a name: `pull` and `request`."""
-    named = [nouns[tool.name] for tool in tools if noun in nouns[tool.name]] or [(noun,)]
-    return tuple(word for word in named[0] if word not in path and all(word in own for own in named))
-
-
-def _by_noun(
-    tools: Sequence[Sized], nouns: Mapping[str, Sequence[str]]
-) -> tuple[dict[str, tuple[Sized, ...]], tuple[Sized, ...]]:
-    """Return the tools of each noun that at least three tools go to, and those that go to none."""
-    counts = Counter(noun for tool in tools for noun in set(nouns[tool.name]))
-    wishes = {tool.name: _wishes(tool, nouns[tool.name], counts) for tool in tools}
-    retained = {noun for noun, count in counts.items() if count >= MIN_TOOLS}
-    while True:
-        homes = {name: next((noun for noun in own if noun in retained), None) for name, own in wishes.items()}
-        sizes = Counter(home for home in homes.values() if home is not None)
-        small = {noun for noun in retained if sizes[noun] < MIN_TOOLS}
-        if not small:
-            break
-        retained -= {min(small, key=lambda noun: (sizes[noun], counts[noun], noun))}
-    members = {noun: tuple(tool for tool in tools if homes[tool.name] == noun) for noun in sorted(retained)}
-    return members, tuple(tool for tool in tools if homes[tool.name] is None)
-
-
-def _wishes(tool: Sized, own: Sequence[str], counts: Mapping[str, int]) -> Sequence[str]:
-    """Return the nouns that a tool would go to: its name's, those first that most share, else its description's."""
-    return sorted(own, key=lambda noun: -counts[noun]) if own else words_of(tool.description)
-
-
-def _runs(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:
-    """Return classes of tools that nouns don't divide, in their order: as few as the budget allows, of like sizes."""
-    fewest = len(_cut(tools, budget))
-    least = min(sum(tool.tokens for tool in tools) // max(fewest, 1), budget)
-    limits = (least + (budget - least) * step // BALANCING_STEPS for step in range(BALANCING_STEPS))
-    chunks = next((cut for limit in limits if len(cut := _cut(tools, limit)) == fewest), _cut(tools, budget))
-    return [_Class(nouns=path, tools=chunk) for chunk in chunks]
-
-
-def _cut(tools: Sequence[Sized], limit: int) -> list[tuple[Sized, ...]]:
-    """Return tools in runs that have no more than so many tokens, unless they are one tool."""
-    chunks: list[tuple[Sized, ...]] = []
-    size = 0
+    A group of its own that is over the budget has others in it, as the whole server would.
+    """
+    inside: dict[str, list[Placed]] = {path: [] for path in offered.groups}
+    rest: list[Placed] = []
     for tool in tools:
-        if not chunks or size + tool.tokens > limit:
-            chunks.append(())
-            size = 0
-        chunks[-1] = (*chunks[-1], tool)
-        size += tool.tokens
-    return chunks
+        homes = offered.homes.get(tool.original, ())
+        (inside[homes[0]] if homes else rest).append(tool)
+    filled = {path for path, group in offered.groups.items() if group.instructions}
+    filled |= {path for tool in tools for path in offered.homes.get(tool.original, ())}
+    needed = {above for path in filled for above in (path, *ancestors(path))}
+    base = server if config.prefixed else ""
+    groups: dict[str, tuple[str, ...]] = {base: ()} if needed and base else {}
+    for path, own in inside.items():
+        if path in needed:
+            groups |= {path: ()} | _divided(config, path, own)
+    for path, names in _divided(config, base, rest).items():
+        groups[path if path == base else numbered(path, groups)] = names
+    return groups
 
 
-def _settled(classes: Sequence[_Class], budget: int) -> list[_Class]:
-    """Return the classes after those that are too small have joined others, as far as the budget allows."""
-    settled = list(classes)
-    stuck: list[_Class] = []
-    while True:
-        small = [one for one in settled if one not in stuck and (one.is_small or one.tokens * SMALL < budget)]
-        if not small:
-            return settled
-        joining = min(small, key=lambda one: (not one.is_small, one.tokens, one.nouns))
-        hosts = [one for one in settled if one is not joining and one.tokens + joining.tokens <= budget]
-        if not joining.is_small:  # it is small alone in tokens: it joins what is small too, and spoils no good group
-            hosts = [one for one in hosts if one in small and one.nouns]
-        if not hosts:
-            stuck.append(joining)
-            continue
-        host = max(hosts, key=lambda one: (_shared(one.nouns, joining.nouns), not one.nouns, -one.tokens, one.nouns))
-        settled = [one for one in settled if one is not joining and one is not host]
-        settled.append(_joined(host, joining))
+def _divided(config: GatewayConfig, path: str, tools: Sequence[Placed]) -> dict[str, tuple[str, ...]]:
+    """Return the group of some tools, with others in it if it is over the budget (SPEC GWY-2).
+
+    Without a path there is no such group: within the budget they are in none, and others are at root.
+    """
+    if not tools:
+        return {}
+    budget, names = config.budgets.group_tokens, tuple(tool.name for tool in tools)
+    sized = [
+        Sized(
+            name=tool.original,
+            description=str(tool.definition.get("description") or ""),
+            tags=_tags(tool.definition),
+            tokens=0 if tool.hidden else approximate_tokens({**tool.definition, "name": tool.name}),
+        )
+        for tool in tools
+    ]
+    if sum(tool.tokens for tool in sized) <= budget:
+        return {path: names} if path else {}
+    own = dict(zip((tool.original for tool in tools), names, strict=True))
+    inner = {segment: tuple(own[name] for name in members) for segment, members in divide(sized, budget).items()}
+    if not path:
+        return inner
+    return {path: (), **{f"{path}.{segment}": members for segment, members in inner.items()}}
 
 
-def _joined(host: _Class, joining: _Class) -> _Class:
-    """Return one class of two; what they share comes first in its name, and a rest gives none to it."""
-    if joining.is_small or not (host.nouns and joining.nouns):
-        nouns = host.nouns if joining.is_small else ()
-    else:
-        first, second = sorted((host.nouns, joining.nouns))
-        nouns = first + second[_shared(first, second) :]
-    return evolve(host, nouns=nouns, tools=(*host.tools, *joining.tools))
+def _tags(definition: Table) -> list[str]:
+    """Return what a server says that a tool belongs to: its tags and its category."""
+    meta = table(definition.get("_meta")) or {}
+    return [*tags_of(meta), *(text for text in [meta.get("category")] if isinstance(text, str))]
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
-
-
-def _further(words: Sequence[Sequence[str]], named: Set[str], elsewhere: Set[str]) -> list[str]:
-    """Return the words of tools that are not `named`: those first that are not elsewhere, and that most tools have."""
-    counts = Counter(word for own in words for word in own if word not in named)
-    return sorted(counts, key=lambda word: (word in elsewhere, -counts[word]))
-
-
-def _free(words: Sequence[str], count: int, used: Mapping[str, object]) -> str:
-    """Return a name of so many words that is not used, else of more words; of a number if there are no more."""
-    for number, limit in [(count, MAX_NAME), *((more, LONGEST_NAME) for more in range(count, len(words) + 1))]:
-        if (name := _segment(words[:number], limit)) not in used:
-            return name
-    name = _segment(words[:count], MAX_NAME)
-    return next(free for number in range(2, len(used) + 3) if (free := f"{name}_{number}") not in used)
-
-
-def _segment(words: Sequence[str], limit: int) -> str:
-    """Return the name of a group of these words, without the last ones if that is too long."""
-    name = OTHER
-    for position, word in enumerate(words):
-        longer = f"{name}_{word}" if position else word
-        if position and len(longer) > limit:
-            break
-        name = longer[:limit]
-    return name
+def aliases(config: GatewayConfig, tool: Placed) -> tuple[str, ...]:
+    """Return what patterns may match a tool by: its name here, and the server's own, with its name where it counts."""
+    return tool.name, f"{config.prefix(tool.server)}{tool.original}"
 
 
 def by_pattern(
@@ -308,10 +224,112 @@ def by_pattern(
     return groups, warnings
 
 
-def matches(aliases: Iterable[str], globs: Iterable[str]) -> bool:
-    """Return whether one of the names of a tool matches one of the patterns."""
-    patterns = tuple(globs)
-    return any(fnmatchcase(alias, glob) for alias in aliases for glob in patterns)
+# -- what a server says of its groups (SPEC DEL-5) --------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class Offered:
+    """The groups of one upstream by their paths, and the paths of each of its tools, by the upstream's own names."""
+
+    groups: Mapping[str, OfferedGroup] = field(factory=dict[str, OfferedGroup])
+    homes: Mapping[str, Sequence[str]] = field(factory=dict[str, Sequence[str]])
+
+
+def _offered(config: GatewayConfig, server: str, groups: Iterable[OfferedGroup], warnings: list[str]) -> Offered:
+    """Return the groups that a server has, which come after those that they are in.
+
+    A group keeps its name where a path can have it; one that stands for a path of a server of Toolfold is called by the
+    end of that path. A tool that is in several groups is in the first of them, and shared with the others.
+    """
+    paths: dict[str, str] = {}
+    placed: dict[str, OfferedGroup] = {}
+    homes: dict[str, list[str]] = {}
+    for group in groups:
+        segment = _NOT_ALLOWED.sub("_", _own_name(group)).strip("_-")[:_MOST_CHARACTERS]
+        if not segment:
+            text = f"The group {group.name!r} is left out: its name has nothing that a group here can be called."
+            warnings.append(config.about(server, text))
+            continue
+        above = paths.get(group.parent or "", server if config.prefixed else "")
+        path = paths[group.name] = numbered(f"{above}.{segment}" if above else segment, placed)
+        placed[path] = group
+        for tool in dict.fromkeys(group.tools):
+            homes.setdefault(tool, []).append(path)
+    return Offered(groups=placed, homes=homes)
+
+
+def _own_name(group: OfferedGroup) -> str:
+    """Return the name of a group without what says in which one it is (SPEC DEL-5)."""
+    path = path_of(group.name)
+    own = path if group.parent is None else path.removeprefix(f"{path_of(group.parent)}.")
+    return group.name if "." in own else own
+
+
+# -- what is said of a group ------------------------------------------------------------------------------------------
+
+
+def _groups(
+    config: GatewayConfig,
+    servers: Mapping[str, Usable],
+    offered: Mapping[str, Offered],
+    members: Mapping[str, Sequence[str]],
+    hidden: Set[str],
+) -> dict[str, PlacedGroup]:
+    """Return the groups, each after those that it is in; no description names a hidden tool."""
+    named = {path: [name for name in names if name not in hidden] for path, names in members.items()}
+    below: defaultdict[str, list[str]] = defaultdict(list)
+    for path, names in named.items():
+        for one in (path, *ancestors(path)):
+            below[one] += names
+    groups: dict[str, PlacedGroup] = {}
+    paths = config.paths()
+    pinned = {path for key, path in paths.items() if (config.groups or {})[key].pinned}
+    pinned.update(*map(ancestors, pinned))
+    for key, path in paths.items():
+        given = (config.groups or {})[key]
+        groups[path] = PlacedGroup(
+            path=path,
+            description=description_of(below[path]) if given.description is None else given.description,
+            instructions=given.instructions,
+            title=given.title,
+            pinned=path in pinned,
+            place=f"[groups.{quoted_key(key)}]",
+        )
+    own = {path: group for one in offered.values() for path, group in one.groups.items()}
+    for path in named:
+        if path not in groups and path in own:
+            groups[path] = PlacedGroup(
+                path=path,
+                description=own[path].description or description_of(below[path]),
+                instructions=own[path].instructions,
+                title=own[path].title,
+            )
+        elif path not in groups:
+            groups[path] = _of_one_server(config, servers, path, named)
+    return dict(sorted(groups.items(), key=lambda item: item[0].count(".")))
+
+
+def _of_one_server(
+    config: GatewayConfig, servers: Mapping[str, Usable], path: str, members: Mapping[str, Sequence[str]]
+) -> PlacedGroup:
+    """Return a derived group: of all that a server has, with the introduction of the server, or of a part of it."""
+    names = members[path]
+    if path not in servers:
+        return PlacedGroup(path=path, description=description_of(names))
+    upstream, said = config.upstreams[path], servers[path].said
+    title = upstream.title or said.title
+    summary = _summary(upstream.description or said.instructions or "")
+    text = f"{title}: {summary}" if title and summary else title or summary
+    inner = [one for other, own in members.items() if path in ancestors(other) for one in own]
+    listed = description_of(names) if not inner else f"{len(inner)} tools"
+    return PlacedGroup(path=path, description=f"{text} ({listed})" if text and listed else text or listed, title=title)
+
+
+def _summary(text: str) -> str:
+    """Return the beginning of the introduction of a server, without the words that it is an MCP server."""
+    said = " ".join(text.split())
+    summary = _PREAMBLE.sub("", said) or said
+    return shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""
 
 
 def description_of(names: Sequence[str]) -> str:
@@ -339,78 +357,33 @@ def _prefix(names: Sequence[str]) -> int:
     return max(common.rfind("_"), common.rfind("-")) + 1
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
+# -- skills (SPEC SKL-2) ----------------------------------------------------------------------------------------------
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a name or a text, in lower case and the singular."""
-    return tuple(_singular(word.lower()) for word in _BREAK.split(text) if word)
-
-
-def nouns_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name that are nouns, for all that a list of verbs can say; each once."""
-    words = words_of(name)
-    nouns = [word for word in words if word not in EMPTY and not word.isdigit() and word not in VERBS - NOUNS_LATER]
-    if nouns and nouns[0] == words[0] and nouns[0] in NOUNS_LATER and len(nouns) == len(words):
-        del nouns[0]  # the only word that can be the verb
-    return tuple(dict.fromkeys(nouns))
-
-
-def _singular(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
-        return word[:-2]
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
-
-
-# -- by what an upstream itself says -----------------------------------------------------------------------------------
-
-# A group keeps its name where a path can have it; one that stands for a path of a server of Toolfold is called by the
-# end of that path. A tool that is in several groups is in the first of them, and shared with the others.
-
-
-_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]+")
-_MOST_CHARACTERS = 48
-
-
-@frozen(kw_only=True)
-class Offered:
-    """The groups of one upstream by their paths, and the paths of each of its tools, by the upstream's own names."""
-
-    groups: Mapping[str, OfferedGroup] = field(factory=dict[str, OfferedGroup])
-    homes: Mapping[str, Sequence[str]] = field(factory=dict[str, Sequence[str]])
-
-
-def offered_by(groups: Iterable[OfferedGroup], base: str, warnings: list[str]) -> Offered:
-    """Return the groups of an upstream, which come after those that they are in, below the path `base` or at root."""
-    paths: dict[str, str] = {}
-    placed: dict[str, OfferedGroup] = {}
-    homes: dict[str, list[str]] = {}
-    for group in groups:
-        segment = _NOT_ALLOWED.sub("_", _own_name(group)).strip("_-")[:_MOST_CHARACTERS]
-        if not segment:
-            warnings.append(
-                f"The group {group.name!r} is left out: its name has nothing that a group here can be called."
-            )
+def _with_skills(
+    config: GatewayConfig, tools: list[Placed], groups: dict[str, PlacedGroup], warnings: list[str], *, complete: bool
+) -> list[Placed]:
+    """Add the skills to the groups, and return the tools with those that they are shared with (SPEC SKL-2)."""
+    known = {alias: tool.name for tool in tools for alias in aliases(config, tool)}
+    shared: defaultdict[str, list[str]] = defaultdict(
+        list, {tool.name: [*tool.shared] for tool in tools if tool.shared}
+    )
+    for skill in config.skills:
+        if skill.name in groups:
+            warnings.append(f"{skill.file}: the skill is left out, since a group is called {skill.name!r} already.")
             continue
-        above = paths.get(group.parent or "", base)
-        path = paths[group.name] = free_path(f"{above}.{segment}" if above else segment, placed)
-        placed[path] = group
-        for tool in dict.fromkeys(group.tools):
-            homes.setdefault(tool, []).append(path)
-    return Offered(groups=placed, homes=homes)
-
-
-def _own_name(group: OfferedGroup) -> str:
-    """Return the name of a group without what says in which one it is (SPEC DEL-5)."""
-    path = path_of(group.name)
-    own = path if group.parent is None else path.removeprefix(f"{path_of(group.parent)}.")
-    return group.name if "." in own else own
-
-
-def free_path(path: str, taken: Container[str]) -> str:
-    """Return a path, with a number if another group has it."""
-    return next(one for one in chain([path], (f"{path}_{number}" for number in count(2))) if one not in taken)
+        groups[skill.name] = PlacedGroup(
+            path=skill.name,
+            description=skill.description,
+            instructions=skill.instructions,
+            skill=skill,
+            place="skills",
+        )
+        if skill.problem is not None:
+            warnings.append(not_served(skill))
+        for name in skill.allowed_tools:
+            if name in known:
+                shared[known[name]].append(skill.name)
+            elif complete:
+                warnings.append(missing(skill, name, known))
+    return [evolve(tool, shared=tuple(shared[tool.name])) for tool in tools] if shared else tools

@@ -11,12 +11,13 @@ from attrs import evolve, field, frozen
 
 from toolfold import Catalog, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import Kind, ancestors, table
-from toolfold_adapters.data import quoted_key
-from toolfold_adapters.names import WIRE_SEPARATOR, allowed_names
-from toolfold_adapters.skills import register_files
 
+from ..data import quoted_key
+from ..names import allowed_names
+from ..skills import register_files
 from .config.settings import GatewayConfig
-from .layout import Layout, Placed, PlacedGroup, is_served, layout_of
+from .grouping import Placed, PlacedGroup
+from .layout import Layout, is_served, layout_of
 from .stored import Approvals, Item, reviewed
 from .upstream.definitions import Definitions, Usable, usable
 from .upstream.upstream import Condition
@@ -178,7 +179,7 @@ class UpstreamRegistration:
         """Return why tools are missing: they are not approved (SPEC GWY-11), or nothing is known of their server."""
         prefixed = self._config.prefixed
         withheld: dict[str, Condition] = {
-            f"{server}{WIRE_SEPARATOR}*" if prefixed else "*": (why, f"The server {server} {text}")
+            f"{self._config.prefix(server)}*": (why, f"The server {server} {text}")
             for server, (why, text) in self._unknown.items()
             if server not in self._servers
         }

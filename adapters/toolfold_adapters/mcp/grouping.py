@@ -25,7 +25,7 @@ from toolfold import (
 )
 from toolfold.spi import ancestors, enumerated, quoted, table
 
-from ..names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR
+from ..names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR, numbered
 from .delivery.render import ForeignDefinition, Offer, without_mounted_groups
 from .request import component_called
 
@@ -97,7 +97,7 @@ class Grouping:
         """Return the groups of a tool that has no mark of its own, as `by` says."""
         if self.by_tags:
             return tuple(check_path(tag, f"the tags of the tool {name!r}") for tag in tags_of(meta))
-        found = ((path,) for path, globs in self.patterns.items() if any(fnmatchcase(name, glob) for glob in globs))
+        found = ((path,) for path, globs in self.patterns.items() if matches([name], globs))
         return next(found, ())
 
     def problems(self, server: str, definitions: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -123,7 +123,7 @@ class Grouping:
             f"The pattern {glob!r} of the group {path!r} matches no tool: correct it or remove it; {server!r} {has}."
             for path, globs in self.patterns.items()
             for glob in globs
-            if not any(fnmatchcase(name, glob) for name in names)
+            if not matches(names, [glob])
         ]
         if not found and not any(paths) and not self.leaves_all:
             what = "no tool has tags" if self.by_tags else "no tool is marked with meta=in_group(...)"
@@ -235,12 +235,7 @@ class OwnTools:
 
     def _free_name(self, name: str) -> str:
         """Return a name that a tool can be registered by: its own, if it can be that."""
-        base = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:56] or "tool"
-        taken, number, free = self._tools.catalog.tools, 1, name if len(name) <= 64 and base == name else base
-        while free in taken:
-            number += 1
-            free = f"{base}_{number}"
-        return free
+        return numbered(re.sub(r"[^A-Za-z0-9_-]", "_", name)[:56] or "tool", self._tools.catalog.tools)
 
     def _add_group(self, path: str) -> None:
         """Add a group and what contains it, without a description: not every caller may know what is in it."""
@@ -296,6 +291,12 @@ def tags_of(meta: Mapping[str, Any]) -> list[str]:
     given: Any = own.get("tags", meta.get("tags"))
     tags = cast("Iterable[Any]", given) if isinstance(given, list | tuple | Set) else ()
     return sorted({tag for tag in tags if is_name(tag)})
+
+
+def matches(aliases: Iterable[str], globs: Iterable[str]) -> bool:
+    """Return whether one of some names matches one of the patterns."""
+    patterns = tuple(globs)
+    return any(fnmatchcase(alias, glob) for alias in aliases for glob in patterns)
 
 
 def is_name(value: Any) -> bool:

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolfold import qualified_name
-from toolfold_adapters.gateway.grouping import Sized, by_pattern, description_of, divide, nouns_of
+from toolfold_adapters.gateway.grouping import by_pattern, description_of
+from toolfold_adapters.nouns import Sized, divide, nouns_of
 
 pytestmark = pytest.mark.spec("GWY-2")
 

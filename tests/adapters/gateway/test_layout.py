@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import BudgetsConfig
-from toolfold_adapters.gateway.layout import Layout, Placed, layout_of
+from toolfold_adapters.gateway.grouping import Placed
+from toolfold_adapters.gateway.layout import Layout, layout_of
 from toolfold_adapters.gateway.upstream.definitions import Definitions, usable
 from toolfold_adapters.tokens import approximate_tokens
 

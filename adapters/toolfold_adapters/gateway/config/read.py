@@ -21,11 +21,11 @@ from pydantic import ValidationError
 
 from toolfold import ConfigError, ManifestError, ToolfoldError
 from toolfold.spi import array, extras_named, table
-from toolfold_adapters.data import quoted_key, read_table, read_text
-from toolfold_adapters.names import ONE_SERVER, server_name
-from toolfold_adapters.skills import Skill, skills_in
 
+from ...data import quoted_key, read_table, read_text
 from ...hosts import SECTIONS, host_of
+from ...names import ONE_SERVER, server_name
+from ...skills import Skill, skills_in
 from ..registration import check_config
 from .clients import Variables, is_disabled, servers_in, settings_of
 from .settings import (

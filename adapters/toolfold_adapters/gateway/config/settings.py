@@ -52,12 +52,13 @@ from attrs import evolve
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
-from toolfold_adapters.data import quoted_key
-from toolfold_adapters.names import ONE_SERVER
-from toolfold_adapters.search import bm25, by_meaning
-from toolfold_adapters.sentences import packaged_model
-from toolfold_adapters.skills import Skill
-from toolfold_adapters.tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
+
+from ...data import quoted_key
+from ...names import ONE_SERVER, WIRE_SEPARATOR
+from ...search import bm25, by_meaning
+from ...sentences import packaged_model
+from ...skills import Skill
+from ...tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
 Texts = tuple[str, ...]
 _OF_THE_GATEWAY = {
@@ -234,6 +235,14 @@ class GatewayConfig(_Table):
     def prefixed(self) -> bool:
         """Whether servers have names: those of their tools begin with them, however many servers there are (GWY-6)."""
         return ONE_SERVER not in self.upstreams
+
+    def prefix(self, server: str) -> str:
+        """Return what the names of a server's tools begin with."""
+        return f"{server}{WIRE_SEPARATOR}" if self.prefixed else ""
+
+    def about(self, server: str, sentence: str) -> str:
+        """Return a sentence on a server, with its name where it has one."""
+        return f"{server}: {sentence}" if self.prefixed else sentence
 
     @property
     def settings(self) -> object:

@@ -30,7 +30,7 @@ from ...mcp.delivery.render import CACHE_HINTS, own_fields
 from ...mcp.handlers import RequestHandlers
 from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR
-from ..layout import Placed
+from ..grouping import Placed
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
