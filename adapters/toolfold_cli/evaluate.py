@@ -23,12 +23,9 @@ from .options import (
     Integer,
     Number,
     OneOf,
-    TargetCommand,
     chosen_target,
-    examples,
-    gateway_options,
     parse_names,
-    target_options,
+    target_command,
 )
 from .printing import show, table
 from .runs import show_progress
@@ -50,20 +47,15 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return read, written
 
 
-@click.command(
+@target_command(
     "evaluate",
-    cls=TargetCommand,
-    epilog=examples(
-        "toolfold evaluate                                           the built-in tasks, by a perfect chooser",
-        "toolfold evaluate --player hosts --size 100 --report hosts.html",
-        "toolfold evaluate shop:tools --suggest > tasks.toml",
-        "toolfold evaluate shop:tools --tasks tasks.toml",
-        "toolfold evaluate shop:tools --tasks tasks.toml --model anthropic:claude-sonnet-4-5 -o runs.jsonl",
-        "toolfold evaluate shop:tools --tasks tasks.toml --replay runs.jsonl --require 95",
-    ),
+    "toolfold evaluate                                           the built-in tasks, by a perfect chooser",
+    "toolfold evaluate --player hosts --size 100 --report hosts.html",
+    "toolfold evaluate shop:tools --suggest > tasks.toml",
+    "toolfold evaluate shop:tools --tasks tasks.toml",
+    "toolfold evaluate shop:tools --tasks tasks.toml --model anthropic:claude-sonnet-4-5 -o runs.jsonl",
+    "toolfold evaluate shop:tools --tasks tasks.toml --replay runs.jsonl --require 95",
 )
-@target_options
-@gateway_options
 @click.option("--tasks", "file", type=FILE, metavar="FILE", help="A .toml file of tasks for the tools of TARGET.")
 @click.option(
     "--live-mcp-bench",
@@ -97,7 +89,6 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     metavar="PERCENT",
     help="Fail, with status 1, if a player does fewer of the tasks with any arm and size.",
 )
-@click.pass_context
 def evaluate_command(
     ctx: click.Context,
     /,
