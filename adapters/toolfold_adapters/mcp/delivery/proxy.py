@@ -35,7 +35,7 @@ from toolfold.spi import HANDLE, Arguments, Passed, RequestView, available, open
 
 from ...names import ALWAYS_LOAD_META, RESULTS_META
 from .answers import cut
-from .render import dumped, wire_errors, with_text
+from .render import dumped, passed, wire_errors, with_text
 
 HANDLE_SCHEMA = {
     "type": "string",
@@ -362,10 +362,7 @@ def _plain(result: ToolResult) -> ToolResult:
         return result
     if isinstance(result.answer, BaseException):
         raise result.answer
-    given = dumped(result.answer)
-    return ToolResult(
-        given.get("content", ()), given.get("structuredContent"), given.get("isError") is True, given.get("_meta")
-    )
+    return passed(dumped(result.answer))
 
 
 # -- their answer ------------------------------------------------------------------------------------------------------
