@@ -13,6 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
+from toolfold.spi import enumerated
 
 from ..inprocess import Conversation, Native
 from ..inprocess.formats import STATE
@@ -57,6 +58,14 @@ class ConversationSource:
     def name(self) -> str:
         """The name of the tool set."""
         return (self.tools.tools if isinstance(self.tools, Session) else self.tools).name
+
+    def check_names(self, own: Iterable[str], conversation: Conversation) -> None:
+        """Raise `ConfigError` if an agent has tools of its own with names that the conversation has, too."""
+        if clashes := [name for name in own if conversation.component(name) is not None]:
+            raise ConfigError(
+                f"The agent has tools of its own with names that the tool set {self.name!r} has, too: "
+                f"{enumerated(clashes)}. Register one of them under another name."
+            )
 
     def conversation(self, history: Iterable[Any] = ()) -> Conversation:
         """Return a new conversation, with the groups that the messages of `history` have opened (SPEC GRP-6).

@@ -19,8 +19,8 @@ import anyio
 from anyio.from_thread import BlockingPortal
 from attrs import define, field
 
-from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
-from toolfold.spi import enumerated, extras_named
+from toolfold import Profile, Session, ToolResult, ToolSet
+from toolfold.spi import extras_named
 
 from ..inprocess import Conversation
 from ..inprocess.formats import STATE
@@ -210,12 +210,7 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
     async def _with_tools(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         run = await self._run_of(request.state, at_model_call=True)
         conversation = run.conversation
-        own = [_name(tool) for tool in request.tools]
-        if clashes := [name for name in own if conversation.component(name) is not None]:
-            raise ConfigError(
-                f"The agent has tools of its own with names that the tool set {self._source.name!r} has, too: "
-                f"{enumerated(clashes)}. Register one of them under another name."
-            )
+        self._source.check_names(map(_name, request.tools), conversation)
         tools = [*request.tools, *(_tool(definition) for definition in conversation.tools())]
         section = conversation.system_prompt() if self._include_instructions else ""
         if not section:

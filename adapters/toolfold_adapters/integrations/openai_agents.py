@@ -16,7 +16,7 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 from attrs import define, field
 
 from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
-from toolfold.spi import enumerated, extras_named
+from toolfold.spi import extras_named
 
 from ..inprocess import Conversation
 from ..inprocess.formats import STATE, ProviderDefinition
@@ -152,11 +152,7 @@ class ToolfoldToolset(MCPServer):
     ) -> list[MCPTool]:
         """Return the tools that can be called; raises `ConfigError` if the agent has a tool of the same name."""
         conversation = self.conversation
-        if clashes := [tool.name for tool in agent.tools if conversation.component(tool.name)] if agent else ():
-            raise ConfigError(
-                f"The agent has tools of its own with names that the tool set {self.name!r} has, too: "
-                f"{enumerated(clashes)}. Register one of them under another name."
-            )
+        self._source.check_names((tool.name for tool in agent.tools) if agent else (), conversation)
         given = conversation.tools() if self._source.native is None else self._connected().definitions()
         return [MCPTool.model_validate(definition) for definition in given]
 
