@@ -62,12 +62,12 @@ async def end(process: Process, grace: float = GRACE_SECONDS) -> None:
         await terminate_posix_process_tree(process, grace)
 
 
-async def has_ended(process: Process, seconds: float = GRACE_SECONDS) -> bool:
+async def has_ended(process: Process) -> bool:
     """Return whether a process ends in time.
 
     By its status: waiting for it would also wait for any process that has inherited its pipes.
     """
-    with anyio.move_on_after(seconds):
+    with anyio.move_on_after(GRACE_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(POLL_SECONDS)
     return process.returncode is not None

@@ -28,7 +28,7 @@ _LIFETIME = DAYS * 24 * 3600.0
 
 
 @asynccontextmanager
-async def writing(tools: ToolSet, store: Store, interval: float = INTERVAL) -> AsyncGenerator[None]:
+async def writing(tools: ToolSet, store: Store) -> AsyncGenerator[None]:
     """Write what is used to a store from time to time while the block runs, and at its end.
 
     What can't be written is written the next time. Each process adds what it has counted, so several can share a store.
@@ -37,7 +37,7 @@ async def writing(tools: ToolSet, store: Store, interval: float = INTERVAL) -> A
 
     async def write_from_time_to_time() -> None:
         while True:
-            await anyio.sleep(interval)
+            await anyio.sleep(INTERVAL)
             await writer.write()
 
     async with anyio.create_task_group() as tasks:
