@@ -14,9 +14,11 @@ from mcp import Client
 from mcp.server import Server
 
 from tests.cli.support import invoke
+from tests.cli.test_servers import MARKED
 from toolfold import ToolSet
 from toolfold_adapters import mcp
 from toolfold_adapters.mcp import Limit
+from toolfold_adapters.mcp.http.application import as_server
 
 
 @frozen
@@ -34,11 +36,12 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
     servers: list[Served] = []
     of_http = ("host", "port", "path", "allowed_hosts", "allowed_origins", "forwarded_allow_ips", "shutdown_timeout")
 
-    async def serve(tools: ToolSet, *, transport: str, on_ready: Callable[[str], None], **options: Any) -> None:
+    async def serve(tools: Any, *, transport: str, on_ready: Callable[[str], None], **options: Any) -> None:
         address = {name: options.pop(name) for name in of_http}
         assert options.pop("auth") is None
         address["live"] = options.pop("live")
-        servers.append(Served(mcp.build_server(tools, **options), options, {"transport": transport, **address}))
+        made = mcp.build_server(tools, **options) if isinstance(tools, ToolSet) else as_server(tools, {})
+        servers.append(Served(made, options, {"transport": transport, **address}))
         on_ready("http://here/mcp")
 
     monkeypatch.setattr(mcp, "serve", serve)
@@ -71,6 +74,13 @@ async def names(client: Client) -> set[str]:
 def test_the_summary_counts_tools_groups_and_tokens(shop: Path, served: list[Served]) -> None:
     summary = r"toolfold: 4 tools in 3 groups; 8 listed at first \(~\d+ → ~\d+ tokens\); serving http://here/mcp\n"
     assert re.fullmatch(summary, serve_http("shop:tools"))
+
+
+@pytest.mark.spec("INT-1")
+def test_an_existing_server_is_served_with_its_groups(shop: Path, served: list[Served]) -> None:
+    (shop / "server.py").write_text(MARKED, encoding="utf-8")
+    assert serve_http("server.py:mcp").startswith("toolfold: 2 tools in 1 group; ")
+    assert asked(served[0].server, names) == {"call_tool", "close_group", "open_group", "ping"}
 
 
 @pytest.mark.spec("PRO-2")

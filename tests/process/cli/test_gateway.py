@@ -31,17 +31,6 @@ def test_a_server_is_inspected_through_the_gateway_and_its_broken_tools_are_warn
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.spec("GWY-2", "GWY-5")
-def test_a_gateway_file_is_inspected(shop: Path) -> None:
-    command = json.dumps([*RAW, "words"])
-    (shop / "gateway.toml").write_text(
-        f'[upstream]\ncommand = {command}\n[groups.issues]\ntools = ["issue*"]\n[profiles.all]\nactive = ["issues"]\n'
-    )
-    report = json.loads(invoke("inspect", "gateway.toml", "--json").stdout)
-    assert [(group["path"], len(group["tools"])) for group in report["groups"]] == [(None, 1), ("issues", 6)]
-    assert [profile["name"] for profile in json.loads(invoke("profiles", "gateway.toml", "--json").stdout)] == ["all"]
-
-
 @pytest.mark.spec("GWY-5")
 def test_an_active_server_stands_for_its_groups_where_it_is_divided(shop: Path) -> None:
     program, *arguments = RAW
@@ -58,15 +47,21 @@ def test_an_active_server_stands_for_its_groups_where_it_is_divided(shop: Path) 
     assert "There is no group 'others'." in invoke("inspect", "gateway.toml", "--active", "others").stderr
 
 
-@pytest.mark.spec("PRO-2", "GWY-2")
+@pytest.mark.spec("PRO-2", "GWY-2", "GWY-5")
 def test_a_profile_of_a_gateway_file_is_chosen_by_name_and_an_unknown_one_ends_with_1_and_the_list(shop: Path) -> None:
     command = json.dumps([*RAW, "words"])
     (shop / "gateway.toml").write_text(
         f'[upstream]\ncommand = {command}\n[groups.issues]\ntools = ["issue*"]\n[groups.others]\n'
         '[profiles.few]\navailable = ["others"]\n[profiles.all]\navailable = ["*"]\n'
     )
-    report = json.loads(invoke("inspect", "gateway.toml", "--profile", "few", "--json").stdout)
-    assert [group["path"] for group in report["groups"]] == [None, "others"]
+    for profile, groups in (
+        ((), [(None, 1), ("issues", 6), ("others", 0)]),
+        (("--profile", "few"), [(None, 1), ("others", 0)]),
+    ):
+        report = json.loads(invoke("inspect", "gateway.toml", *profile, "--json").stdout)
+        assert [(group["path"], len(group["tools"])) for group in report["groups"]] == groups
+    listed = json.loads(invoke("profiles", "gateway.toml", "--json").stdout)
+    assert sorted(profile["name"] for profile in listed) == ["all", "few"]
     for command in ("inspect", "serve"):
         refused = invoke(command, "gateway.toml", "--profile", "fewer")
         assert (refused.exit_code, refused.stdout) == (1, "")
@@ -110,34 +105,38 @@ def test_the_tools_of_another_server_are_drawn_by_their_groups(shop: Path) -> No
     assert result.stdout.splitlines()[1].startswith("└─ ○ issue · 6 tools")
 
 
-@pytest.mark.spec("GWY-2", "GWY-4", "GWY-5", "GWY-6")
+@pytest.mark.spec("GWY-2", "GWY-3", "GWY-4", "GWY-5", "GWY-6")
 def test_the_configuration_of_a_client_is_inspected_server_by_server_and_what_is_wrong_is_said(shop: Path) -> None:
     program, *arguments = RAW
     servers = {
         "words": {"command": program, "args": [*arguments, "words"]},
         "plain": {"command": program, "args": [*arguments, "plain"]},
         "wrong": {"command": "no-such-program"},
+        "broken": {"command": program, "args": [*arguments, "crash"]},
     }
     (shop / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     result = invoke("inspect", "mcp.json", "--json")
     report = json.loads(result.stdout)
     assert [(group["path"], len(group["tools"])) for group in report["groups"]] == [
-        (None, 0),
-        ("plain", 3),
-        ("words", 7),
-        ("wrong", 0),
+        *((None, 0), ("broken", 0), ("plain", 3), ("words", 7), ("wrong", 0)),
     ]
-    assert [(server["name"], server["tools"], server["listed"]) for server in report["servers"]] == [
-        ("words", 7, 0),
-        ("plain", 3, 0),
-        ("wrong", 0, 0),
+    columns = ("name", "tools", "offered", "listed")
+    assert [tuple(server[column] for column in columns) for server in report["servers"]] == [
+        ("words", 7, 7, 0),
+        ("plain", 3, 3, 0),
+        ("wrong", 0, None, 0),
+        ("broken", 0, None, 0),
     ]
+    assert [server["reason"] for server in report["servers"][:2]] == ["", ""]
+    assert [server["state"] for server in report["servers"][2:]] == ["backing off"] * 2
+    assert "it ended before it answered" in report["servers"][3]["reason"]
     assert sum(server["tokens"]["before"] for server in report["servers"]) == report["tokens"]["before"]
     reason = "the program no-such-program is not installed; install it, or give its full path."
     assert f"The MCP server 'wrong' did not start: {reason}" in result.stderr
-    *lines, failed = invoke("inspect", "mcp.json").stdout.splitlines()
+    *lines, failed, ended = invoke("inspect", "mcp.json").stdout.splitlines()
     assert [line.split()[:2] for line in lines[-3:]] == [["SERVER", "TOOLS"], ["words", "7"], ["plain", "3"]]
     assert failed == f"The server wrong is backing off: {reason}"
+    assert ended.startswith("The server broken is backing off: it ended before it answered")
 
 
 @pytest.mark.spec("GWY-5")
@@ -156,25 +155,6 @@ def test_init_measures_by_starting_the_servers_and_remembers_it(shop: Path, monk
         ["words", "7", "~137"],
     ]
     assert re.search(r"^  ~137 tokens of tool definitions become ~\d+ at first\.$", result.stdout, re.MULTILINE)
-
-
-@pytest.mark.spec("GWY-3")
-def test_inspect_says_how_each_server_is_doing(tmp_path: Path) -> None:
-    servers = {
-        "fine": {"command": RAW[0], "args": [RAW[1], "plain"]},
-        "broken": {"command": RAW[0], "args": [RAW[1], "crash", str(tmp_path / "pid")]},
-    }
-    config = tmp_path / "mcp.json"
-    config.write_text(json.dumps({"mcpServers": servers}))
-    status = {one["name"]: one for one in json.loads(invoke("inspect", "--json", str(config)).stdout)["servers"]}
-    assert (status["fine"]["reason"], status["fine"]["tools"], status["fine"]["offered"]) == ("", 3, 3)
-    assert (status["broken"]["state"], status["broken"]["tools"], status["broken"]["offered"]) == (
-        "backing off",
-        0,
-        None,
-    )
-    assert "it ended before it answered" in status["broken"]["reason"]
-    assert "The server broken is backing off: it ended before it answered" in invoke("inspect", str(config)).stdout
 
 
 @pytest.mark.spec("SAF-6")

@@ -18,6 +18,7 @@ from mcp import Client
 
 from tests.adapters.gateway.support import is_running
 from tests.cli.support import RAW, SECONDS, run, server, started
+from tests.cli.test_servers import MARKED
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -116,6 +117,16 @@ async def test_a_tool_set_is_served_over_stdio_in_either_era(shop: Path, mode: L
             assert "orders__place" in {tool.name for tool in (await client.list_tools()).tools}
             result = await client.call_tool("orders__place", {"item": "tea", "count": 2})
             assert getattr(result.content[0], "text", "") == "2 of tea"
+
+
+@pytest.mark.spec("INT-1")
+async def test_an_existing_server_is_served_over_stdio_with_its_groups(shop: Path) -> None:
+    (shop / "server.py").write_text(MARKED, encoding="utf-8")
+    with anyio.fail_after(SECONDS):
+        async with Client(server("serve", "server.py", cwd=shop)) as client:
+            assert client.server_info is not None
+            assert client.server_info.name == "mine"
+            assert "- query: Query." in str((await client.call_tool("open_group", {"group": "database"})).content)
 
 
 @pytest.mark.spec("DEL-10")
