@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
@@ -14,6 +16,7 @@ from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, received, text_of, through
 from toolfold import ConfigError, Context, ToolSet
 from toolfold.spi import StatePacker
+from toolfold_adapters.mcp.handles import KEY_VARIABLE
 from toolfold_adapters.names import DISCARDED_META, HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
@@ -157,3 +160,25 @@ async def test_an_empty_text_is_no_handle() -> None:
         assert page.cache_scope == "public"
         assert text_of(await client.call_tool("ping", {}, meta=meta)) == "pong"
         assert text_of(await through(client, "ping", {}, "")) == "pong"
+
+
+@pytest.mark.spec("DEL-3", "DEL-7", "DEL-11")
+async def test_servers_that_share_a_key_of_the_environment_serve_one_conversation_and_others_refuse_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = []
+    for key in ("shared" * 4, "shared" * 4, "another" * 4):
+        monkeypatch.setenv(KEY_VARIABLE, key)
+        servers.append(build_server(make_shop()))
+    async with AsyncExitStack() as stack:
+        one, other, stranger = [await stack.enter_async_context(Client(server, mode=MODERN)) for server in servers]
+        handle = await opened(one, "stock")
+        assert received(await through(other, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
+        handle = await opened(other, "cash", handle)
+        assert await listed_under(one, handle) == await listed_under(other, handle)
+        swapped = received(await other.call_tool("credit.activate", {"handle": handle}))
+        assert (swapped["displaced"], swapped["active"]) == (["cash"], ["credit", "stock"])
+        assert text_of(await through(one, "credit.card", {}, swapped["handle"])) == "card"
+        assert "not made by this server" in text_of(await through(stranger, "stock.count", {"item": "x"}, handle))
+        with pytest.raises(MCPError, match="Activate the groups that you need again"):
+            await listed_under(stranger, handle)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import (
@@ -18,6 +21,7 @@ from tests.adapters.mcp.support import (
     over_http,
     target_of,
 )
+from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.delivery.legacy import MAX_WAITING
 from toolfold_adapters.stores import MemoryStore
@@ -87,37 +91,58 @@ async def test_each_transition_of_one_call_is_notified_and_a_call_of_a_great_man
         assert "mode_b.only_b" in await names_of(client)
 
 
-@pytest.mark.spec("HOOK-6", "HOOK-5", "DEL-1")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_a_cancelled_activation_is_undone_and_nothing_is_said(transport: str) -> None:
-    tools, events, blocked = ToolSet("slow"), list[str](), anyio.Event()
-    undone = anyio.Event()
+def blocking_tools(journal: Journal, blocked: anyio.Event) -> ToolSet:
+    """Return a tool set with a transition of two groups, of which the second never gets ready."""
 
-    async def wait() -> None:
+    async def block() -> None:
         blocked.set()
         await anyio.sleep_forever()
 
-    async def off() -> None:
-        events.append("off")
-        undone.set()
+    def noting(name: str) -> dict[str, Any]:
+        return {
+            "on_activate": lambda: journal.append(f"{name} on"),
+            "on_deactivate": lambda: journal.append(f"{name} off"),
+        }
 
-    tools.register_group("a", "Quick", on_activate=lambda: events.append("on"), on_deactivate=off)
-    tools.register_group("b", "Never ready", parent="a", on_activate=wait)
-    tools.register("both", _activate_both, input_schema={"type": "object"})
-    tools.register("inside", lambda: "in", group="a", input_schema={"type": "object"})
-    async with target_of(transport, tools) as target, client_of(target, "legacy") as (client, listener):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "both", {})
+    tools = ToolSet("blocking", run_in_thread=False)
+    tools.register_group("first", **noting("first"))
+    tools.register_group("outer", **noting("outer"))
+    tools.register_group("inner", parent="outer", on_activate=block)
+    tools.register("inside", lambda: "in", group="outer", input_schema={"type": "object"})
+
+    @tools.tool()
+    async def open_both(context: Context) -> str:
+        await context.session.transition(activate=["outer", "outer.inner"])
+        return "opened"
+
+    return tools
+
+
+@pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "SES-3", "DEL-1")
+@pytest.mark.parametrize("leaves", [False, True], ids=["cancelled", "left"])
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_an_activation_that_is_cancelled_or_whose_client_leaves_is_undone_and_nothing_is_said(
+    transport: str, leaves: bool
+) -> None:
+    journal, blocked, calling = Journal(), anyio.Event(), anyio.CancelScope()
+    tools = blocking_tools(journal, blocked)
+
+    async def call(client: Client) -> None:
+        with calling, suppress(MCPError, anyio.ClosedResourceError):  # the connection is closed before an answer
+            await client.call_tool("open_both", {})
+
+    async with target_of(transport, tools) as target, anyio.create_task_group() as tasks:
+        async with client_of(target, "legacy") as (client, listener):
+            await names_of(client)
+            await client.call_tool("first.activate", {})
+            tasks.start_soon(call, client)
             with anyio.fail_after(PATIENCE):
                 await blocked.wait()
-            tasks.cancel_scope.cancel()
-        with anyio.fail_after(PATIENCE):
-            await undone.wait()
-        assert events == ["on", "off"]
-        assert "a.inside" not in await names_of(client)
-        assert listener.changes == 0
-
-
-async def _activate_both(arguments: dict[str, Any], context: Context) -> str:
-    await context.session.transition(activate=["a", "a.b"])
-    return "opened"
+            if not leaves:
+                calling.cancel()
+                await journal.reaches(3)
+                assert "outer.inside" not in await names_of(client)
+                assert listener.changes == 0
+        await journal.reaches(4)
+        assert journal == ["first on", "outer on", "outer off", "first off"]
+    assert not tools.sessions
