@@ -34,15 +34,6 @@ def test_document_c_registry_group_tools_are_those_of_one_group() -> None:
 
 
 @pytest.mark.spec("GRP-4")
-def test_document_c_registry_a_registered_group_is_among_all_groups() -> None:
-    tools = ToolSet("t")
-    assert tools.groups() == ()
-    tools.register_group("config", "Config tools", title="Configuration")
-    [group] = tools.groups()
-    assert (group.path, group.display_name, group.description) == ("config", "Configuration", "Config tools")
-
-
-@pytest.mark.spec("GRP-4")
 def test_document_c_registry_every_group_has_its_tools_wherever_they_are_registered() -> None:
     tools = assistant()
     tools.register("gmail_search", lambda arguments: "", input_schema={"type": "object"}, description="", group="pdf")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from tests.adapters.mcp.support import PATIENCE, build_server
-from tests.examples.callers import CHANGED, Answer, Connect, connected
+from tests.adapters.mcp.support import PATIENCE
+from tests.examples.callers import CHANGED, Answer, Connect
 from tests.examples.hub import AT_FIRST, FILE_TOOLS, Hub, done, open_groups, opened, refused
 from tests.examples.test_automation_hub import answers
-from toolfold import Session
 
 
 @pytest.mark.spec("CTL-1", "LST-1", "NAM-2", "KIT-7")
@@ -107,18 +106,3 @@ async def test_concurrent_clients_never_see_or_affect_each_other(hub: Hub, conne
         )
         await done(one, "database.write.deactivate")
         assert (await done(other, "database.read.query")).structured == {"colour": "red"}
-
-
-@pytest.mark.spec("HOOK-1", "NTF-1", "DEL-1")
-async def test_programmatic_activation_runs_hooks_and_notifies_too(hub: Hub) -> None:
-    """Document A, activate_group and deactivate_group of code, for the session of a client that is connected."""
-    async with connected(build_server(hub.tools), "legacy") as client:
-        await client.names()
-        session: Session = hub.tools.sessions[0]
-        await session.activate("network")
-        url = (await done(client, "network.address")).text
-        assert await answers(url)
-        assert client.notified == [CHANGED]
-        await session.deactivate("network")
-        assert "network.address" not in await client.names()
-        assert not await answers(url)

@@ -76,25 +76,6 @@ async def test_calls_that_are_cancelled_count_until_their_threads_end() -> None:
                 pass
 
 
-@pytest.mark.spec("SAF-2")
-async def test_calls_that_block_their_threads_do_not_delay_others() -> None:
-    tools = Blocking()
-    many = int(anyio.to_thread.current_default_thread_limiter().total_tokens) + 1
-    async with (
-        over_http(tools.tools) as url,
-        client_from(ADA, url, MODERN) as ada,
-        client_from(BOB, url, MODERN) as bob,
-        anyio.create_task_group() as tasks,
-    ):
-        for _ in range(many):
-            tasks.start_soon(ada.call_tool, "block", {})
-            await tools.has_begun()
-            tools.begun.clear()
-        with anyio.fail_after(PATIENCE):
-            assert text_of(await bob.call_tool("quick", {})) == "done"
-        tools.proceed.set()
-
-
 @pytest.mark.spec("STO-7")
 async def test_a_caller_that_listens_often_leaves_streams_to_others() -> None:
     tools = make_desk()

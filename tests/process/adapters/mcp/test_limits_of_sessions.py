@@ -57,20 +57,6 @@ async def test_requests_that_open_no_session_do_not_count() -> None:
         await RawLegacy(http, url).initialize()
 
 
-@pytest.mark.spec("SES-4")
-async def test_a_caller_makes_room_only_with_its_own_least_recently_used_session() -> None:
-    limits = Limits(sessions=Limit(3, 2, "end_idlest"))
-    async with over_http(make_desk(), limits=limits) as url, web_from(ADA) as ada, web_from(BOB) as bob:
-        other = RawLegacy(bob, url)
-        first, second, third = (RawLegacy(ada, url) for _ in range(3))
-        for client in (other, first, second):
-            await client.initialize()
-        await first.request("tools/list")
-        await third.initialize()
-        for client, open_still in ((other, True), (first, True), (second, False), (third, True)):
-            assert bool(await client.request("tools/list")) is open_still
-
-
 @pytest.mark.spec("SES-4", "SES-1")
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_limit_of_a_tool_set_ends_only_sessions_of_the_same_caller(era: str) -> None:
@@ -131,25 +117,6 @@ async def test_a_caller_that_opens_many_handles_ends_only_its_own() -> None:
         assert not (await through(bob, "ping", {}, handle_of_bob)).is_error
         assert [(await through(ada, "ping", {}, handle)).is_error for handle in made] == [True] * 45 + [False] * 5
         assert len(tools.sessions) == 6
-
-
-@pytest.mark.spec("DEL-3", "SES-4")
-async def test_a_caller_without_a_handle_is_refused_when_all_are_taken() -> None:
-    journal = Journal()
-    tools = make_desk(journal)
-    async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(over_http(tools, limits=Limits(handles=Limit(2, 1)), handle_lifetime=60))
-        ada, bob, eve = [await stack.enter_async_context(client_from(host, url, MODERN)) for host in (ADA, BOB, EVE)]
-        handles = [(client, await opened(client, "database")) for client in (ada, bob)]
-        for client, received in ((ada, "1 stored sessions of one caller"), (eve, "2 stored sessions in all")):
-            refused = await client.call_tool("database.activate", {})
-            assert refused.is_error
-            assert f"The limit of {received} is reached: " in text_of(refused)
-            assert "try again in 60 seconds." in text_of(refused)
-            assert not (await client.call_tool("ping", {})).is_error
-        for client, handle in handles:
-            assert not (await through(client, "ping", {}, handle)).is_error
-        assert journal == ["database on"] * 2
 
 
 @pytest.mark.spec("DEL-3")
