@@ -62,15 +62,14 @@ async def end(process: Process, grace: float = GRACE_SECONDS) -> None:
         await terminate_posix_process_tree(process, grace)
 
 
-async def has_ended(process: Process) -> bool:
-    """Return whether a process ends in time.
+async def wait(process: Process) -> None:
+    """Wait for the end of a process, but no longer than a grace period.
 
     By its status: waiting for it would also wait for any process that has inherited its pipes.
     """
     with anyio.move_on_after(GRACE_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(POLL_SECONDS)
-    return process.returncode is not None
 
 
 def windows_command(command: Sequence[str], environment: Mapping[str, str]) -> list[str] | str:

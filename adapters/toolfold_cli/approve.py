@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import plural
 
 from .failures import run
@@ -41,8 +40,7 @@ async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> No
     from .costs import known_definitions
 
     config = configuration(target, options)
-    with stdout_reserved():
-        definitions = await known_definitions(config, start=True)
+    definitions = await known_definitions(config, start=True)
     approvals = Approvals(stored_folder("approved"), serving=False)
     for server, offered in definitions.items():
         changed = approvals.difference(config.upstreams[server], offered)

@@ -18,7 +18,6 @@ from toolfold import ToolfoldError, ToolSet, events
 from toolfold.spi import Kind
 
 from ..mcp.handlers import RequestHandlers
-from .config.read import follow
 from .config.settings import GatewayConfig, UpstreamConfig
 from .registration import Report, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
@@ -217,9 +216,25 @@ class Gateway:
     # -- its configuration --------------------------------------------------------------------------------------------
 
     def follow(self, read: Callable[[], GatewayConfig], changes: AsyncIterator[object]) -> None:
-        """Have the configuration read and served again after each change, while the gateway is open; see `follow`."""
+        """Have the configuration read and served again after each change, while the gateway is open.
+
+        One that is wrong is logged and changes nothing; what was served goes on.
+
+        Args:
+            read: Returns the configuration, or raises `ConfigError`.
+            changes: Yields something after each change of it, or of what was approved.
+        """
         assert self._tasks is not None, "the gateway is open"
-        self._tasks.start_soon(follow, read, self.reconfigure, changes)
+        self._tasks.start_soon(self._follow, read, changes)
+
+    async def _follow(self, read: Callable[[], GatewayConfig], changes: AsyncIterator[object]) -> None:
+        async for _ in changes:
+            try:
+                await self.reconfigure(read())
+            except ToolfoldError as error:
+                log.error("the configuration was changed and is wrong, so the one before it stays: %s", error)
+            else:
+                log.info("the configuration and the approvals were read again")
 
     async def reconfigure(self, config: GatewayConfig) -> None:
         """Serve another configuration from now on; what is the same in it goes on as it was (SPEC GWY-9).

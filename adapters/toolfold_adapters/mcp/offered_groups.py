@@ -56,17 +56,23 @@ def extension_of(capabilities: Mapping[str, Any]) -> str | None:
 
 async def list_groups(ask: Ask) -> list[Any]:
     """Return the entries on all pages of `groups/list`; raises `ProtocolError`."""
-    entries: list[Any] = []
-    cursors: dict[str | None, None] = {None: None}
-    for _ in range(MOST_GROUPS):
-        cursor = next(reversed(cursors))
-        page = await ask("groups/list", {} if cursor is None else {"cursor": cursor})
-        entries += array(page.get("groups")) or []
-        following = page.get("nextCursor")
-        if not isinstance(following, str) or following in cursors:
+    pages = await pages_of(ask, "groups/list", MOST_GROUPS)
+    return [entry for page in pages for entry in array(page.get("groups")) or []]
+
+
+async def pages_of(ask: Ask, method: str, most: int) -> list[Table]:
+    """Return the pages of a list of another server, not more than `most`; raises `ProtocolError`."""
+    pages: list[Table] = []
+    params: Table = {}
+    seen: set[str] = set()
+    while len(pages) < most:
+        pages.append(await ask(method, params))
+        cursor = pages[-1].get("nextCursor")
+        if not isinstance(cursor, str) or cursor in seen:
             break
-        cursors[following] = None
-    return entries
+        seen.add(cursor)
+        params = {"cursor": cursor}
+    return pages
 
 
 async def get_group(ask: Ask, entry: Table, parent: str | None = None) -> Fetched:

@@ -6,11 +6,10 @@ served. Whatever else is wrong is an error.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +18,7 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
-from toolfold import ConfigError, ManifestError, ToolfoldError
+from toolfold import ConfigError, ManifestError
 from toolfold.spi import array, extras_named, table
 
 from ...data import quoted_key, read_table, read_text
@@ -36,8 +35,6 @@ from .settings import (
     ProfileConfig,
     UpstreamConfig,
 )
-
-log = logging.getLogger("toolfold.gateway")
 
 _PROBLEMS = {
     "bool_type": "must be true or false",
@@ -77,7 +74,7 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
     return parse_config(file, read_table(file), environ)
 
 
-def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> GatewayConfig:
+def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None) -> GatewayConfig:
     """Return the configuration in the data of a file; see `load_config`."""
     try:
         servers = servers_in(data, str(Path.cwd()))
@@ -302,29 +299,6 @@ def _problem(problem: Any, model: Any, names: list[str], key: str) -> str:
 
 
 # -- edited while a gateway serves it (SPEC GWY-9) --------------------------------------------------------------------
-
-
-async def follow(
-    read: Callable[[], GatewayConfig],
-    apply: Callable[[GatewayConfig], Awaitable[None]],
-    changes: AsyncIterator[object],
-) -> None:
-    """Read a configuration again after each change, and apply it if it is right.
-
-    One that is wrong is logged and changes nothing; what was served goes on.
-
-    Args:
-        read: Returns the configuration, or raises `ConfigError`.
-        apply: Applies it, or raises `ToolfoldError` and changes nothing.
-        changes: Yields something after each change of it, or of what was approved.
-    """
-    async for _ in changes:
-        try:
-            await apply(read())
-        except ToolfoldError as error:
-            log.error("the configuration was changed and is wrong, so the one before it stays: %s", error)
-        else:
-            log.info("the configuration and the approvals were read again")
 
 
 async def changes_of(*paths: Path) -> AsyncIterator[object]:

@@ -235,30 +235,24 @@ class Clients:
 
     def of(self, context: Context) -> DownstreamClient:
         """Return the client that a call came from."""
-        ctx = server_context(context.request) or current_request()
-        return self._client(self._key(context.session.id, ctx), ctx)
+        return self.of_session(context.session.id, server_context(context.request) or current_request())
 
-    def _client(self, key: str, ctx: ServerContext | None) -> DownstreamClient:
+    def of_session(self, session: str, ctx: ServerContext | None) -> DownstreamClient:
+        """Return the client of a request that belongs to a session, by its id."""
+        key = self._key(session, ctx)
         client = self._clients.get(key)
         if client is None:
             client = DownstreamClient(key, lambda caller: self.calls.held(caller))
-            if self._lasts(key):
+            if key in self._sessions or key.startswith(_STANDING):
                 self._clients[key] = client
         client.note(ctx)
         return client
-
-    def _lasts(self, key: str) -> bool:
-        return key in self._sessions or key.startswith(_STANDING)
-
-    def of_session(self, session: str, ctx: ServerContext) -> DownstreamClient:
-        """Return the client of a request that belongs to a session, by its id."""
-        return self._client(self._key(session, ctx), ctx)
 
     def entered(self, session: str, ctx: ServerContext | None) -> DownstreamClient | None:
         """Return the client of a session, by its id, that opened a group; `None` if no such session is open (yet)."""
         if session not in self._sessions and (ctx is None or ctx.request is not None):
             return None
-        return self._client(self._key(session, ctx), ctx)
+        return self.of_session(session, ctx)
 
     def opened(self, event: events.Event) -> tuple[str, ...]:
         """Return the groups that a session has opened by an event, once it is open.

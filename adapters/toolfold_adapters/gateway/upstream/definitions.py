@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
-from ...mcp.offered_groups import OfferedGroup, OfferedGroups
+from ...mcp.offered_groups import OfferedGroup, OfferedGroups, pages_of
 from ...names import GROUPS_CHANGED, LISTS
 from .life import NotMcp, unparsed_warning
 from .wire import Wire
@@ -112,7 +112,7 @@ async def known_of(wire: Wire) -> Known:
             found[kind] = await _list_beside(wire, kind, warnings)
         named = {name_of(kind, one) for one in found[kind]}
         found[kind] += [one for name, one in offered.contents[kind].items() if name not in named]
-    found["tool"], problems = _callable(wire, found["tool"])
+    found["tool"], problems = learn(wire, found["tool"])
     warnings += problems
     if wire.unparsed:
         warnings.append(f"The server {facts.info.get('name', '')!r} is untidy. {unparsed_warning(wire.unparsed)}")
@@ -172,34 +172,22 @@ async def _list(wire: Wire, kind: Kind) -> list[Any]:
     method, key, *_ = LISTS[kind]
     if kind != "tool" and method.partition("/")[0] not in wire.facts.capabilities:
         return []
-    definitions: list[Any] = []
-    params: dict[str, Any] = {}
-    seen: set[str] = set()
-    for _ in range(MOST_PAGES):
-        try:
-            page = await wire.request(method, params)
-        except ProtocolError as error:
-            if error.code == METHOD_NOT_FOUND and not seen:
-                return []
-            raise
-        if not isinstance(page.get(key), list):
-            raise NotMcp(f'its answer to {method} has no list "{key}"')
-        definitions += page[key]
-        cursor = page.get("nextCursor")
-        if not isinstance(cursor, str) or cursor in seen:
-            break
-        seen.add(cursor)
-        params = {"cursor": cursor}
-    return definitions
+    try:
+        pages = await pages_of(wire.request, method, MOST_PAGES)
+    except ProtocolError as error:
+        if error.code == METHOD_NOT_FOUND:
+            return []
+        raise
+    if not all(isinstance(page.get(key), list) for page in pages):
+        raise NotMcp(f'its answer to {method} has no list "{key}"')
+    return [definition for page in pages for definition in page[key]]
 
 
-def learn(wire: Wire, definitions: Definitions) -> None:
-    """Prepare a connection for calls of tools whose definitions came over another one."""
-    _callable(wire, definitions.tools)
+def learn(wire: Wire, tools: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Prepare a connection for calls of tools, whichever connection their definitions came over.
 
-
-def _callable(wire: Wire, tools: Any) -> tuple[list[Any], list[str]]:
-    """Return the tools that may be called, and a warning for each that the specification says to leave out."""
+    Returns the tools that may be called, and a warning for each that the specification says to leave out.
+    """
     usable: list[Any] = []
     warnings: list[str] = []
     learned: set[str] = set()

@@ -302,7 +302,6 @@ class Link:
                     self.capabilities,
                     self._answer,
                     self._take,
-                    takes_groups=True,
                 ) as wire:
                     try:
                         listed = await upstream.begin(self, wire)

@@ -118,9 +118,9 @@ async def _end(process: Process) -> None:
     assert process.stdout is not None
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
-    await processes.has_ended(process)
+    await processes.wait(process)
     await processes.end(process)
-    await processes.has_ended(process)
+    await processes.wait(process)
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdout.aclose()
 

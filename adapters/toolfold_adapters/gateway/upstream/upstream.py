@@ -271,7 +271,7 @@ class Upstream:
         if self.quarantine:
             await self.refresh(link, wire)
             return True
-        learn(wire, self.known.definitions)
+        learn(wire, self.known.definitions.tools)
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:

@@ -91,7 +91,6 @@ class Wire:
     Attributes:
         facts: What the server said of itself.
         capabilities: The client's capabilities, where a request declares no others.
-        takes_groups: Whether requests to a server that has an extension for groups declare it.
         unparsed: How many things came that are no messages of the protocol.
         failure: Why no message can come any more, if that is known.
         ended: Is set once no message can come any more.
@@ -99,7 +98,6 @@ class Wire:
 
     _dispatcher: JSONRPCDispatcher
     capabilities: Mapping[str, Any]
-    takes_groups: bool = False
     facts: ServerFacts = field(init=False)
     unparsed: int = 0
     failure: MessageTooLarge | None = None
@@ -139,7 +137,7 @@ class Wire:
     @property
     def groups(self) -> str | None:
         """The extension for groups that requests declare, if there is one (SPEC DEL-5)."""
-        return extension_of(self.facts.capabilities) if self.takes_groups and self.facts.modern else None
+        return extension_of(self.facts.capabilities) if self.facts.modern else None
 
     def learn_headers(self, tool: str, input_schema: Any) -> str | None:
         """Have calls of a tool repeat the arguments that its schema marks as headers (modern era).
@@ -187,7 +185,7 @@ class Wire:
         version = LATEST_MODERN_VERSION
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
         options: CallOptions = {"timeout": DISCOVER_SECONDS, "cancel_on_abandon": False, "headers": headers}
-        able = _declaring(self.capabilities, *EXTENSIONS) if self.takes_groups else self.capabilities
+        able = _declaring(self.capabilities, *EXTENSIONS)
         try:
             answer = await self._send("server/discover", {"_meta": _envelope(version, able)}, options)
         except ProtocolError as error:
@@ -225,8 +223,6 @@ async def connect(
     capabilities: Mapping[str, Any],
     on_request: OnRequest,
     on_notification: OnNotification,
-    *,
-    takes_groups: bool = False,
 ) -> AsyncGenerator[Wire]:
     """Open a connection for the duration of the block.
 
@@ -236,7 +232,6 @@ async def connect(
         capabilities: The client's capabilities, as declared to the server.
         on_request: Answers what the server asks; raises `MCPError` to refuse it.
         on_notification: Is called with each notification, in order, before any answer that came after it.
-        takes_groups: Whether to declare the extensions for groups that the server has.
 
     Raises:
         NotMcp, ProtocolError, ConnectionLost: The handshake failed.
@@ -259,7 +254,7 @@ async def connect(
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()
         dispatcher = JSONRPCDispatcher(_Noting(read, ended), _Noting(write, ended), on_stream_exception=observe)
-        wire = Wire(dispatcher, capabilities, takes_groups, ended=ended)
+        wire = Wire(dispatcher, capabilities, ended=ended)
         await tasks.start(dispatcher.run, answer, _discard, intercept)
         try:
             await wire.shake_hands(mode)
