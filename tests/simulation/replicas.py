@@ -211,8 +211,8 @@ async def answered(stored: StoredSessions, number: int, request: Request, notify
         with suppress(KeyInUse):
             await stored.ensure(stored.draft(name_of(number), None, caller, notifies=True))
     async with stored.open("desk", caller=caller) as session:
-        answer = await asked(session, request)
-        await session.executor.flush()
+        async with session.executor.request():
+            answer = await asked(session, request)
         if not request.number % 2 or request.number >= FINAL:  # otherwise the client can't be notified now
             for _ in await session.executor.claim():
                 notify()

@@ -202,10 +202,11 @@ class HandleStates:
             session = await self._session(ctx, selection, handle)
             state = RequestState(session.snapshot, session, opens=handle == self._own, handle=handle)
             state.discarded, state.issue = self._discarded(session), partial(_same, handle)
-            try:
-                yield state
-            finally:
-                await self._give_back(session)
+            async with session.executor.request():
+                try:
+                    yield state
+                finally:
+                    self._last_active[session] = session.active
             return
         if handle is not None:
             (snapshot, discarded), owner = self._signed_state(ctx, selection, handle), None
@@ -258,13 +259,9 @@ class HandleStates:
             new, name = _new(principal)
             session = self._stored.draft(name, session.profile, session.caller, snapshot=session.snapshot)
         await self._stored.ensure(session)
-        await self._give_back(session)
-        return new
-
-    async def _give_back(self, session: Session) -> None:
-        """Store what a request has set, and note the active groups as those that its caller knows of."""
         self._last_active[session] = session.active
         await session.executor.flush()
+        return new
 
     def _discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that were active at the last answer to the caller and no longer exist."""

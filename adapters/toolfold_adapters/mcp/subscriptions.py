@@ -206,10 +206,8 @@ class PrincipalSessions:
     async def state(self, ctx: Any, *_: object) -> AsyncGenerator[RequestState]:
         """Yield the state of a request: the session of its caller."""
         session = await self.follow(ctx)
-        try:
+        async with session.executor.request():
             yield RequestState(session.snapshot, session, lists=True)
-        finally:
-            await session.executor.flush()
 
     reading = state
 

@@ -369,21 +369,32 @@ class Executor:
         """Whether a request can go on at once, with nothing to resume."""
         return self.stored.content.start is None and self.stored.present.issuperset(self.snapshot.active)
 
-    async def flush(self) -> None:
+    @asynccontextmanager
+    async def request(self) -> AsyncGenerator[None]:
+        """Run the block as one request, which may give out facts, and `flush` at its end; raises `StoreError`."""
+        abandoned = 0 if self.journal is None else self.journal.abandoned
+        try:
+            yield
+        finally:
+            await self.flush(abandoned)
+
+    async def flush(self, abandoned: int | None = None) -> None:
         """Store the facts that were set, if the session is open and in a store; raises `StoreError`.
 
         If that can't be done now, they stay set, and are stored with the next request, unless the record has changed
-        since a save of them was not answered: it is unknown whether they were stored, though this request showed them.
+        since a save of them was not answered: it is unknown whether they were stored, though they may have been given
+        out. Such facts count from the time when the journal had `abandoned` of them; from now on, unless given.
         """
-        if (journal := self.journal) is None or self.status != "open" or not journal.has_facts():
+        if (journal := self.journal) is None or self.status != "open":
             return
-        abandoned = journal.abandoned
-        async with self.change("set_fact"), journal.step():
-            try:
-                while journal.has_facts() and not await journal.write(self.snapshot):
-                    await self.hold()
-            except StoreUnavailable as error:
-                raise StoreUnavailable(UNCERTAIN) from error
+        abandoned = journal.abandoned if abandoned is None else abandoned
+        if journal.has_facts():
+            async with self.change("set_fact"), journal.step():
+                try:
+                    while journal.has_facts() and not await journal.write(self.snapshot):
+                        await self.hold()
+                except StoreUnavailable as error:
+                    raise StoreUnavailable(UNCERTAIN) from error
         if journal.abandoned != abandoned:
             raise StoreUnavailable(UNCERTAIN)
 

@@ -157,10 +157,8 @@ class Session(Displayed):
         journal = self.executor.journal
         if journal is not None and await journal.find(journal.key) is not self:
             raise SessionClosed(self.id)
-        try:
+        async with self.executor.request():
             yield
-        finally:
-            await self.executor.flush()
 
     @property
     def profile(self) -> Profile | None:

@@ -107,8 +107,11 @@ async def test_a_fact_that_is_set_while_a_transition_is_stored_outlives_that_the
 
 
 @pytest.mark.spec("STO-5", "STO-9", "PER-3")
+@pytest.mark.parametrize("is_read", [False, True], ids=["read by it", "read by another request"])
 @pytest.mark.parametrize("was_stored", [True, False])
-async def test_a_request_that_showed_an_unanswered_fact_fails_if_a_newer_record_lacks_it(was_stored: bool) -> None:
+async def test_a_request_that_gave_out_an_unanswered_fact_fails_if_a_newer_record_lacks_it(
+    was_stored: bool, is_read: bool
+) -> None:
     store = Interrupting()
     unknown = partial(pytest.raises, StoreUnavailable, match="may or may not")
 
@@ -127,6 +130,9 @@ async def test_a_request_that_showed_an_unanswered_fact_fails_if_a_newer_record_
                 assert session.facts == {"unlocked": True}
                 async with there.open("chat") as other:
                     await other.activate("plain")
+                if is_read:
+                    async with session.request():
+                        assert session.active == ("plain",)
         async with session.request():
             assert (session.active, session.facts) == (("plain",), {"unlocked": True} if was_stored else {})
 

@@ -248,11 +248,11 @@ class LegacySessions:
             session = await self._found(stored, ctx)
             connection.follow(session)
             connection.requests += 1
-            try:
-                yield _state(session)
-            finally:
-                connection.requests -= 1
-                await session.executor.flush()
+            async with session.executor.request():
+                try:
+                    yield _state(session)
+                finally:
+                    connection.requests -= 1
             if connection.notifier.can_deliver:
                 await connection.claim()
 
