@@ -2,7 +2,6 @@
 
 table, links         traceability of clauses to tests, and mentions of clauses as links
 systems              wider systems, and the states of a system
-explore              every request in every state of every system up to a size
 library/             the library itself, as the kit reaches it
 mutants/             implementations with one fault, each of which the kit must catch
 source_mutants       mutants of the library's own source, as data

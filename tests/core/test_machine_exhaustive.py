@@ -6,6 +6,7 @@ all reachable ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import product
@@ -18,7 +19,8 @@ from toolfold.machine import Configuration, Interpreter, Plan, close, restore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Answer, System
 from toolfold_specs.reference import State as Active
-from verification.systems import as_pairs, reachable, wide_systems
+from toolfold_specs.systems import distinct_systems
+from verification.systems import as_pairs, legal_states, reachable, wide_systems
 
 SMALL = ("pairs-1", "pairs-2", "pairs-3", "wide-3")
 EVERY = tuple(system for family in FAMILIES.values() for system in family)
@@ -79,6 +81,22 @@ def test_every_request_in_every_state_is_answered_as_by_the_reference() -> None:
             answers.add((answer.kind, answer.error, bool(deactivate)))
     kinds = [("changed", None), ("unchanged", None), ("refused", "ParentInactive"), ("refused", "ExclusionConflict")]
     assert answers == {(*kind, deactivates) for kind in kinds for deactivates in (True, False)}
+
+
+@pytest.mark.spec("CNF-6", "INV-1", "INV-2", "INV-4", "ACT-6")
+def test_every_state_of_all_systems_of_five_groups_is_reached_and_answered_from_as_by_the_reference() -> None:
+    counted = Counter[str]()
+    for system in distinct_systems(5):
+        found, here = reachable(system), world(system)
+        assert frozenset(found) == legal_states(system)
+        counted += Counter(systems=1, states=len(found))
+        for active, group in product(found, system.groups):
+            now = here.at(active).configuration
+            for asked in (((group,), ()), ((), (group,))):
+                answer = answer_of(here, active, now, here.request(*asked))
+                assert answer == model.step(system, active, *asked)
+                counted["refused" if answer.kind == "refused" else "granted"] += 1
+    assert counted == {"systems": 828, "states": 7323, "granted": 66502, "refused": 6728}
 
 
 @pytest.mark.spec("ACT-4", "ACT-11")
@@ -148,6 +166,3 @@ def test_the_same_snapshot_and_request_give_the_same_snapshot_whatever_the_histo
             again = back.after(here.request(active))
             assert again is snapshot
             assert again.after(here.request([group])) is after
-
-
-# Through sessions
