@@ -37,7 +37,7 @@ def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Mu
 
 @pytest.mark.spec("CNF-7")
 def test_the_engine_of_the_mutants_passes() -> None:
-    report = check(EngineDriver, layers=("exhaustive", "vectors", "schedules"), budget=3000)
+    report = check(EngineDriver, layers=("exhaustive", "vectors"), budget=3000)
     assert report.violations == ()
     assert report.exit_status == 0
     assert not set(report.left_out) & set(CAPABILITIES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 
 import toolfold.machine
 from toolfold_specs import reference
-from verification.proofs import __main__ as command
 from verification.proofs import logic
 from verification.proofs.logic import FALSE, Scene, World, before, every, group
 from verification.proofs.mutants import MUTANTS, Mutant
@@ -183,33 +180,3 @@ def test_the_command_fails_if_z3_gives_up(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setattr(logic, "EFFORT", 1)
     assert run([], THEOREMS[:1], (), ()) == 1
     assert "unknown: z3 gave up" in capsys.readouterr().out
-
-
-def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--json"], (THEOREMS[0], FALSE_THEOREM), OCCURRENCES[:1], MUTANTS[:1]) == 1
-    data = json.loads(capsys.readouterr().out)
-    assert data["ok"] is False
-    assert [theorem["verdict"] for theorem in data["theorems"]] == ["proved", "refuted"]
-    assert data["theorems"][0]["clauses"] == ["INV-1"]
-    assert data["theorems"][0]["premises_hold_in"].startswith("groups ")
-    assert data["theorems"][1]["counterexample"].startswith("groups a, g;")
-    assert data["sometimes"][0]["happens_in"].startswith("groups ")
-    assert data["mutants"][0]["refutes"] == MUTANTS[0].theorem
-
-
-def test_without_z3_the_command_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in list(sys.modules):
-        if name.startswith("verification.proofs."):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "z3", None)
-    assert command.main([]) == 2
-    assert "pip install z3-solver" in capsys.readouterr().err
-
-
-def test_with_z3_the_command_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        command.main(["--help"])
-    assert exit_.value.code == 0
-    assert "--json" in capsys.readouterr().out

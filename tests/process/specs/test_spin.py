@@ -13,7 +13,6 @@ import pytest
 from toolfold import ToolSet
 from toolfold.errors import ParentInactive
 from toolfold.machine import TransitionRequest, plan, restore
-from verification.spin import __main__ as command
 from verification.spin.checking import (
     INSTALL,
     STEPS,
@@ -166,51 +165,3 @@ State-vector 48 byte, depth reached 93, errors: 0
 )
 def test_an_outcome_is_read_from_the_output_of_a_verifier(output: str, asked: Property, outcome: Outcome) -> None:
     assert parse(output, asked) == outcome
-
-
-# The command
-
-LOCK = VARIANTS[2]
-
-
-def found(verdict: str) -> dict[Variant, dict[Property, Outcome]]:
-    return {LOCK: {asked: parse(HOLDS if verdict == "holds" else TOO_DEEP, asked) for asked in STEPS.properties}}
-
-
-@pytest.mark.parametrize(
-    ("verdict", "status", "printed"),
-    [
-        ("holds", 0, ("holds (34237 states)", "3 of 3 outcomes as expected")),
-        ("unknown", 1, ("max search depth too small", "UNEXPECTED: lock: legal unknown, expected holds")),
-    ],
-)
-def test_the_command_succeeds_if_every_outcome_is_as_expected(
-    verdict: str,
-    status: int,
-    printed: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(command, "missing", tuple)
-    monkeypatch.setattr(command, "check_all", lambda variants: found(verdict))
-    assert command.main([]) == status
-    out = capsys.readouterr().out
-    assert all(text in out for text in printed)
-
-
-def test_the_command_fails_if_spin_does(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(variants: object) -> Results:
-        raise SpinFailed("spin failed with status 1")
-
-    monkeypatch.setattr(command, "missing", tuple)
-    monkeypatch.setattr(command, "check_all", failing)
-    assert command.main([]) == 1
-    assert "spin failed with status 1" in capsys.readouterr().err
-
-
-def test_without_spin_the_command_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda program: None if program == "spin" else f"/bin/{program}")
-    assert command.main([]) == 2
-    assert "needs spin. Install" in capsys.readouterr().err
