@@ -56,7 +56,7 @@ class GroupNotFound(ToolfoldError):
         self.group = group
         self.suggestions = similar(str(group), known)
         if not isinstance(group, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all code is typed
-            hint = " A group is named by a text; transition(activate=[…]) changes several in one step."
+            hint = " A group is named by a text; transition(activate=[…]) changes several in one transition."
         elif self.suggestions:
             hint = f" Did you mean {' or '.join(map(repr, self.suggestions))}?"
         elif known:
@@ -138,7 +138,7 @@ class ReentrantTransition(ToolfoldError):
         super().__init__(
             problem
             or f"A hook of session {session!r} asked that session for a change while its own transition is under way; "
-            "do it after the transition, or in the same step with transition(activate=[...])."
+            "do it after that transition, or in the same one with transition(activate=[...])."
         )
 
 
@@ -223,7 +223,7 @@ class LeaseLost(StoreUnavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "The step took longer than the store let it hold the session, so nothing was changed; try again."
+            "The transition took longer than the store let it hold the session, so nothing was changed; try again."
         )
 
 

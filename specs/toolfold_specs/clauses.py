@@ -22,7 +22,7 @@ Level = Literal["MUST", "SHOULD", "MAY"]
 PROFILES: Mapping[str, str] = MappingProxyType(
     {
         "state": "transitions, invariants, listing and calling",
-        "hooks": "hooks, and the outcome of a step when one fails",
+        "hooks": "hooks, and the outcome of a transition when one fails",
         "sessions": "the isolation of sessions, and their persistence",
         "delivery": "what MCP carries in each era, and notifications",
         "mcp": "what MCP itself requires of any server",

@@ -37,7 +37,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "facts": "facts can be set on a session, and rules can depend on them",
         "failing rules": "the rule of a tool can raise an exception",
         "notifications": "each answer has the number of list_changed notifications",
-        "transition": "several activations and deactivations can be one step",
+        "transition": "several activations and deactivations can be one transition",
         "force": "a deactivation can be forced although a hook fails",
         "limits": "the number of active groups can be limited",
         "recency": "of the active groups, the one that was used least recently can make room, instead of the oldest",
@@ -323,7 +323,7 @@ class Driver:
     def transition(
         self, activate: tuple[str, ...], deactivate: tuple[str, ...], force: bool = False, session: str = MAIN
     ) -> Answer:
-        """Activate and deactivate groups in one step: "transition"; `force` only with the capability "force"."""
+        """Activate and deactivate groups in one transition: "transition"; `force` only with the capability "force"."""
         raise NotSupported("transition")
 
     def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:

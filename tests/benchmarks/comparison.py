@@ -177,10 +177,10 @@ def steps(figures: Figures) -> str:
     """Return the table of transitions on each engine."""
     engines = ["no store", "memory", "SQLite", "Redis"]
     lines: list[Line] = [
-        (label, [(f"a step with a hook, {engine}: {part}", "") for engine in engines], seconds)
+        (label, [(f"a transition with a hook, {engine}: {part}", "") for engine in engines], seconds)
         for label, part in (("median", "p50"), ("slowest of a hundred", "p99"))
     ]
-    return table(figures, "stores", "a step with a hook", engines, lines)
+    return table(figures, "stores", "a transition with a hook", engines, lines)
 
 
 def replicas(figures: Figures) -> str:
@@ -191,8 +191,8 @@ def replicas(figures: Figures) -> str:
         ("errors", "errors", number),
         ("requests per second", "throughput", number),
         ("processor time of a request, server", "processor time of a request", seconds),
-        ("a write (a step with a hook; a value set): median", "a step: p50", seconds),
-        ("slowest of a hundred", "a step: p99", seconds),
+        ("a write (a transition with a hook; a value set): median", "a transition: p50", seconds),
+        ("slowest of a hundred", "a transition: p99", seconds),
         ("a read (a call in the open group; a value read): median", "a call: p50", seconds),
         ("slowest of a hundred", "a call: p99", seconds),
     ]

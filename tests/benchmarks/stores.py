@@ -63,7 +63,7 @@ async def _steps(folder: Path, redis: str, number: int) -> list[Row]:
                 await step()
                 if index >= 10:
                     times.setdefault(engine, []).append(perf_counter() - start)
-    return [row for engine, found in times.items() for row in _spread(f"a step with a hook, {engine}", found)]
+    return [row for engine, found in times.items() for row in _spread(f"a transition with a hook, {engine}", found)]
 
 
 def _hooked() -> ToolSet:
@@ -162,8 +162,8 @@ class Flow:
 async def _toolfold(flow: Flow, http: httpx2.AsyncClient, number: int) -> None:
     """Open a group with a hook, another one under the handle, and call a tool."""
     first, second = GROUPS[number % len(GROUPS)], GROUPS[(number + 1) % len(GROUPS)]
-    handle = _handle(await flow.timed("step", called(http, flow.replica(), "open_group", group=first)))
-    await flow.timed("step", called(http, flow.replica(), "open_group", group=second, handle=handle))
+    handle = _handle(await flow.timed("transition", called(http, flow.replica(), "open_group", group=first)))
+    await flow.timed("transition", called(http, flow.replica(), "open_group", group=second, handle=handle))
     arguments = {"name": f"{first}__read_0", "arguments": {"path": "x"}, "handle": handle}
     await flow.timed("call", called(http, flow.replica(), "call_tool", **arguments))
 
@@ -173,16 +173,16 @@ async def _toolfold_legacy(flow: Flow, http: httpx2.AsyncClient, number: int) ->
     first, second = GROUPS[number % len(GROUPS)], GROUPS[(number + 1) % len(GROUPS)]
     session = Legacy(http)
     await flow.timed("open", session.start(flow.replica()))
-    await flow.timed("step", session.call(flow.replica(), "open_group", group=first))
-    await flow.timed("step", session.call(flow.replica(), "open_group", group=second))
+    await flow.timed("transition", session.call(flow.replica(), "open_group", group=first))
+    await flow.timed("transition", session.call(flow.replica(), "open_group", group=second))
     await flow.timed("call", session.call(flow.replica(), f"{first}__read_0", path="x"))
 
 
 async def _fastmcp(flow: Flow, http: httpx2.AsyncClient, number: int) -> None:
     """Create a session, write to its state, and read it."""
-    made = await flow.timed("step", called(http, flow.replica(), "create_session"))
+    made = await flow.timed("transition", called(http, flow.replica(), "create_session"))
     session = made["content"][0]["text"]
-    await flow.timed("step", called(http, flow.replica(), "set_group", group=f"g{number}", session_id=session))
+    await flow.timed("transition", called(http, flow.replica(), "set_group", group=f"g{number}", session_id=session))
     answer = await flow.timed("call", called(http, flow.replica(), "get_group", path="x", session_id=session))
     assert answer["content"][0]["text"] == f"g{number} x", answer
 
@@ -274,7 +274,7 @@ async def _stored_requests(http: httpx2.AsyncClient, url: str) -> dict[str, Requ
         "a call under a stored handle": (1, _through(http, url, handle)),
         "a list of a legacy session": (1, lambda: legacy.request(url, "tools/list")),
         "a call of a legacy session": (1, lambda: legacy.call(url, "g0__read_0", path="x")),
-        "a step with a hook": (None, lambda: called(http, url, "open_group", group=next(groups), handle=handle)),
+        "a transition with a hook": (None, lambda: called(http, url, "open_group", group=next(groups), handle=handle)),
     }
 
 

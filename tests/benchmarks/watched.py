@@ -47,13 +47,13 @@ async def _requests(samples: int) -> list[Row]:
         assert [page.recording.runs for page in pages] == [False, True]
     return [
         Row(
-            what="a list, a call and a step, live page mounted against none",
+            what="a list, a call and a transition, live page mounted against none",
             value=nobody / never,
             unit="×",
             target=1.05,
         ),
         Row(
-            what="a list, a call and a step while somebody watches",
+            what="a list, a call and a transition while somebody watches",
             value=somebody,
             unit="µs",
             note=f"{never * 1e6:,.3g} µs without",

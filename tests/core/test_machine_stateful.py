@@ -1,4 +1,4 @@
-"""What the kit finds of the core: every step of every small system, and random histories of larger ones.
+"""What the kit finds of the core: every transition of every small system, and random histories of larger ones.
 
 In the histories groups and exclusions are registered and removed while sessions are open, hooks begin and cease to
 fail, facts are set.

@@ -180,7 +180,7 @@ class Wire:
 
         Args:
             lines: What the hooks of each session did.
-            judge_notices: Judges how often the client of a session was notified of its steps.
+            judge_notices: Judges how often the client of a session was notified of its transitions.
         """
         wrong = self.outcome.wrong
         await anyio.sleep(GRACE)

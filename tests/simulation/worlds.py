@@ -392,7 +392,7 @@ class StoreWorld:
         most = changed + unknown if answers else inf
         if not (changed if calm else 0) <= notices <= most and not self.disk.lost:
             self.outcome.wrong.append(
-                f"{notices} notices for {changed} steps that changed lists and {unknown} unanswered"
+                f"{notices} notices for {changed} transitions that changed lists and {unknown} unanswered"
             )
 
     async def _expire(self) -> None:

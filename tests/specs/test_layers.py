@@ -200,10 +200,10 @@ COMMITS_FIRST = "commits before the hooks run, and reverts if one fails"
 @pytest.mark.parametrize(
     ("check", "name", "clause"),
     [
-        ("two steps at once", COMMITS_FIRST, "HOOK-2"),
+        ("two transitions at once", COMMITS_FIRST, "HOOK-2"),
         ("hooks that ask their own session", "deadlocks on a hook that asks for a transition", "HOOK-7"),
-        ("a step fails while another waits", "reports a failed hook but commits", "HOOK-4"),
-        ("a step fails while another waits", "compensates hooks in the order in which they ran", "HOOK-5"),
+        ("failing while another waits", "reports a failed hook but commits", "HOOK-4"),
+        ("failing while another waits", "compensates hooks in the order in which they ran", "HOOK-5"),
     ],
 )
 def test_a_schedule_catches_a_mutant_by_its_clause(check: str, name: str, clause: str) -> None:
@@ -213,7 +213,7 @@ def test_a_schedule_catches_a_mutant_by_its_clause(check: str, name: str, clause
 @pytest.mark.spec("CNF-5")
 @pytest.mark.parametrize(
     ("check", "clause"),
-    [("a step is cancelled while another waits", "HOOK-6"), ("a step fails while another waits", "HOOK-4")],
+    [("cancelling while another waits", "HOOK-6"), ("failing while another waits", "HOOK-4")],
 )
 def test_a_schedule_catches_a_queue_that_a_failure_blocks(check: str, clause: str) -> None:
     assert set(judged(named(check), NeverLeavesTheQueue)) == {clause}
@@ -226,13 +226,13 @@ def test_a_schedule_catches_reads_that_queue() -> None:
             work = super()._done(session, verb, arguments)
             return self.engine.serialized(session, work) if verb == "snapshot" else work
 
-    results = run_checks(named("reads during a step"), QueuesReads)
+    results = run_checks(named("reads during a transition"), QueuesReads)
     assert set(found(results)) == {"SES-2"}
 
 
 @pytest.mark.spec("CNF-3")
 def test_a_violation_of_a_schedule_has_the_whole_history() -> None:
-    violation = judged(named("two steps at once"), MUTANTS[SIDE_BY_SIDE].engine)["SES-2"]
+    violation = judged(named("two transitions at once"), MUTANTS[SIDE_BY_SIDE].engine)["SES-2"]
     assert violation.setup is not None
     verbs = [operation.verb for operation in violation.history]
     assert verbs[-3:] == ["finish", "finish", "snapshot"]

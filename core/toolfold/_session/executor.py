@@ -454,7 +454,7 @@ class Executor:
             if record.version != journal.version:
                 self._take_over(journal, record)
             if record.intent is not None:
-                log.warning("session %s: a step whose process ended in the middle of it is rolled back", self.id)
+                log.warning("session %s: a transition whose process ended in the middle of it is rolled back", self.id)
                 left = journal.interrupted(record.intent, self.snapshot.catalog)
                 await self._run_hooks(left.next(), left, journal.context_of, None, shielded=True)
                 if left.compensation_failures:

@@ -206,7 +206,7 @@ class Journal:
         """Return the transaction that undoes what a process has left of a change; raises `StoreError`."""
         return Transaction.interrupted(
             [(catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index],
-            RuntimeError("the process of the step has ended"),
+            RuntimeError("the process of the transition has ended"),
         )
 
     async def renew(self) -> None:

@@ -186,5 +186,5 @@ def _conflict(forest: Forest, number: int, displaced: int) -> ExclusionConflict:
     activated, other = forest.paths[number], forest.paths[bits(displaced)[0]]
     return ExclusionConflict(
         (other, activated),
-        f"{activated!r} and {other!r} can't be active together, so one step can't ask for both: leave one out.",
+        f"{activated!r} and {other!r} can't be active together, so one transition can't have both: leave one out.",
     )

@@ -20,7 +20,7 @@ def cancelled_in_queue(test_run: TestRun) -> None:
     run.drain(oldest)
     right = [agrees(run.expected[ticket], run.finish(ticket, "HOOK-6")) for ticket in (first, last)]
     if run.finish(gone, "HOOK-6").error is None or not all(right):
-        message = "a step that is cancelled in the queue takes effect, or another does not"
+        message = "a transition that is cancelled in the queue takes effect, or another does not"
         run.report("HOOK-6", message, run.expected_data(), run.got_data())
 
 
@@ -53,7 +53,7 @@ def _judge(run: Overlap, ticket: int) -> bool:
     final = run.perform(Operation("snapshot"))
     active, tickets = run.expected_active(), (ticket, following)
     if answer.error is None or final.active not in (None, active) or not run.ran_as_expected(tickets):
-        message = "a step that is cancelled again during its rollback is not rolled back completely"
+        message = "a transition that is cancelled again during its rollback is not rolled back completely"
         expected = {"hooks": run.expected_hooks(tickets), "active": active}
         run.report("HOOK-6", message, expected, {"hooks": run.hooks, "active": final.active})
         return False

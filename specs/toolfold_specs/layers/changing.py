@@ -47,17 +47,17 @@ def registered(test_run: TestRun) -> None:
         known = active is None or set(active) <= set(oracle.paths)
         right = known and legal(oracle.system, frozenset(oracle.number[path] for path in active or ()))
         if not right or (answer.error is not None and not change.refusable):
-            message = "a change of the system is refused while a step is under way" if right else ILLEGAL
+            message = "a change of the system is refused while a transition is under way" if right else ILLEGAL
             run.report(change.clause, message, got={**answer.to_json(), "active": active})
             return
         if active is not None and run.hooks is not None and not _fitting(active, [*run.hooks, *(answer.hooks or ())]):
-            message = "the hooks that ran do not fit what is active after a change of the system during a step"
+            message = "the hooks that ran do not fit what is active after a change of the system during a transition"
             run.report(change.clause, message, got={"hooks": [*run.hooks, *(answer.hooks or ())], "active": active})
             return
         test_run.showed(final, ((change.clause, "active"),))
 
 
-ILLEGAL = "what is active after a change of the system during a step is not legal in it"
+ILLEGAL = "what is active after a change of the system during a transition is not legal in it"
 
 
 def _fitting(active: Collection[str], hooks: Iterable[Hook]) -> bool:
@@ -95,13 +95,16 @@ def fact_set(test_run: TestRun) -> None:
     _, right = run.oracle.apply(run.serial, Operation("list"))
     if listed.tools not in (None, right.tools):
         run.report(
-            "SES-5", "a fact that is set during a step is lost, or the step is", right.to_json(), listed.to_json()
+            "SES-5",
+            "a fact or the transition during which it is set is lost",
+            right.to_json(),
+            listed.to_json(),
         )
         return
     test_run.showed(listed, (("SES-5", "tools"),))
     notified = [answer.notified for answer in answers if answer.notified is not None]
     if len(notified) == len(answers) and sum(notified) != len(answers):
-        message = f"{sum(notified)} notices of a list that a step and a fact have changed"
+        message = f"{sum(notified)} notices of a list that a transition and a fact have changed"
         run.report("NTF-3", message, {"notified": len(answers)}, {"notified": notified})
         return
     test_run.showed(answers[1], (("NTF-3", "notified"),))
@@ -123,7 +126,7 @@ def used(test_run: TestRun) -> None:
     run.finish(first, "FND-3")
     answer, right = run.perform(steps_of("+d")[0]), ("a", "c", "d")
     if answer.active not in (None, right):
-        message = "a group that was used during a step is deactivated before one that was not"
+        message = "a group that was used during a transition is deactivated before one that was not"
         run.report("FND-3", message, {"active": right}, answer.to_json())
         return
     test_run.showed(answer, (("FND-3", "active"),))

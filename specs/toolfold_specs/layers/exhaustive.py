@@ -149,7 +149,7 @@ def _reasons(test_run: TestRun) -> None:
 
 CHECKS = (
     Check(
-        "every step of every small system",
+        "every transition of every small system",
         "exhaustive",
         (*STEP_CLAUSES, "INV-4", "NTF-1", "VIS-2", "LST-1", "CTL-1", "CTL-2", "NAM-2"),
         _tours,

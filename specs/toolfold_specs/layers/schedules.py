@@ -147,7 +147,7 @@ def _unchanged(run: Overlap, world: World) -> bool:
         _, expected = run.oracle.apply(world, read)
         got = run.perform(read)
         if not agrees(expected, got):
-            message = f"{read} shows another state while hooks of the step still run"
+            message = f"{read} shows another state while hooks of the transition still run"
             run.report("HOOK-2", message, expected.to_json(), got.to_json())
             return False
         if got.notified:
@@ -177,7 +177,7 @@ def _reads(test_run: TestRun) -> None:
                 if seen.active not in (None, before):
                     failed = _read_during(test_run, setup, route, step, hook, fail=True)
                     waited = failed is not None and failed.active == before
-                    message = "a read waits for a step" if waited else "the state changes before the hooks have run"
+                    message = "a read waits for hooks" if waited else "the state changes before the hooks have run"
                     test_run.violated(
                         "SES-2" if waited else "HOOK-2",
                         message,
@@ -241,7 +241,7 @@ def _order(test_run: TestRun) -> None:
         final = run.perform(Operation("snapshot"))
         as_expected = final.active in (None, run.expected_active()) and run.ran_as_expected(tickets)
         if not (all(right) and as_expected):
-            _report_order(run, "steps are not taken in the order of arrival", final)
+            _report_order(run, "transitions do not run in the order of arrival", final)
             return
         test_run.showed(final, (("SES-2", "active"),))
 
@@ -286,7 +286,7 @@ def _rolled_back_once(
     active, queued = run.expected_active(), agrees(run.expected[second], run.answers[second])
     named = clause == "HOOK-6" and not run.test_run.can("wire")  # over MCP, a cancelled request has no answer
     if named and answer.error not in (None, "error", "Cancelled"):
-        run.report(clause, f"a cancelled step ends with {answer.error}", {"error": "Cancelled"}, answer.to_json())
+        run.report(clause, f"a cancelled transition ends with {answer.error}", {"error": "Cancelled"}, answer.to_json())
         return False
     if answer.error is None or final.active not in (None, active) or not queued:
         expected, got = {**run.expected_data(), "active": active}, {**run.got_data(), "active": final.active}
@@ -363,13 +363,13 @@ def _isolated(test_run: TestRun) -> None:
             seen = run.perform(Operation("snapshot", session=OTHER))
             active = run.expected_active(OTHER)
             if seen.active not in (None, active):
-                message = "a step of one session waits for a step of another, or is visible in it"
+                message = "a transition of one session waits for one of another, or is visible in it"
                 run.report("SES-1", message, {"active": active}, seen.to_json())
                 return
             run.drain(oldest)
             right = [agrees(run.expected[ticket], run.finish(ticket, "SES-1")) for ticket in (first, second)]
             if not all(right) or not run.linearizable():
-                message = "steps of two sessions interfere with each other"
+                message = "transitions of two sessions interfere with each other"
                 run.report("SES-1", message, run.expected_data(), run.got_data())
                 return
             test_run.showed(seen, (("SES-1", "active"),))
@@ -404,19 +404,17 @@ def _check(name: str, clauses: tuple[str, ...], run: Callable[[TestRun], None], 
 REGISTRATION = tuple(change.clause for change in changing.CHANGES)
 
 CHECKS = (
-    _check("reads during a step", ("HOOK-2", "SES-2"), _reads, *BLOCKING),
+    _check("reads during a transition", ("HOOK-2", "SES-2"), _reads, *BLOCKING),
     _check("no notice before the commit", ("NTF-2",), _notifications, *BLOCKING, "notifications"),
-    _check("two steps at once", ("SES-2", "HOOK-2"), _two_at_once, *BLOCKING),
+    _check("two transitions at once", ("SES-2", "HOOK-2"), _two_at_once, *BLOCKING),
     _check("order of arrival", ("SES-2",), _order, *BLOCKING, "setups"),
-    _check("a step fails while another waits", ("HOOK-4", "HOOK-5"), _failing, *BLOCKING, "setups", "failing hooks"),
-    _check("a step is cancelled while another waits", ("HOOK-6",), _cancelled, *BLOCKING, "setups", "cancellation"),
+    _check("failing while another waits", ("HOOK-4", "HOOK-5"), _failing, *BLOCKING, "setups", "failing hooks"),
+    _check("cancelling while another waits", ("HOOK-6",), _cancelled, *BLOCKING, "setups", "cancellation"),
     _check("hooks that ask their own session", ("HOOK-7",), _asking, "hooks", "asking hooks", "concurrency", "setups"),
     _check("two sessions at once", ("SES-1",), _isolated, *BLOCKING, "setups", "sessions"),
     _check("hooks that ask one another", ("HOOK-7",), _crossing, *BLOCKING, "setups", "sessions", "crossing hooks"),
-    _check("the system changes during a step", REGISTRATION, changing.registered, *BLOCKING, "setups", *AT_RUN_TIME),
-    _check("a process stops during a step", ("STO-2", "STO-3"), stopped, *BLOCKING, "setups", *IN_A_STORE),
-    _check("a group is used during a step", ("FND-3",), changing.used, *BLOCKING, "setups", "recency", "calls"),
-    _check(
-        "a fact is set during a step", ("SES-5", "NTF-3"), changing.fact_set, *BLOCKING, "setups", "facts", "listing"
-    ),
+    _check("registration during a transition", REGISTRATION, changing.registered, *BLOCKING, "setups", *AT_RUN_TIME),
+    _check("a process stops during a transition", ("STO-2", "STO-3"), stopped, *BLOCKING, "setups", *IN_A_STORE),
+    _check("a group is used during a transition", ("FND-3",), changing.used, *BLOCKING, "setups", "recency", "calls"),
+    _check("facts during a transition", ("SES-5", "NTF-3"), changing.fact_set, *BLOCKING, "setups", "facts", "listing"),
 )

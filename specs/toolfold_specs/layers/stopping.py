@@ -33,7 +33,7 @@ def _undone(run: Overlap, hook: Hook, number: int) -> bool:
     undone = [(OPPOSITE[phase], group) for phase, group in reversed(HOOKS[:number])]
     hooks = [*HOOKS[:number], *undone, ("on_activate", "c")]
     if got.active not in (None, ACTIVE) or run.hooks not in (None, hooks):
-        message = "what a process that stopped had begun is not undone before the next step"
+        message = "what a process that stopped had begun is not undone before the next transition"
         run.report("STO-3", message, {"active": ACTIVE, "hooks": hooks}, {**got.to_json(), "hooks": run.hooks})
         return False
     run.test_run.showed(got, (("STO-3", "active"), ("STO-3", "hooks")))

@@ -46,7 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
     stateful("accepts an exclusion set that an open session violates", "REG-3")(
         Engine.check_sessions, lambda right, self, other: None
     ),
-    schedules("registers an exclusion set while a step is under way that violates it", "REG-3", capabilities=LIVE)(
+    schedules("registers an exclusion set that a transition under way violates", "REG-3", capabilities=LIVE)(
         Engine.may_change, lambda right, self: True
     ),
     schedules("forgets a group's removal while it is being opened", "REG-5", capabilities=LIVE).being(

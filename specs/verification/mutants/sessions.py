@@ -141,10 +141,10 @@ SESSIONS = (
         ),
     ),
     vectors("keeps the state of a session that has ended", "SES-3")(Engine.forget, lambda right, self, session: None),
-    schedules("loses a fact that is set while a step is under way", "SES-5", also=["NTF-3"])(
+    schedules("loses a fact that is set while a transition is under way", "SES-5", also=["NTF-3"])(
         Engine.set_fact, lambda right, self, session, fact, value: None if session.queue else right()
     ),
-    schedules("does not notify of a fact that is set while a step is under way", "NTF-3")(
+    schedules("does not notify of a fact that is set while a transition is under way", "NTF-3")(
         Engine.set_fact, sets_quietly
     ),
     vectors("refuses to reset a fact", "SES-5")(

@@ -214,7 +214,7 @@ SEVERAL_GROUPS = (
         Engine.use,
         lambda right, self, session, tool: Engine.use(self, session, evolve(tool, group=str(tool.group).split(".")[0])),
     ),
-    schedules("forgets what was used during a step", "FND-3")(
+    schedules("forgets what was used during a transition", "FND-3")(
         Engine.caught_up, lambda right, self, session, after: after
     ),
     vectors("evicts ancestors", "ACT-10")(

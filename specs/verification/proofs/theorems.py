@@ -260,7 +260,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("deactivations commute", ("ACT-9",), _deactivations_commute),
     Theorem("activations commute where neither displaces the other", ("ACT-9",), _activations_commute),
     Theorem(
-        "a step activates all requested groups if the later does not displace the earlier",
+        "a transition activates all requested groups if the later does not displace the earlier",
         ("ACT-9",),
         _step_activates_all,
     ),

@@ -1,8 +1,9 @@
-"""Model checking of concurrent transitions with SPIN (SPEC SES-2, HOOK-7, PER-3): `python -m verification.spin`.
+"""Model checking of concurrent transitions with SPIN: `python -m verification.spin` (SPEC SES-2, HOOK-7, PER-3, STO-2).
 
 ==============  ============================================================================
-activation.pml  the model: clients that plan, await hooks and commit, under four protocols
-checking.py     the variants of the model with their expected verdicts, and how to run them
+activation.pml  clients that plan, await hooks and commit, under four protocols
+stored.pml      transitions of a stored session, on replicas that crash
+checking.py     the variants of the models with their expected verdicts, and how to run them
 ==============  ============================================================================
 
 It needs `spin` and `gcc`. `specs/PROOFS.md` says what is checked and what is not.

@@ -1,4 +1,4 @@
-/* Concurrent steps on one session: plan -> hooks (awaited) -> commit, under several protocols.
+/* Concurrent transitions of one session: plan -> hooks (awaited) -> commit, under several protocols.
  *
  * The model is of the shell around the machine, core/toolfold/_session/executor.py and the transactions that it runs,
  * not of the machine: STEP stands for machine.plan, which is proved elsewhere, so four groups suffice.
@@ -9,7 +9,7 @@
  *     LOCK    a lock from the plan to the commit: the core
  *     CAS     compare and set: commit if the state has not changed, else plan again: a store
  *
- *     REENTRY  a hook that requests a step of its own session
+ *     REENTRY  a hook that requests a transition of its own session
  *     NEVER    there is none
  *     WAITS    it is queued
  *     REFUSED  it is refused at once, and fails or continues: the core
@@ -62,8 +62,8 @@
 byte state;        /* the session's snapshot */
 byte version;      /* CAS: the number of changes, without requests that change nothing */
 byte holder;       /* LOCK: the client that has the lock; 0 if none has */
-bool lost;         /* some commit was not the requested step in the state at that time */
-byte next;         /* 0 except within a step */
+bool lost;         /* some commit was not the requested transition in the state at that time */
+byte next;         /* 0 except within a transition */
 
 ltl legal      { [] LEGAL(state) }
 ltl sequential { [] !lost }
@@ -96,7 +96,7 @@ inline any(request) {
     fi
 }
 
-/* The step that a hook requests: any, once per request. It has no hooks, so it is atomic with its commit. */
+/* The transition that a hook requests: any, once per request. It has no hooks, so it is atomic with its commit. */
 inline nested() {
     atomic {
         any(next);
@@ -145,7 +145,7 @@ proctype client() {
               :: REENTRY == REFUSED && holder == _pid   /* refused; the hook continues, or fails below */
               :: REENTRY == WAITS || holder != _pid -> lock(); nested(); unlock()
               fi
-           :: true                         /* no hook requests a step */
+           :: true                         /* no hook requests a transition */
            fi;
            if
            :: break                        /* a hook fails: the state is unchanged */

@@ -1,9 +1,9 @@
-/* Steps with hooks of one stored session, on replicas that crash: lease and intent -> hooks -> swap.
+/* Transitions with hooks of one stored session, on replicas that crash: lease and intent -> hooks -> swap.
  *
  * The model is of core/toolfold/_session/journal.py and a store. What a replica does in one operation of the store is
- * atomic; between any two it may crash. A step that is abandoned because the store failed looks like that to all others.
+ * atomic; between any two it may crash. A transition that is abandoned because the store failed looks like that to all others.
  * A group has two hooks, whose effects on the outside world are the bits of `world`; a hook begins, has its effect or
- * fails, and ends. A session ends by a step that deactivates the group, after which its record is deleted.
+ * fails, and ends. A session ends by a transition that deactivates the group, after which its record is deleted.
  *
  *     MUTANT      what is left out of the protocol, or done otherwise
  *     NOTHING     nothing: the protocol of the core
@@ -81,7 +81,7 @@ bool gone;         /* the record was deleted */
 
 /* The outside world, and the processes. */
 byte world;
-byte begun;        /* the hooks of the present step that ever began, as bits */
+byte begun;        /* the hooks of the present transition that ever began, as bits */
 bool hook[4];      /* whether a process runs a hook, or undoes one */
 bool crashed[4];
 byte crashes;
@@ -89,7 +89,7 @@ bool paused;
 byte outages;
 byte working;      /* the replicas that have requests left */
 
-bool lost;         /* some commit was not the requested step in the state at that time */
+bool lost;         /* some commit was not the requested transition in the state at that time */
 bool invented;     /* some hook was undone that had not begun */
 
 #define runs(process) (hook[process] && !crashed[process])
@@ -249,7 +249,7 @@ hooks:  do
            goto over
         :: MUTANT != TOKEN && MUTANT != READ && !(mine && version == seen) -> goto lost_it
         fi;
-lost_it:                                                           /* the step ends where it is */
+lost_it:                                                           /* the transition ends where it is */
         if
         :: MUTANT == LOSER || MUTANT == LEASE -> undo_own()
         :: else

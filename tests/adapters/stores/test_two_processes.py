@@ -581,7 +581,7 @@ async def test_a_record_that_takes_the_place_of_one_that_was_known_is_not_taken_
 
 
 @pytest.mark.spec("STO-9", "PER-3")
-@pytest.mark.parametrize("other", [(), ("notes",)], ids=["at once", "after a step of another process"])
+@pytest.mark.parametrize("other", [(), ("notes",)], ids=["at once", "after a transition of another process"])
 async def test_a_process_takes_over_what_a_store_has_that_has_lost_the_state_it_knows(other: tuple[str, ...]) -> None:
     store = Forgetful()
     async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there:

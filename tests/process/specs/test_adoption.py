@@ -73,6 +73,6 @@ def test_the_entry_point_of_the_image_is_the_command() -> None:
     command = (str(Path(sys.executable).with_name(program)), *words, "--list-checks")
     environ = {**os.environ, **environment()}
     assert (
-        "every step of every small system"
+        "every transition of every small system"
         in subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
     )

@@ -38,7 +38,7 @@ async def test_a_caller_with_many_calls_in_progress_does_not_limit_others(era: s
         async with anyio.create_task_group() as tasks:
             for number in range(2):
                 tasks.start_soon(ada.call_tool, name, {})
-                if era == MODERN or name == "wait":  # steps of one session wait for one another
+                if era == MODERN or name == "wait":  # transitions of one session wait for one another
                     await tools.begun.reaches(number + 1)
             await tools.begun.reaches(1)
             with anyio.fail_after(PATIENCE):
