@@ -16,10 +16,9 @@ from attrs import evolve, field, frozen
 from toolfold.spi import Kind, ancestors, shortened, table
 
 from ..data import quoted_key
-from ..mcp.delivery.disclosure import path_of
 from ..mcp.grouping import matches, tags_of
 from ..mcp.offered_groups import OfferedGroup
-from ..names import ALWAYS_LOAD_META, numbered
+from ..names import ALWAYS_LOAD_META, numbered, path_of
 from ..nouns import Sized, divide
 from ..skills import Skill, missing, not_served
 from ..tokens import approximate_tokens, plural

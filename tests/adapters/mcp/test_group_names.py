@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolfold_adapters.mcp.delivery.disclosure import MAX_LENGTH, draft_name, path_of
+from toolfold_adapters.names import WIRE_LENGTH, draft_name, path_of
 
 pytestmark = pytest.mark.spec("DEL-5")
 
@@ -50,7 +50,7 @@ def test_a_name_that_no_path_has_is_not_mapped_back(name: str) -> None:
 def test_a_name_has_the_form_and_stands_for_its_path_alone(path: str) -> None:
     name = draft_name(path)
     assert FORM.fullmatch(name)
-    assert len(name) <= MAX_LENGTH
+    assert len(name) <= WIRE_LENGTH
     assert path_of(name) == (name if re.search(r"(^|-)0z", name) else path)
 
 
@@ -60,6 +60,6 @@ def test_what_is_too_long_ends_in_a_digest_that_no_other_name_has(one: str, othe
     assert (first == second) == (one == other)
     for path, name in ((one, first), (other, second)):
         if re.search("-0z", name):
-            assert len(name) <= MAX_LENGTH
+            assert len(name) <= WIRE_LENGTH
             assert name.endswith(f"-0z{sha256(path.encode()).hexdigest()[:20]}")
             assert FORM.fullmatch(name)
