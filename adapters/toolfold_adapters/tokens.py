@@ -7,7 +7,7 @@ Schema are mostly within a quarter of that; ratios of two costs are much closer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
@@ -44,6 +44,13 @@ class GroupCost:
     listed: int
     before: int
     after: int
+
+    @classmethod
+    def of(
+        cls, path: str | None, own: Sequence[Component], now: Sequence[Component], to_wire: Callable[[str], str] = str
+    ) -> GroupCost:
+        """Return what tools cost: `own` without groups, and `now` as they are listed."""
+        return cls(path=path, tools=len(own), listed=len(now), before=cost(own, to_wire), after=cost(now, to_wire))
 
 
 @frozen
@@ -99,18 +106,7 @@ def measure(view: RequestView, extra: Iterable[Component] = ()) -> Costs:
             before[component.group].append(component)
     for component in listed(view, "tool"):
         after[_owner(component)].append(component)
-    return Costs(
-        tuple(
-            GroupCost(
-                path=path,
-                tools=len(before[path]),
-                listed=len(after[path]),
-                before=cost(before[path], view.to_wire),
-                after=cost(after[path], view.to_wire),
-            )
-            for path in before
-        )
-    )
+    return Costs(tuple(GroupCost.of(path, before[path], after[path], view.to_wire) for path in before))
 
 
 def _owner(component: Component) -> str | None:

@@ -9,7 +9,7 @@ from toolfold import Snapshot, ToolSet, TransitionRequest, WireNames
 from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import stdout_reserved
-from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens, cost, measure
+from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens, measure
 
 from .failures import run
 from .targets import GatewayOptions, Target, open_target
@@ -96,7 +96,7 @@ def costs_by_server(view: RequestView, servers: Mapping[str, str]) -> Mapping[st
         own = [tools[name] for name, of in servers.items() if of == server and name in tools]
         own = [component for component in own if not component.never_listed]
         now = [component for component in own if component.name in shown]
-        costs[server] = GroupCost(path=server, tools=len(own), listed=len(now), before=cost(own), after=cost(now))
+        costs[server] = GroupCost.of(server, own, now)
     return costs
 
 
