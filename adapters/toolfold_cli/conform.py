@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ ERAS: tuple[Era, ...] = ("legacy", "modern")
 BOTH = "both"
 WIDTH = 160
 """The width of reports in characters where there is no terminal."""
+_SECONDS = partial(click.option, type=Number(0, min_open=True), metavar="SECONDS", show_default=True)
 
 
 class NothingChecked(Failed):
@@ -88,35 +90,24 @@ class NothingChecked(Failed):
 @click.option("--layers", metavar="NAMES", help="Run only these layers of checks, separated by commas.")
 @click.option("--smoke", is_flag=True, help="Check only the smallest systems; this takes seconds.")
 @click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
-@click.option(
+@_SECONDS(
     "--timeout",
-    type=Number(0, min_open=True),
-    metavar="SECONDS",
     help=f"End the run after this time, and report what was found until then.  [default: {TIMEOUT:g}, with --deep "
     f"{DEEP_TIMEOUT:g}]",
 )
-@click.option(
+@_SECONDS(
     "--response-timeout",
-    type=Number(0, min_open=True),
     default=RESPONSE_TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
     help="A request that is not answered within this time has failed.",
 )
-@click.option(
+@_SECONDS(
     "--start-timeout",
-    type=Number(0, min_open=True),
     default=START_TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
     help="A server or driver that is not ready within this time after its start has failed.",
 )
-@click.option(
+@_SECONDS(
     "--notice-grace",
-    type=Number(0, min_open=True),
     default=NOTICE_GRACE,
-    show_default=True,
-    metavar="SECONDS",
     help="How long a notice of a changed list may come after the answer that it belongs to.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of everything random.")
