@@ -48,11 +48,15 @@ T = TypeVar("T")
 
 
 class _LaterAdapter(pydantic.TypeAdapter[T]):  # type: ignore[misc]  # in place of it
-    """A type adapter that is built when it is first used; a pydantic that does not ask this property builds it now."""
+    """A type adapter that is built when it is first used."""
 
-    @property
-    def _defer_build(self) -> bool:
-        return True
+    def __init__(self, adapted: Any, **how: Any) -> None:
+        how["_parent_depth"] = how.get("_parent_depth", 2) + 1  # names are those of whoever calls this
+        deferred: dict[str, Any] = {**how, "config": {**(how.get("config") or {}), "defer_build": True}}
+        try:
+            super().__init__(adapted, **deferred)
+        except pydantic.PydanticUserError:  # a model has a configuration of its own, by which it is deferred
+            super().__init__(adapted, **how)
 
 
 @contextmanager
@@ -123,12 +127,13 @@ def _rebuild_on_use(cls: Any, /, **how: Any) -> Any:
 def _models_built_on_use() -> Generator[None]:
     """Have the models that are defined meanwhile built when they are first used."""
     model: Any = pydantic.BaseModel
-    adapter = pydantic.TypeAdapter
-    model.model_config["defer_build"], pydantic.TypeAdapter = True, _LaterAdapter  # type: ignore[misc]
+    package: Any = pydantic
+    adapter = package.TypeAdapter
+    model.model_config["defer_build"], package.TypeAdapter = True, _LaterAdapter
     model.model_rebuild = classmethod(_rebuild_on_use)
     try:
         yield
     finally:
         del model.model_config["defer_build"]
-        pydantic.TypeAdapter = adapter  # type: ignore[misc]
+        package.TypeAdapter = adapter
         model.model_rebuild = classmethod(_rebuild)
