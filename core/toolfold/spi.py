@@ -8,9 +8,8 @@ from ._names import ancestors
 from ._plain import array, table
 from ._quota import Caller, Full, Tally
 from ._schema.arguments import HANDLE, Arguments, plain_json
-from ._session.state import StatePacker
+from ._session.state import Saved, read_facts
 from ._session.state import dumped as dumped_state
-from ._session.state import read as read_state
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
 from ._toolset.upkeep import SessionKind, background
@@ -35,8 +34,8 @@ __all__ = [
     "Memo",
     "Passed",
     "RequestView",
+    "Saved",
     "SessionKind",
-    "StatePacker",
     "Tally",
     "ancestors",
     "array",
@@ -57,7 +56,7 @@ __all__ = [
     "paged",
     "plain_json",
     "quoted",
-    "read_state",
+    "read_facts",
     "refused",
     "request_of",
     "shortened",

@@ -17,8 +17,7 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold._session import state as state_module
-from toolfold._session.state import Saved, StatePacker
+from toolfold._session.state import Saved
 
 
 def office(**options: Any) -> ToolSet:
@@ -256,21 +255,3 @@ def test_a_group_named_twice_is_restored_and_reported_once() -> None:
     catalog = office().catalog
     assert saved.restored(catalog)[1] == ("gone",)
     assert saved.snapshot(catalog) is Snapshot.of(catalog).after(TransitionRequest("mail"))
-
-
-@pytest.mark.spec("DEL-3", "STO-7")
-def test_the_names_of_groups_that_are_gone_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    tools, packer = ToolSet("desk"), StatePacker()
-    tools.register_group("a")
-    packed = packer.pack(Snapshot.of(tools.catalog).after(TransitionRequest(["a"])))
-    tools.unregister_group("a").close()
-
-    def names() -> tuple[str, ...]:
-        saved = packer.unpack(packed, tools.catalog)
-        assert saved is not None
-        return saved.active
-
-    assert names() == ("a",)
-    monkeypatch.setattr(state_module, "REMEMBERED_NAMES", 0)
-    packer.pack(Snapshot.of(tools.catalog))
-    assert names() == (StatePacker.NAMELESS,)

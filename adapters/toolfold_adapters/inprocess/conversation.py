@@ -28,7 +28,7 @@ from toolfold import (
     system_prompt,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import dumped_state, read_state
+from toolfold.spi import Saved, dumped_state
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
@@ -442,4 +442,4 @@ class Conversation:
 def _restored(tools: ToolSet, data: Any, profile: str | Profile | None) -> tuple[Session, Snapshot]:
     """Return the session of a dumped conversation, still to be opened, and the state in which it will be."""
     session = tools.restore_session(data, profile)
-    return session, read_state(tools.name, data).snapshot(session.catalog)
+    return session, Saved.read(tools.name, data).snapshot(session.catalog)

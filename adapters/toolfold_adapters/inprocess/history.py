@@ -29,7 +29,7 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold.spi import internal_error, misfit, opened_by_search, read_state, refused
+from toolfold.spi import Saved, internal_error, misfit, opened_by_search, refused
 
 from .formats import PastCall, read_arguments, unreadable_arguments
 from .late_providers import search_tool
@@ -97,7 +97,7 @@ class Replay:
         states = (one.state for one in past if one.state is not None and one.state.get("tools") == self.tools.name)
         latest = max(states, key=_answers_before, default=None)
         try:
-            return None if latest is None else read_state(self.tools.name, latest).snapshot(self.snapshot.catalog)
+            return None if latest is None else Saved.read(self.tools.name, latest).snapshot(self.snapshot.catalog)
         except HandleInvalid:
             return None
 

@@ -6,7 +6,7 @@ handlers.py  each request to its delivery               handles.py   handles, an
 delivery/    how requests are answered                  http/        the application, its guards, its operation
 grouped.py   groups for a server that exists already    grouping.py  the groups and names of its tools
 client.py    a client that follows the groups it opens  offered_groups.py  the groups of another server
-subscriptions.py  notifications of modern clients
+signed.py    handles that are the state itself          subscriptions.py  notifications of modern clients
 """
 
 from importlib import import_module

@@ -32,9 +32,10 @@ from .delivery.disclosure import Disclosure, GroupParams
 from .delivery.legacy import LegacySessions, declares_groups
 from .delivery.proxy import proxies_of, reserve_names, with_handle
 from .delivery.render import Renderer, dumped, wire_errors
-from .handles import HandleStates, SignedHandles, signing_keys
+from .handles import HandleStates
 from .options import ServerSettings
 from .request import Selections, caller_of, client_of, is_modern, principal_of, record_refusal
+from .signed import SignedHandles, signing_keys
 from .subscriptions import PrincipalSessions, Subscriptions, unauthenticated
 
 log = logging.getLogger("toolfold.mcp")

@@ -7,129 +7,34 @@ the hooks of a selection open is in a session that all requests with that select
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 import secrets
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
-from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
-from itsdangerous.encoding import base64_decode, base64_encode
 
 from toolfold import (
     Catalog,
-    ConfigError,
-    HandleExpired,
     HandleInvalid,
     Session,
-    Snapshot,
     StoredSessions,
     StoreError,
     StoreUnavailable,
     ToolSet,
 )
-from toolfold.spi import Caller, Kind, StatePacker
+from toolfold.spi import Caller, Kind
 
 from ..names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
 from .delivery.proxy import ToolCall
 from .request import RequestState, Selection, Selections, caller_of, one_client, principal_of
+from .signed import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
 
-Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
-
-AGAIN = "Activate the groups that you need again, without a handle."
-MAX_LENGTH = 4096
-REMEMBERED = 256
-"""How many verified handles are cached with their snapshots; their expiry is checked nevertheless."""
-KEY_VARIABLE = "TOOLFOLD_HANDLE_KEY"
-
-log = logging.getLogger("toolfold.mcp")
-
-
-class Reading(NamedTuple):
-    """The snapshot of a handle in the newest catalog, and its groups that this catalog discards (SPEC PER-2)."""
-
-    snapshot: Snapshot
-    discarded: tuple[str, ...]
-
-
-class SignedHandles:
-    """Makes and reads handles that are signed snapshots.
-
-    Args:
-        keys: Secrets; the last one signs, and all of them are accepted, so that keys can be rotated.
-        lifetime: Seconds for which a handle is accepted.
-        stale: What to do with a handle of an older catalog: `"normalise"` it like a stored state (SPEC PER-2), if it
-            has the names of its groups, or `"refuse"` it.
-        clock: Returns the time in seconds since 1970.
-    """
-
-    def __init__(self, keys: Sequence[str | bytes], lifetime: float, stale: Stale, clock: Callable[[], float]) -> None:
-        if not keys or any(len(key) < 16 for key in keys):
-            raise ConfigError(
-                "A key for handles needs at least 16 characters; make one with secrets.token_urlsafe(32)."
-            )
-        self._keys = list(keys)
-        self._lifetime = lifetime
-        self._stale: Stale = stale
-        self._clock = clock
-        self._verified: OrderedDict[tuple[str, str], tuple[Reading, float]] = OrderedDict()
-        self._packer = StatePacker()
-
-    def issue(self, snapshot: Snapshot, principal: str) -> str:
-        """Return a handle of `snapshot` for a caller; `principal` is `""` if callers are not authenticated.
-
-        A handle of more than `MAX_LENGTH` characters would not be accepted.
-        """
-        signed = self._signer(snapshot.catalog, principal).sign(base64_encode(self._packer.pack(snapshot)))
-        return signed.decode("ascii")
-
-    def read(self, handle: str, catalog: Catalog, principal: str) -> Reading:
-        """Return the snapshot of a handle in `catalog`, and its groups that `catalog` discards.
-
-        Raises:
-            HandleInvalid: It is forged or damaged, or was made for another caller or catalog.
-            HandleExpired: It has expired.
-        """
-        found, issued = self._verified.get((handle, principal), (None, 0.0))
-        fresh = int(self._clock()) - issued <= int(self._lifetime)
-        if found is not None and found.snapshot.catalog is catalog and fresh:
-            return found
-        found, issued = self._verify(handle, catalog, principal)
-        self._verified[handle, principal] = (found, issued)
-        if len(self._verified) > REMEMBERED:
-            self._verified.popitem(last=False)
-        return found
-
-    def _verify(self, handle: str, catalog: Catalog, principal: str) -> tuple[Reading, float]:
-        """Return the content of a handle, and when it was issued; raises as `read` does."""
-        if len(handle) > MAX_LENGTH or not handle.isascii() or not _is_canonical(handle):
-            raise HandleInvalid(f"The handle is damaged. {AGAIN}")
-        try:
-            packed, issued = self._signer(catalog, principal).unsign(
-                handle, max_age=int(self._lifetime), return_timestamp=True
-            )
-        except SignatureExpired as error:
-            raise HandleExpired(f"The handle has expired. {AGAIN}") from error
-        except BadSignature as error:
-            raise HandleInvalid(f"The handle was not made by this server for this caller. {AGAIN}") from error
-        saved = self._packer.unpack(base64_decode(packed), catalog, same=self._stale == "refuse")
-        if saved is None:
-            raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
-        return Reading(*saved.restored(catalog)), issued.timestamp()
-
-    def _signer(self, catalog: Catalog, principal: str) -> TimestampSigner:
-        """Return the signer for one tool set and one caller; for any others the signature is invalid."""
-        bound = json.dumps(["toolfold.handle", catalog.name, principal])
-        salt = hashlib.sha256(bound.encode()).digest()
-        return _Signer(self._clock, self._keys, salt=salt, sep=".", digest_method=hashlib.sha256)
 
 
 @frozen(eq=False)
@@ -310,50 +215,6 @@ async def shared_session(sessions: StoredSessions, selection: Selection, caller:
 
 async def _same(handle: str) -> str:
     return handle
-
-
-class _Signer(TimestampSigner):
-    def __init__(self, clock: Callable[[], float], keys: list[str | bytes], **options: object) -> None:
-        super().__init__(keys, **options)  # type: ignore[arg-type]
-        self._clock = clock
-
-    def get_timestamp(self) -> int:
-        """Return the time in whole seconds."""
-        return int(self._clock())
-
-
-def _is_canonical(handle: str) -> bool:
-    """Return whether each part is the canonical encoding of its bytes, so that no other text is the same handle."""
-    try:
-        return all(base64_encode(base64_decode(part)).decode() == part for part in handle.split("."))
-    except Exception:
-        return False
-
-
-def is_signed(handle: str) -> bool:
-    """Return whether a text has the form of a signed handle; otherwise it can only be that of a stored session."""
-    return "." in handle
-
-
-def signing_keys(
-    given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str], *, outliving: bool = False
-) -> list[str | bytes]:
-    """Return the keys for handles: those given, else those in `TOOLFOLD_HANDLE_KEY`, else a random one.
-
-    The variable may hold several keys, separated by spaces, the newest last. A random key is warned of where other
-    processes are to read the handles: if they are `outliving` this one, or there are several workers.
-    """
-    if given is not None:
-        return [given] if isinstance(given, str | bytes) else list(given)
-    if named := environment.get(KEY_VARIABLE, "").split():
-        return list(named)
-    if outliving or environment.get("WEB_CONCURRENCY", "1") not in ("", "0", "1"):
-        log.warning(
-            "handles are signed with a random key of this process, so no other one can read them, also after a "
-            "restart: set %s",
-            KEY_VARIABLE,
-        )
-    return [secrets.token_bytes(32)]
 
 
 def _new(principal: str) -> tuple[str, str]:

@@ -19,7 +19,8 @@ from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
 from .delivery.answers import AnswerForm
 from .delivery.proxy import CALL_TOOLS, READ_TOOL
-from .handles import Handles, Stale
+from .handles import Handles
+from .signed import Stale
 
 if TYPE_CHECKING:
     from .handlers import RequestHandlers

@@ -1,41 +1,31 @@
-"""The state of a session apart from any session and catalog: its facts, and its form as JSON, as bytes and in a store.
+"""The state of a session apart from any session and catalog: its facts, and its form as JSON and in a store.
 
-`Saved` is the state. `dumped` and `read` give it the form of a small JSON value, in which groups have their paths, so
-that it outlives the catalog that it was dumped from; `StatePacker` makes it a few bytes, for the time between two
-requests; `Content` is what a store has of a session, and `decoded` reads it from an engine's text.
+`Saved` is the state. `dumped` gives it the form of a small JSON value, in which groups have their paths, so that it
+outlives the catalog that it was dumped from. `Content` is what a store has of a session, and `decoded` reads it from an
+engine's text.
 The intent of a record names the hooks to undo if the process that runs them ends (SPEC PER-1, PER-2, PER-4, STO-3).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from attrs import field, frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Profile
-from .._memo import Memo
 from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
 from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, StoreError
 from ..machine import Plan
-from ..machine.forest import bits
 from ..machine.transaction import Phase, Transaction
 
 VERSION = 1
 """The version of the form in which states are dumped."""
-REMEMBERED_NAMES = 10_000
-"""How many paths of groups a packer remembers, to name those that do not exist any more."""
-
-_MASK, _NAMED, _ORDERED = range(3)
-_FINGERPRINT = 6
-_DIGEST = 6
-_NAMED_LIMIT = 12
 MAX_FACTS = 1_000
 """How many facts a session may have (SPEC STO-7)."""
 MAX_FACT = 64 * 1024
@@ -96,6 +86,25 @@ class Saved:
     profile: str | None = None
     with_transient: bool = False
 
+    @classmethod
+    def read(cls, tools: str, data: Any) -> Saved:
+        """Return the state that `dumped` wrote, perhaps after a round trip through JSON, for the tool set `tools`.
+
+        Raises:
+            HandleInvalid: It is damaged, or was dumped by another tool set or a later version.
+        """
+        given = _object("the value", data)
+        if type(given.get("version")) is not int or given["version"] != VERSION:
+            _refuse(f"its version is {given.get('version')!r}, not {VERSION}")
+        if given.get("tools") != tools:
+            _refuse(f"it is of the tool set {given.get('tools')!r}, not {tools!r}")
+        active, profile = given.get("active"), given.get("profile")
+        if not isinstance(active, list | tuple) or not all(map(is_text, cast("list[object]", active))):
+            _refuse("its active groups are no list of paths")
+        if profile is not None and not is_text(profile):
+            _refuse("its profile is no name")
+        return cls(tuple(cast("list[str]", active)), read_facts(given.get("facts")), profile)
+
     def plan(self, catalog: Catalog) -> Plan:
         """Return the plan from no active group to what `catalog` allows of this state (SPEC PER-2).
 
@@ -134,89 +143,6 @@ def _as_json(tools: str, profile: str | None, active: Iterable[str], facts: Mapp
         "active": list(active),
         "facts": {name: _plain(value) for name, value in facts.items()},
     }
-
-
-def read(tools: str, data: Any) -> Saved:
-    """Return the state that `dumped` wrote, perhaps after a round trip through JSON, for the tool set `tools`.
-
-    Raises:
-        HandleInvalid: It is damaged, or was dumped by another tool set or a later version.
-    """
-    given = _object("the value", data)
-    if type(given.get("version")) is not int or given["version"] != VERSION:
-        _refuse(f"its version is {given.get('version')!r}, not {VERSION}")
-    if given.get("tools") != tools:
-        _refuse(f"it is of the tool set {given.get('tools')!r}, not {tools!r}")
-    active, profile = given.get("active"), given.get("profile")
-    if not isinstance(active, list | tuple) or not all(map(is_text, cast("list[object]", active))):
-        _refuse("its active groups are no list of paths")
-    if profile is not None and not is_text(profile):
-        _refuse("its profile is no name")
-    return Saved(tuple(cast("list[str]", active)), _facts(given.get("facts")), profile)
-
-
-# -- in a few bytes ---------------------------------------------------------------------------------------------------
-
-
-class StatePacker:
-    """Packs states into as few bytes as distinguish the groups, and unpacks them.
-
-    A few groups have digests of their paths, which a newer catalog can read; many are bits of a mask, or numbers where
-    the quota needs their order, which the very same catalog alone can read.
-    """
-
-    NAMELESS: ClassVar = "?"
-    """Stands for a group in packed bytes whose name is not known."""
-
-    def __init__(self) -> None:
-        self._names: dict[bytes, str] = {}
-        self._newest: Catalog | None = None
-
-    def pack(self, snapshot: Snapshot) -> bytes:
-        """Return a state, transient groups included, as bytes that `unpack` reads."""
-        catalog = snapshot.catalog
-        if self._newest is not catalog:
-            self._newest = catalog
-            if len(self._names) > REMEMBERED_NAMES:
-                self._names.clear()
-            self._names |= _paths_by_digest(catalog)
-        mask, order = snapshot.configuration.active, snapshot.configuration.order
-        if order:
-            kind, state = _ORDERED, b"".join(number.to_bytes(2, "big") for number in order)
-        elif mask.bit_count() <= _NAMED_LIMIT:
-            kind, state = _NAMED, b"".join(_digest(path) for path in snapshot.active)
-        else:
-            kind, state = _MASK, mask.to_bytes((mask.bit_length() + 7) // 8, "big")
-        facts = json.dumps(dict(snapshot.facts), separators=(",", ":")).encode() if snapshot.facts else b""
-        return bytes([kind]) + _fingerprint(catalog) + len(state).to_bytes(2, "big") + state + facts
-
-    def unpack(self, packed: bytes, catalog: Catalog, *, same: bool = False) -> Saved | None:
-        """Return the state that `pack` wrote; `None` if `catalog` can't read it.
-
-        Args:
-            packed: The bytes, whose integrity the caller has checked.
-            catalog: The present catalog. Groups that it does not have are named if this packer has ever known them,
-                and are `NAMELESS` otherwise.
-            same: Whether it must be the catalog of the state itself.
-        """
-        kind, start = packed[0], 1 + _FINGERPRINT + 2
-        end = start + int.from_bytes(packed[start - 2 : start], "big")
-        if packed[1 : 1 + _FINGERPRINT] != _fingerprint(catalog) and (same or kind != _NAMED):
-            return None
-        active = self._active(kind, packed[start:end], catalog)
-        facts = _facts(json.loads(packed[end:])) if packed[end:] else {}
-        return Saved(tuple(active), facts, with_transient=True)
-
-    def _active(self, kind: int, state: bytes, catalog: Catalog) -> Iterable[str]:
-        if kind == _NAMED:
-            known = _paths_by_digest(catalog)
-            digests = (state[at : at + _DIGEST] for at in range(0, len(state), _DIGEST))
-            return (known.get(digest) or self._names.get(digest, self.NAMELESS) for digest in digests)
-        if kind == _ORDERED:
-            numbers = [int.from_bytes(state[at : at + 2], "big") for at in range(0, len(state), 2)]
-        else:
-            numbers = list(bits(int.from_bytes(state, "big")))
-        return (catalog.forest.paths[number] for number in numbers)
 
 
 # -- in a store -------------------------------------------------------------------------------------------------------
@@ -306,7 +232,7 @@ def decoded(tools: str, key: str, data: object) -> Content:
         return data
     try:
         given: Any = json.loads(cast("str", data))
-        saved = read(tools, given)
+        saved = Saved.read(tools, given)
         beside = cast("dict[str, Any]", table(given["beside"]))
         start = beside["start"]
         return Content(
@@ -353,23 +279,8 @@ def _persistent(catalog: Catalog, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if path not in catalog.index or not transient >> catalog.index[path] & 1]
 
 
-def _fingerprint(catalog: Catalog) -> bytes:
-    return bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT]
-
-
-def _digest(path: str) -> bytes:
-    return hashlib.sha256(path.encode()).digest()[:_DIGEST]
-
-
-def _paths_by_digest(catalog: Catalog) -> Mapping[bytes, str]:
-    """Return the groups of a catalog by their digests, computed once."""
-    return _DIGESTS.of(catalog.memo, None, lambda: {_digest(group.path): group.path for group in catalog.groups})
-
-
-_DIGESTS = Memo[None, Mapping[bytes, str]](most=1)
-
-
-def _facts(given: Any) -> dict[str, Any]:
+def read_facts(given: Any) -> dict[str, Any]:
+    """Return the facts of a JSON value that may be anything; raises `HandleInvalid`."""
     try:
         facts = {name: _frozen(value) for name, value in _object("its facts", given).items()}
         wrong = [name for name, value in facts.items() if not is_text(name) or not is_fact(value)]

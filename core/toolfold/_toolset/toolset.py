@@ -19,7 +19,7 @@ from .._quota import Limit
 from .._session.events import ListsAnnounced, SessionOpened
 from .._session.observers import Observer, Observers, Tracer
 from .._session.runtime import Runtime
-from .._session.state import read
+from .._session.state import Saved
 from .._session.store import Store
 from .._session.usage import Label, Usage
 from .._snapshot import GroupInfo, Snapshot
@@ -572,7 +572,7 @@ class ToolSet(Displayed):
             HandleInvalid: The data is damaged, or of another tool set; nothing was opened.
             ConfigError: There is no such profile.
         """
-        saved = read(self.name, data)
+        saved = Saved.read(self.name, data)
         chosen = self.profile(saved.profile if profile is None else profile)
         return Session(self, identity or self.runtime.new_identity(), chosen, saved)
 

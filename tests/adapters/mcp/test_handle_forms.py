@@ -15,8 +15,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, received, text_of, through
 from toolfold import ConfigError, Context, ToolSet
-from toolfold.spi import StatePacker
-from toolfold_adapters.mcp.handles import KEY_VARIABLE
+from toolfold_adapters.mcp.signed import KEY_VARIABLE, NAMELESS
 from toolfold_adapters.names import DISCARDED_META, HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
@@ -125,7 +124,7 @@ async def test_a_group_that_another_process_had_is_said_to_be_gone_without_its_n
     ):
         handle = await opened(before, "cash", await opened(before, "stock"))
         answer = await through(client, "hello", {}, handle)
-        assert (answer.meta or {})[DISCARDED_META] == [StatePacker.NAMELESS]
+        assert (answer.meta or {})[DISCARDED_META] == [NAMELESS]
         assert "changed: a group that no longer exists." in answer.content[-1].text  # type: ignore[union-attr]
 
 

@@ -13,7 +13,7 @@ from itsdangerous.encoding import base64_decode
 
 from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.handles import KEY_VARIABLE, SignedHandles, Stale, signing_keys
+from toolfold_adapters.mcp.signed import KEY_VARIABLE, NAMELESS, SignedHandles, Stale, StatePacker, signing_keys
 from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("DEL-3")
@@ -189,3 +189,22 @@ def test_a_store_without_a_key_is_warned_of_where_handles_are_signed(
 def test_a_short_key_is_refused() -> None:
     with pytest.raises(ConfigError, match="16 characters"):
         make_handles(["short"])
+
+
+@pytest.mark.spec("DEL-3", "STO-7")
+def test_the_names_of_groups_that_are_gone_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools, packer = ToolSet("desk"), StatePacker()
+    tools.register_group("a")
+    packed = packer.pack(Snapshot.of(tools.catalog).after(TransitionRequest(["a"])))
+    tools.unregister_group("a").close()
+
+    def names() -> tuple[str, ...]:
+        saved = packer.unpack(packed, tools.catalog)
+        assert saved is not None
+        return saved.active
+
+    assert names() == ("a",)
+    monkeypatch.setattr("toolfold_adapters.mcp.signed.REMEMBERED_NAMES", 0)
+    tools.register_group("b")
+    packer.pack(Snapshot.of(tools.catalog))
+    assert names() == (NAMELESS,)

@@ -13,12 +13,13 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, field, frozen
 
 from toolfold import Catalog, Component, ToolResult, WireNames
-from toolfold.spi import ERROR_META, HANDLE, Described, Directory, StatePacker, describe, names_alone, shortened
+from toolfold.spi import ERROR_META, HANDLE, Described, Directory, describe, names_alone, shortened
 
 from ...hosts import cut_for
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
 from ..request import client_of
+from ..signed import NAMELESS
 from .render import Renderer, with_text
 
 AnswerForm = Literal["auto", "definitions", "names"]
@@ -151,7 +152,7 @@ class Answers:
 
 def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     """Return an answer under a handle that also names its groups that the newest catalog discards (SPEC PER-2)."""
-    named = ", ".join("a group that no longer exists" if path == StatePacker.NAMELESS else path for path in paths)
+    named = ", ".join("a group that no longer exists" if path == NAMELESS else path for path in paths)
     text = f"No longer open, because this server's groups have changed: {named}."
     return with_text(result, text, meta={DISCARDED_META: list(paths)})
 
