@@ -197,11 +197,51 @@ def bad_name(value: "partial.nothing") -> None: ...  # type: ignore[name-defined
 def bad_type(value: object()) -> None: ...  # type: ignore[valid-type]
 
 
-@pytest.mark.spec("REG-6")
-@pytest.mark.parametrize("handler", [bad_name, bad_type, max, int, None, 5])
-def test_a_handler_without_a_derivable_schema_is_refused(handler: Any) -> None:
+PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"description": 5}, "description is int"),
+    ({"description": "\ud800"}, "description"),
+    ({"title": b"x"}, "title is bytes"),
+    ({"category": ["x"]}, "category is list"),
+    ({"meta": [1]}, "meta must be"),
+    ({"meta": {"x": object()}}, "meta is not JSON"),
+    ({"annotations": {"readOnlyHint": "yes"}}, "readOnlyHint must be true or false"),
+    ({"annotations": {"title": 5}}, "title must be"),
+    ({"annotations": [1]}, "annotations must be"),
+    ({"icons": [{"sizes": ["any"]}]}, "src"),
+    ({"icons": [{"src": "x", "sizes": "any"}]}, "sizes"),
+    ({"icons": [{"src": "x", "theme": "pink"}]}, "theme"),
+    ({"icons": [{"src": "x", "mimeType": 5}]}, "mimeType must be a text"),
+    ({"icons": [{"src": "x", "mimeType": None}]}, "mimeType"),
+]
+ARGUMENTS = (
+    *(5, {}, {"name": 5}, {"name": "a", "required": "no"}, {"name": "a", "description": 5}, {"name": "a", "title": []}),
+)
+UNFIT: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    *(
+        ("register", ("new", handler), {}, r"^'new' can't be registered: [^\n]*$")
+        for handler in (bad_name, bad_type, max, int, None, 5)
+    ),
+    *(("register", ("new", answer), options, match) for options, match in PARTS),
+    *(("register_prompt", ("new", answer), {"arguments": [argument]}, "argument") for argument in ARGUMENTS),
+    *(
+        ("register_resource_template", (template, lambda arguments: ""), {}, "file:///")
+        for template in ("file:///x", "file:///{}", "file:///{a}{a}", "file:///{a*}", "file:///{?a}")
+    ),
+    *(
+        ("register_group", ("new",), {what: value}, what)  # since its control tools contain them
+        for what in ("description", "title", "opens_on")
+        for value in (5, b"x", ["x"], "\ud800")
+    ),
+]
+
+
+@pytest.mark.spec("REG-1", "REG-6", "REG-9")
+@pytest.mark.parametrize(("method", "arguments", "options", "match"), UNFIT)
+def test_what_can_not_be_sent_to_clients_is_refused(
+    method: str, arguments: tuple[Any, ...], options: dict[str, Any], match: str
+) -> None:
     tools = desk()
-    refuse(tools, lambda: tools.register("new", handler), r"^'new' can't be registered: [^\n]*$")
+    refuse(tools, lambda: getattr(tools, method)(*arguments, **options), match)
 
 
 @pytest.mark.spec("REG-6")
@@ -221,41 +261,6 @@ async def test_callable_objects_and_partial_functions_are_handlers() -> None:
     assert (await tools.call_tool("add_five", {"right": 4})).text == "9"
 
 
-@pytest.mark.spec("REG-6")
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"description": 5}, "description is int"),
-        ({"description": "\ud800"}, "description"),
-        ({"title": b"x"}, "title is bytes"),
-        ({"category": ["x"]}, "category is list"),
-        ({"meta": [1]}, "meta must be"),
-        ({"meta": {"x": object()}}, "meta is not JSON"),
-        ({"annotations": {"readOnlyHint": "yes"}}, "readOnlyHint must be true or false"),
-        ({"annotations": {"title": 5}}, "title must be"),
-        ({"annotations": [1]}, "annotations must be"),
-        ({"icons": [{"sizes": ["any"]}]}, "src"),
-        ({"icons": [{"src": "x", "sizes": "any"}]}, "sizes"),
-        ({"icons": [{"src": "x", "theme": "pink"}]}, "theme"),
-        ({"icons": [{"src": "x", "mimeType": 5}]}, "mimeType must be a text"),
-        ({"icons": [{"src": "x", "mimeType": None}]}, "mimeType"),
-    ],
-)
-def test_every_part_that_is_sent_to_clients_is_checked(options: Mapping[str, Any], match: str) -> None:
-    tools = desk()
-    refuse(tools, lambda: tools.register("new", answer, **options), match)
-
-
-@pytest.mark.spec("REG-6", "REG-9")
-@pytest.mark.parametrize(
-    "argument",
-    [5, {}, {"name": 5}, {"name": "a", "required": "no"}, {"name": "a", "description": 5}, {"name": "a", "title": []}],
-)
-def test_an_argument_of_a_prompt_is_checked(argument: Any) -> None:
-    tools = desk()
-    refuse(tools, lambda: tools.register_prompt("new", answer, arguments=[argument]), "argument")
-
-
 @pytest.mark.spec("REG-6", "REG-9")
 def test_an_absent_part_of_a_prompts_argument_is_not_sent() -> None:
     spec = ToolSet("t").register_prompt("p", lambda: "", arguments=[{"name": "a", "description": None}, "b"])
@@ -270,13 +275,6 @@ def test_a_resource_without_a_proper_uri_is_refused(uri: Any) -> None:
     with pytest.raises((InvalidName, InvalidDefinition)):
         tools.register_resource(uri, answer)
     assert tools.catalog is before
-
-
-@pytest.mark.spec("REG-6", "REG-9")
-@pytest.mark.parametrize("template", ["file:///x", "file:///{}", "file:///{a}{a}", "file:///{a*}", "file:///{?a}"])
-def test_a_template_without_plain_variables_is_refused(template: str) -> None:
-    tools = desk()
-    refuse(tools, lambda: tools.register_resource_template(template, lambda arguments: ""), "file:///")
 
 
 @pytest.mark.spec("REG-6", "CTL-3")
@@ -299,14 +297,6 @@ def test_schemas_that_declare_an_older_dialect_are_accepted_unchanged() -> None:
             lambda arguments: "",
             input_schema={**draft, "$schema": "https://json-schema.org/draft/2020-12/schema"},
         )
-
-
-@pytest.mark.spec("REG-6", "REG-1")
-@pytest.mark.parametrize("what", ["description", "title", "opens_on"])
-@pytest.mark.parametrize("value", [5, b"x", ["x"], "\ud800"])
-def test_the_texts_of_a_group_are_checked_since_its_control_tools_contain_them(what: str, value: Any) -> None:
-    tools = desk()
-    refuse(tools, lambda: tools.register_group("new", **{what: value}), what)
 
 
 @pytest.mark.spec("REG-6")

@@ -69,26 +69,21 @@ async def test_tool_sets_and_sessions_are_shown_by_what_they_have() -> None:
     assert repr(session) == "<Session 's': closed>"
 
 
-@pytest.mark.spec("ERR-1", "ERR-2")
-@pytest.mark.parametrize("name", [5, None, b"desk"])
-def test_a_tool_set_is_named_by_a_text(name: Any) -> None:
-    with pytest.raises(ConfigError, match="name must be a text, not "):
-        ToolSet(name)
+STYLES = r"There is no control style .*; use 'per_group', 'none', 'open_group', 'load_tool_group'"
 
 
-@pytest.mark.spec("ERR-1", "CTL-3")
-@pytest.mark.parametrize("control", [5, None, ["none"], "per-group"])
-def test_an_unknown_control_style_is_refused_with_the_known_ones(control: Any) -> None:
-    with pytest.raises(
-        ConfigError, match=r"There is no control style .*; use 'per_group', 'none', 'open_group', 'load_tool_group'"
-    ):
-        ToolSet("t", control=control)
-
-
-@pytest.mark.spec("ERR-1", "CTL-2")
-def test_an_unknown_control_visibility_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match='control_visibility is "always" or "relevant", not \'sometimes\''):
-        ToolSet("t", control_visibility="sometimes")  # type: ignore[arg-type]
+@pytest.mark.spec("ERR-1", "ERR-2", "CTL-2", "CTL-3")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        *((name, {}, "name must be a text, not ") for name in (5, None, b"desk")),
+        *(("t", {"control": control}, STYLES) for control in (5, None, ["none"], "per-group")),
+        ("t", {"control_visibility": "sometimes"}, 'control_visibility is "always" or "relevant", not \'sometimes\''),
+    ],
+)
+def test_a_name_or_a_style_of_control_is_refused_with_what_is_known(name: Any, options: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ToolSet(name, **options)
 
 
 @pytest.mark.spec("HOOK-6", "SAF-5")

@@ -278,6 +278,28 @@ async def test_a_trace_can_be_stored_as_json_and_loaded(report: Any) -> None:
 ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what": "close"}
 
 
+UNFIT: list[tuple[Any, str]] = [
+    ([3], "Entry 0 of a trace is a JSON object, not a int"),
+    ([{}], "Entry 0 of a trace must be one of Asked, "),
+    ([{"entry": ["Asked"]}], "must be one of"),
+    ([ASKED, {"entry": "Ended"}], "Entry 1 of a trace does not fit: a Ended has request, error, problem"),
+    ([{**ASKED, "request": "1"}], "does not fit"),
+    ([{**ASKED, "request": -1}], "does not fit"),
+    ([{**ASKED, "what": "sing"}], "does not fit"),
+    ([{**ASKED, "activate": "ab"}], "does not fit"),
+    ([{**ASKED, "activate": [1]}], "does not fit"),
+    ([{**ASKED, "more": 1}], "does not fit"),
+    ([ASKED, ASKED], "request 1 is under way already"),
+    ([{"entry": "Ended", "request": 1}], "request 1 is not under way"),
+    ([ASKED, {"entry": "HookEnded", "request": 1}], "did not begin"),
+    (
+        [ASKED, {"entry": "HookBegan", "request": 1, "group": "g", "phase": "p"}, {"entry": "Ended", "request": 1}],
+        "still runs",
+    ),
+    ([ASKED, {"entry": "Ended", "request": 1}, {"entry": "Planned", "request": 1}], "not under way"),
+]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -288,39 +310,12 @@ ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what":
         ({"version": 1, "trace": 1, "entries": []}, 'a name under "trace"'),
         ({"version": 1, "trace": "s", "entries": {}}, 'list under "entries"'),
         ([3], "is a JSON object"),
+        *(({"version": 1, "trace": "s", "entries": entries}, message) for entries, message in UNFIT),
     ],
 )
-def test_what_is_no_trace_is_refused(data: Any, message: str) -> None:
+def test_what_is_no_trace_or_does_not_fit_is_refused(data: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Trace.load(data)
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ([3], "Entry 0 of a trace is a JSON object, not a int"),
-        ([{}], "Entry 0 of a trace must be one of Asked, "),
-        ([{"entry": ["Asked"]}], "must be one of"),
-        ([ASKED, {"entry": "Ended"}], "Entry 1 of a trace does not fit: a Ended has request, error, problem"),
-        ([{**ASKED, "request": "1"}], "does not fit"),
-        ([{**ASKED, "request": -1}], "does not fit"),
-        ([{**ASKED, "what": "sing"}], "does not fit"),
-        ([{**ASKED, "activate": "ab"}], "does not fit"),
-        ([{**ASKED, "activate": [1]}], "does not fit"),
-        ([{**ASKED, "more": 1}], "does not fit"),
-        ([ASKED, ASKED], "request 1 is under way already"),
-        ([{"entry": "Ended", "request": 1}], "request 1 is not under way"),
-        ([ASKED, {"entry": "HookEnded", "request": 1}], "did not begin"),
-        (
-            [ASKED, {"entry": "HookBegan", "request": 1, "group": "g", "phase": "p"}, {"entry": "Ended", "request": 1}],
-            "still runs",
-        ),
-        ([ASKED, {"entry": "Ended", "request": 1}, {"entry": "Planned", "request": 1}], "not under way"),
-    ],
-)
-def test_entries_that_do_not_fit_are_refused(entries: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Trace.load({"version": 1, "trace": "s", "entries": entries})
 
 
 def test_a_trace_made_by_hand_is_checked_too() -> None:
