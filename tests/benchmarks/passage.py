@@ -39,6 +39,7 @@ class Passage:
 
     async def of(self, request: Callable[[], Awaitable[Any]]) -> str:
         """Return the counts of a request, after one that fills the caches."""
+        await anyio.wait_all_tasks_blocked()  # what other requests have begun is not this one's
         sys.setprofile(self.note)
         try:
             await request()
