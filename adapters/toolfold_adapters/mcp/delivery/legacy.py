@@ -45,28 +45,41 @@ MAX_WAITING = 16
 """How many notifications of one kind may be queued for a client with a stream; the last one covers the rest."""
 
 
-# -- notifications -----------------------------------------------------------------------------------------------------
+# -- connections and their notifications -------------------------------------------------------------------------------
 
 
-class Notifier:
-    """The notifications of one connection."""
+@define(eq=False)
+class LegacyConnection:
+    """A connection of a client to this process: its session, and the notifications that lists of it have changed.
 
-    def __init__(self, server: Server[Any], connection: Connection, tasks: TaskGroup) -> None:
-        self._server = server
-        self._connection = connection
-        self.tasks = tasks
-        self._pending: deque[str] = deque()
-        self._sending = False
+    Args:
+        server: The server.
+        connection: What the SDK has of it.
+        tasks: Where notifications outside of requests are sent.
 
-    def changed(self, kinds: frozenset[str]) -> None:
+    Attributes:
+        session: The session that the client is notified of.
+        requests: How many requests on a stored session are under way here.
+    """
+
+    _server: Server[Any]
+    _connection: Connection
+    _tasks: TaskGroup
+    session: Session | None = None
+    requests: int = 0
+    _opening: anyio.Lock = field(init=False, factory=anyio.Lock)
+    _pending: deque[str] = field(init=False, factory=deque[str])
+    _sending: bool = field(init=False, default=False)
+
+    def notify(self, kinds: frozenset[str]) -> None:
         """Queue notifications that lists have changed."""
         groups = {GROUPS_CHANGED} if declares_groups(self._connection.client_params) else set[str]()
         methods = sorted({one.changed for kind, one in LISTS.items() if kind in kinds} | groups)
         scope = _request_scope.get()
-        if scope is not None and scope.notifier is self:
+        if scope is not None and scope.connection is self:
             queue(scope.pending, methods, MAX_WAITING)
         else:
-            self._owe(methods)
+            self._send(methods)
 
     @asynccontextmanager
     async def during(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[None]:
@@ -78,23 +91,23 @@ class Notifier:
         token = _request_scope.set(scope)
         try:
             yield
-            while scope.pending or (scope.notifier is not None and self._pending and not self._sending):
+            while scope.pending or (scope.connection is not None and self._pending and not self._sending):
                 method = (scope.pending or self._pending).popleft()
                 await ctx.session.send_notification(notification(method), related_request_id=ctx.request_id)
-            self._owe(())
+            self._send(())
         finally:
             _request_scope.reset(token)
-            scope.notifier = None
+            scope.connection = None
             if scope.pending:
-                self._owe(scope.pending)
+                self._send(scope.pending)
 
-    def _owe(self, methods: Iterable[str]) -> None:
+    def _send(self, methods: Iterable[str]) -> None:
         """Send notifications on the standing stream; while there is none, one of each kind is queued."""
         can_receive = self.can_receive
         queue(self._pending, methods, MAX_WAITING if can_receive else 1)
         if can_receive and self._pending and not self._sending:
             self._sending = True
-            self.tasks.start_soon(self._send_pending)
+            self._tasks.start_soon(self._send_pending)
 
     async def _send_pending(self) -> None:
         try:
@@ -113,56 +126,6 @@ class Notifier:
         """Whether messages outside a request can reach the client now."""
         return has_standing_stream(self._server, self._connection)
 
-
-def declares_groups(handshake: types.InitializeRequestParams | None) -> bool:
-    """Return whether a legacy client declared the draft extension for groups in its handshake (SPEC DEL-5).
-
-    One that declares it among its extensions there can't be notified that the server has it, and is served without.
-    """
-    return handshake is not None and GROUPS_EXTENSION in (handshake.capabilities.experimental or {})
-
-
-@define(eq=False)
-class RequestScope:
-    """A request in progress: whose changes are notified of in it, and the notifications to send before its answer."""
-
-    notifier: Notifier | None
-    pending: deque[str] = field(factory=deque[str])
-
-
-_request_scope: ContextVar[RequestScope | None] = ContextVar("toolfold_request_scope", default=None)
-
-
-def notification(method: str, params: types.NotificationParams | None = None) -> Any:
-    """Return a notification, of the protocol or of an extension."""
-    return types.Notification[types.NotificationParams | None, str](method=method, params=params)
-
-
-def queue(waiting: deque[T], notifications: Iterable[T], most: int) -> None:
-    """Queue notifications, up to `most` of each kind: the last one covers the rest."""
-    for one in notifications:
-        if waiting.count(one) < most:
-            waiting.append(one)
-
-
-# -- sessions ----------------------------------------------------------------------------------------------------------
-
-
-@define(eq=False)
-class LegacyConnection:
-    """A connection of a client to this process, and its session.
-
-    Attributes:
-        notifier: Notifies the client.
-        session: The session that the client is notified of.
-        requests: How many requests on a stored session are under way here.
-    """
-
-    notifier: Notifier
-    session: Session | None = None
-    requests: int = 0
-    _opening: anyio.Lock = field(init=False, factory=anyio.Lock)
-
     # -- a session of its own -----------------------------------------------------------------------------------------
 
     async def opened(self, make: Callable[[], Session]) -> Session:
@@ -172,7 +135,7 @@ class LegacyConnection:
         async with self._opening:
             if (session := self.session) is None or not session.is_open:
                 session = await make().start()
-                session.on_list_changed(self.notifier.changed)
+                session.on_list_changed(self.notify)
                 self.session = session
             return session
 
@@ -191,12 +154,12 @@ class LegacyConnection:
     def changed(self, announced: frozenset[str]) -> None:
         """Notify the client of an announcement, or of what is pending, unless a request is under way, which will."""
         if announced:
-            self.notifier.changed(announced)
+            self.notify(announced)
         else:
-            self.notifier.tasks.start_soon(self._send_pending)
+            self._tasks.start_soon(self._claim_pending)
 
-    async def _send_pending(self) -> None:
-        if not self.requests and self.notifier.can_receive:
+    async def _claim_pending(self) -> None:
+        if not self.requests and self.can_receive:
             await self.claim()
 
     async def claim(self) -> None:
@@ -204,7 +167,41 @@ class LegacyConnection:
         if self.session is not None:
             with suppress(StoreError):  # they stay in the record
                 for kinds in await self.session.executor.claim():
-                    self.notifier.changed(kinds)
+                    self.notify(kinds)
+
+
+@define(eq=False)
+class RequestScope:
+    """A request in progress: whose changes are notified of in it, and the notifications to send before its answer."""
+
+    connection: LegacyConnection | None
+    pending: deque[str] = field(factory=deque[str])
+
+
+_request_scope: ContextVar[RequestScope | None] = ContextVar("toolfold_request_scope", default=None)
+
+
+def declares_groups(handshake: types.InitializeRequestParams | None) -> bool:
+    """Return whether a legacy client declared the draft extension for groups in its handshake (SPEC DEL-5).
+
+    One that declares it among its extensions there can't be notified that the server has it, and is served without.
+    """
+    return handshake is not None and GROUPS_EXTENSION in (handshake.capabilities.experimental or {})
+
+
+def notification(method: str, params: types.NotificationParams | None = None) -> Any:
+    """Return a notification, of the protocol or of an extension."""
+    return types.Notification[types.NotificationParams | None, str](method=method, params=params)
+
+
+def queue(waiting: deque[T], notifications: Iterable[T], most: int) -> None:
+    """Queue notifications, up to `most` of each kind: the last one covers the rest."""
+    for one in notifications:
+        if waiting.count(one) < most:
+            waiting.append(one)
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
 
 
 @define(eq=False)
@@ -241,7 +238,7 @@ class LegacySessions:
             StoreError: The store can't be used.
         """
         connection = self._connection(ctx)
-        async with connection.notifier.during(ctx):
+        async with connection.during(ctx):
             if (stored := self._stored_for(ctx)) is None:
                 yield _state(await connection.opened(lambda: self._new(ctx)))
                 return
@@ -253,7 +250,7 @@ class LegacySessions:
                     yield _state(session)
                 finally:
                     connection.requests -= 1
-            if connection.notifier.can_deliver:
+            if connection.can_deliver:
                 await connection.claim()
 
     reading = state
@@ -263,7 +260,7 @@ class LegacySessions:
         connection = connection_of(ctx)
         found: LegacyConnection | None = connection.state.get(_KEY)
         if found is None:
-            made = LegacyConnection(Notifier(self.server, connection, self._tasks_of(ctx)))
+            made = LegacyConnection(self.server, connection, self._tasks_of(ctx))
             if self._stored_for(ctx) is None:
                 caller = caller_of(ctx)
                 self._tally.take(caller)
