@@ -6,7 +6,6 @@ Layers, each of which knows those before it:
     _names, _plain      names and paths, and plain JSON values
     _usercode, _memo    running the code of users, and what is computed once for a value
     _extras             what an extra installs, and what the core calls of it
-    _quota              how much there may be of something at a time
     machine/            the centre: the table of a group's region, and `plan`, the one decider of state
     _schema/            arguments and results against JSON Schema
     _catalog/           what is registered, as immutable values
@@ -26,7 +25,6 @@ from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
 from ._plain import CHARACTERS_PER_TOKEN, approximate_tokens
-from ._quota import Limit
 from ._session import events as events
 from ._session.store import Created, Lease, Place, Record, Store
 from ._session.usage import Calls, Usage
@@ -39,6 +37,7 @@ from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.session import Session
 from ._toolset.sessions import StoredSessions
 from ._toolset.toolset import ToolSet, success_of
+from ._toolset.upkeep import Limit
 from ._view.calling import InputRequired, ToolResult
 from ._view.reasons import Reason, explain
 from ._view.search import Ranker, Ranking, SearchDocument

@@ -6,14 +6,13 @@ from ._limits import MAX_URI, enumerated, quoted
 from ._memo import Memo
 from ._names import ancestors
 from ._plain import array, table
-from ._quota import Caller, Full, Tally
 from ._schema.arguments import HANDLE, Arguments, plain_json
 from ._session.state import Saved, read_facts
 from ._session.state import dumped as dumped_state
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
-from ._toolset.upkeep import SessionKind, background
-from ._usercode import is_failure
+from ._toolset.upkeep import Caller, Full, SessionKind, background
+from ._usercode import counted, is_failure
 from ._view.calling import Passed, internal_error, misfit
 from ._view.describe import Described, Directory, describe, names_alone, shortened
 from ._view.listing import listed, paged
@@ -36,11 +35,11 @@ __all__ = [
     "RequestView",
     "Saved",
     "SessionKind",
-    "Tally",
     "ancestors",
     "array",
     "available",
     "background",
+    "counted",
     "describe",
     "dumped_state",
     "enumerated",

@@ -9,9 +9,9 @@ import pytest
 
 from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import ConfigError, HookContext, QuotaExceeded, Session, ToolSet
-from toolfold._quota import Full
 from toolfold._session.events import SessionEnded
 from toolfold._toolset.upkeep import AT_ONCE
+from toolfold.spi import Full
 
 # Idle sessions
 

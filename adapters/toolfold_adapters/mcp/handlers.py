@@ -22,10 +22,11 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
-from toolfold.spi import Full, Kind, Memo, SessionKind, Tally, background
+from toolfold.spi import Full, Kind, Memo, SessionKind, background
 
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from ..stores import MemoryStore
+from ..tally import Tally
 from .delivery.answers import Answers, instructions_for
 from .delivery.delivery import Delivery, States
 from .delivery.disclosure import Disclosure, GroupParams

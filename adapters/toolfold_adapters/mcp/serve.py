@@ -17,11 +17,12 @@ from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest
 from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
-from toolfold.spi import Tally, table
+from toolfold.spi import table
 
 from ..lines import Messages, standard_streams
 from ..sdk import low_level_of, serve_era
 from ..signals import cancelled_by_signals, stdin_closed_by_signals
+from ..tally import Tally
 from .http.application import Existing, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
 from .http.guards import BODY_TIMEOUT, HEADER_TIMEOUT, MAX_REQUEST_BYTES

@@ -15,7 +15,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .._catalog.components import Profile
-from .._quota import Caller
 from .._session.events import SessionOpened
 from .._session.journal import Journal, Steps
 from .._session.observers import log
@@ -26,7 +25,7 @@ from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnav
 from ..machine import TransitionRequest, paths_of
 from .context import HookContext
 from .session import Session
-from .upkeep import SessionKind, Upkeep, background
+from .upkeep import Caller, SessionKind, Upkeep, background
 
 if TYPE_CHECKING:
     from .toolset import ToolSet

@@ -15,7 +15,6 @@ from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._extras import Displayed, entry_point
 from .._names import qualified_name
-from .._quota import Limit
 from .._session.events import ListsAnnounced, SessionOpened
 from .._session.observers import Observer, Observers, Tracer
 from .._session.runtime import Runtime
@@ -37,7 +36,7 @@ from .options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions, 
 from .registration import Evict, Registration, Settings
 from .session import Session
 from .sessions import StoredSessions
-from .upkeep import OpenSessions, SessionKind
+from .upkeep import Limit, OpenSessions, SessionKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import takewhile
-from math import inf
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
 import anyio
 from anyio.abc import TaskGroup
 from attrs import field, frozen
 
-from .._quota import Caller, Full, Limit
 from .._session.events import SessionEnded, SessionOpened
 from .._session.observers import Observers, log
 from .._session.store import Created
@@ -38,6 +37,51 @@ LATER = 30.0
 """Seconds after which to try again if all sessions are in use."""
 
 K = TypeVar("K")
+
+Caller = str | None
+"""Where requests come from, such as a principal or an address; `None` where that is not known."""
+
+WhenFull = Literal["refuse", "end_idlest"]
+
+
+@frozen
+class Limit:
+    """The greatest number of something at a time; `None` for no limit.
+
+    Attributes:
+        total: How many there may be in all.
+        per_caller: How many of them may belong to one caller, where callers are known.
+        when_full: `"refuse"` a new one, or `"end_idlest"` of the same caller to make room.
+    """
+
+    total: int | None
+    per_caller: int | None = None
+    when_full: WhenFull = "refuse"
+
+    def __attrs_post_init__(self) -> None:
+        for count in (self.total, self.per_caller):
+            if count is not None and count < 1:
+                raise ConfigError(f"A limit must be at least 1, not {count}; None stands for no limit.")
+        if self.when_full not in get_args(WhenFull):
+            raise ConfigError(f"when_full must be one of 'refuse', 'end_idlest', not {self.when_full!r}.")
+
+
+class Full(QuotaExceeded):
+    """There is no room for one more, but there will be.
+
+    Attributes:
+        own: Whether the caller itself has as many as it may; otherwise there are too many in all.
+        caller: Who was refused.
+        retry_after: Seconds after which to try again.
+    """
+
+    def __init__(self, what: str, limit: int, own: bool, caller: Caller, seconds: float) -> None:
+        self.own = own
+        self.caller = caller
+        self.retry_after = max(1, ceil(seconds))
+        whose, less = (" of one caller", "end one of them, or try") if own else (" in all", "try")
+        unit = "second" if self.retry_after == 1 else "seconds"
+        super().__init__(f"{what}{whose}", limit, f"{less} again in {self.retry_after} {unit}")
 
 
 @frozen

@@ -16,10 +16,10 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ConfigError
-from toolfold._quota import Tally
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.http.operation import ConnectionBounds, within_descriptors
 from toolfold_adapters.mcp.request import address
+from toolfold_adapters.tally import Tally
 
 pytestmark = pytest.mark.spec("SAF-4")
 

@@ -31,10 +31,11 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context, events
-from toolfold.spi import MAX_URI, Caller, Full, Tally, table
+from toolfold.spi import MAX_URI, Caller, Full, table
 
 from ...mcp.options import DEFAULTS
 from ...mcp.request import caller_of, is_modern, principal_of, record_refusal
+from ...tally import Tally
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -13,10 +13,11 @@ from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
 from toolfold import Limit, WithheldBy
-from toolfold.spi import Full, Tally
+from toolfold.spi import Full
 
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
+from ...tally import Tally
 from ..config.settings import UpstreamConfig
 from ..serving.downstream import DownstreamClient
 from ..stored import Approvals, DefinitionCache, Item

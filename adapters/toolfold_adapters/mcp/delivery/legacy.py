@@ -31,10 +31,11 @@ from mcp_types import INTERNAL_ERROR
 
 from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, ToolfoldError, ToolSet
 from toolfold.errors import KeyInUse
-from toolfold.spi import Tally, table
+from toolfold.spi import table
 
 from ...names import GROUPS_CHANGED, GROUPS_EXTENSION, LISTS
 from ...sdk import can_notify_in_responses, connection_of, has_standing_stream
+from ...tally import Tally
 from ..request import RequestState, Selections, caller_of, is_list, one_client, principal_of
 
 T = TypeVar("T")

@@ -28,8 +28,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
 from toolfold import ConfigError, Limit, ToolfoldError
-from toolfold.spi import Caller, Full, Tally
+from toolfold.spi import Caller, Full
 
+from ...tally import Tally
 from ..request import address
 from .application import HttpApp
 from .guards import limit_response

@@ -25,7 +25,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolfold import Limit, StoreError
-from toolfold.spi import Caller, Full, Tally
+from toolfold.spi import Caller, Full
 
 from ...sdk import (
     end_http_session,
@@ -35,6 +35,7 @@ from ...sdk import (
     open_http_session,
     wrap_endpoint,
 )
+from ...tally import Tally
 from ..delivery.legacy import LegacySessions
 from ..request import caller_at
 from .guards import error_response, limit_response

@@ -1,4 +1,4 @@
-"""Limits on how many of something there may be at a time: in all, and for each caller (SPEC SAF-4, SES-4, STO-7).
+"""Counting what there is of something at a time, in all and for each caller, up to a limit (SPEC SAF-4).
 
 At the limit, anything new is refused, with the time to try again where it is known.
 """
@@ -9,61 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from math import ceil
-from typing import Literal, get_args
 
-from attrs import frozen
-
-from ._usercode import counted
-from .errors import ConfigError, QuotaExceeded
-
-Caller = str | None
-"""Where requests come from, such as a principal or an address; `None` where that is not known."""
-
-WhenFull = Literal["refuse", "end_idlest"]
+from toolfold import Limit
+from toolfold.spi import Caller, Full, counted
 
 SOON = 1.0
 """Seconds after which to try again, where it is not known when there will be room."""
-
-
-@frozen
-class Limit:
-    """The greatest number of something at a time; `None` for no limit.
-
-    Attributes:
-        total: How many there may be in all.
-        per_caller: How many of them may belong to one caller, where callers are known.
-        when_full: `"refuse"` a new one, or `"end_idlest"` of the same caller to make room.
-    """
-
-    total: int | None
-    per_caller: int | None = None
-    when_full: WhenFull = "refuse"
-
-    def __attrs_post_init__(self) -> None:
-        for count in (self.total, self.per_caller):
-            if count is not None and count < 1:
-                raise ConfigError(f"A limit must be at least 1, not {count}; None stands for no limit.")
-        if self.when_full not in get_args(WhenFull):
-            raise ConfigError(f"when_full must be one of 'refuse', 'end_idlest', not {self.when_full!r}.")
-
-
-class Full(QuotaExceeded):
-    """There is no room for one more, but there will be.
-
-    Attributes:
-        own: Whether the caller itself has as many as it may; otherwise there are too many in all.
-        caller: Who was refused.
-        retry_after: Seconds after which to try again.
-    """
-
-    def __init__(self, what: str, limit: int, own: bool, caller: Caller, seconds: float) -> None:
-        self.own = own
-        self.caller = caller
-        self.retry_after = max(1, ceil(seconds))
-        whose, less = (" of one caller", "end one of them, or try") if own else (" in all", "try")
-        unit = "second" if self.retry_after == 1 else "seconds"
-        super().__init__(f"{what}{whose}", limit, f"{less} again in {self.retry_after} {unit}")
 
 
 class Tally:
