@@ -12,23 +12,13 @@ import pytest
 from attrs import asdict, define, field
 
 from tests.core.searching import by_shared_words
-from tests.core.support import with_groups
+from tests.core.support import Clock, with_groups
 from toolfold import ProtocolError, Session, ToolError, ToolfoldError, ToolNotFound, ToolSet, Usage, approximate_tokens
 from toolfold._session import usage as usage_module
 
 GROUPS = ("a", "a.b", "c", "d")
 TICK = 2.0**-12
 CLIENTS = (("desk", "legacy"), ("desk", "modern"), ("", "in process"))
-
-
-@define
-class Clock:
-    """A clock that the tools move."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @define(kw_only=True)

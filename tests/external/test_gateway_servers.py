@@ -16,6 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 
 from tests.adapters.mcp.support import change_of
+from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.external.servers import REAL_SERVERS, RealServer, configured
 from tests.external.support import PATIENCE, definitions, over_stdio
 from tests.external.test_gateway import passed_on, started
@@ -106,10 +107,6 @@ async def test_a_real_server_has_all_its_tools_once_its_groups_are_open_and_answ
                     name = f"{server.name}__{one['name']}"
                     assert listed[name] == {**one, "name": name}
                 assert await outcome_of(opened.call(f"{server.name}__{tool}", arguments)) == answer
-
-
-def text_of(result: t.CallToolResult) -> str:
-    return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
 
 
 async def sample(context: Any, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:

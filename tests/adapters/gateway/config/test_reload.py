@@ -15,6 +15,7 @@ from mcp.server import Server
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
+from tests.adapters.mcp.test_handle_delivery import text_of
 from toolfold import ConfigError, ToolNotFound
 from toolfold_adapters.gateway import GatewayConfig, GroupConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.config.read import changes_of
@@ -102,10 +103,6 @@ async def test_a_wrong_configuration_is_reported_and_changes_nothing(caplog: pyt
             assert list(tools.catalog.index) == ["upstream"]
     errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert [problem in error for problem, error in zip(PROBLEMS, errors, strict=True)] == [True] * 3
-
-
-def text_of(result: t.CallToolResult) -> str:
-    return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
 
 
 def changed(config: GatewayConfig, **options: Any) -> GatewayConfig:

@@ -15,6 +15,7 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
+from tests.adapters.mcp.test_handle_delivery import text_of
 from toolfold import InputRequired
 from toolfold_adapters.gateway.serving import downstream
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
@@ -53,10 +54,6 @@ class Person:
             "sampling_callback": self.sample,
             "list_roots_callback": self.roots,
         }
-
-
-def text_of(result: t.CallToolResult) -> str:
-    return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
 
 
 @ERAS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import ResourceUpdated
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, served, wired
+from tests.adapters.gateway.upstream.test_upstream import until
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold_adapters.gateway.upstream import notifications
 from toolfold_adapters.gateway.upstream.wire import ConnectMode
@@ -22,11 +23,6 @@ pytestmark = pytest.mark.spec("GWY-1")
 ERAS = pytest.mark.parametrize("client_era", ["legacy", "auto"])
 UPSTREAM_ERAS = pytest.mark.parametrize("upstream_era", ["legacy", "auto"])
 LIST = "shop://list"
-
-
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await anyio.lowlevel.checkpoint()
 
 
 def shops(*tools: str) -> House:

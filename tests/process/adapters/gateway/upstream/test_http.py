@@ -9,23 +9,19 @@ from typing import Any
 
 import anyio
 import httpx2
-import mcp_types as t
 import pytest
 from anyio.abc import Process
 from mcp import Client
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
 from tests.adapters.mcp.support import over_http
+from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.process.serving import serving
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.names import HANDLE_META
 
 SECONDS = 60
-
-
-def text_of(result: t.CallToolResult) -> str:
-    return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
 
 
 @asynccontextmanager

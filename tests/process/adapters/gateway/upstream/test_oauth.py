@@ -30,6 +30,7 @@ from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 
+from tests.adapters.gateway.upstream.test_upstream import only_file
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
@@ -156,11 +157,6 @@ async def gateway_at(url: str, runtime: Runtime) -> AsyncGenerator[Session]:
 async def call(url: str, runtime: Runtime) -> str:
     async with gateway_at(url, runtime) as session:
         return (await session.call("cart")).text
-
-
-def only_file(folder: Path) -> Path:
-    (file,) = folder.iterdir()
-    return file
 
 
 async def test_a_login_is_asked_for_once_and_its_tokens_are_stored_for_their_owner_alone(
