@@ -31,23 +31,7 @@ async def load(client: Caller, group: str) -> str:
     return text
 
 
-# The four tests of the chat loop that the document leaves empty
-
-
-@pytest.mark.spec("GRP-3", "GRP-4")
-async def test_document_c_chat_1_a_client_is_first_listed_only_the_core_tools(connect: Connect) -> None:
-    async with connect(assistant()) as client:
-        assert await client.names() == CORE
-
-
-@pytest.mark.spec("GRP-3", "GRP-6")
-async def test_document_c_chat_2_a_load_adds_the_tools_of_the_group_to_the_next_list(connect: Connect) -> None:
-    async with connect(assistant()) as client:
-        await load(client, "pdf")
-        assert await client.names() == listed_with("pdf")
-        await load(client, "config")
-        assert await client.names() == listed_with("pdf", "config")
-        assert await client.call("pdf_info", {}) == (False, "done")
+# The chat loop: the other three tests that the document leaves empty are in tests/examples/test_assistant.py
 
 
 @pytest.mark.spec("GRP-5", "DEL-1", "DEL-2")
@@ -60,16 +44,6 @@ async def test_document_c_chat_3_a_client_reads_how_to_load_a_group_and_once_wha
         description = (await client.listed())["load_tool_group"]["description"]
         lines = [line for text in (received, description) for line in text.splitlines() if line.startswith("- ")]
         assert lines == [f"- {name}: {description}" for name, (_, description) in GROUPS.items()]
-
-
-@pytest.mark.spec("GRP-3", "CALL-1")
-async def test_document_c_chat_4_a_tool_of_a_group_is_blocked_until_the_group_is_loaded(connect: Connect) -> None:
-    async with connect(assistant()) as client:
-        assert await client.call("pdf_info", {}) == await client.call("no_such_tool", {}) == (True, UNKNOWN)
-        await load(client, "config")
-        assert await client.call("pdf_info", {}) == (True, UNKNOWN)
-        await load(client, "pdf")
-        assert await client.call("pdf_info", {}) == (False, "done")
 
 
 # The loader
