@@ -213,7 +213,7 @@ PARTS: list[tuple[dict[str, Any], str]] = [
     ({"icons": [{"src": "x", "mimeType": 5}]}, "mimeType must be a text"),
     ({"icons": [{"src": "x", "mimeType": None}]}, "mimeType"),
 ]
-ARGUMENTS = (
+ARGUMENTS: tuple[Any, ...] = (
     *(5, {}, {"name": 5}, {"name": "a", "required": "no"}, {"name": "a", "description": 5}, {"name": "a", "title": []}),
 )
 UNFIT: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [

@@ -90,28 +90,6 @@ async def test_the_catalog_tool_finds_hidden_components(era: str) -> None:
         assert (await one.call_tool("catalog", {"type": "all of it"})).is_error
 
 
-@pytest.mark.spec("CAT-1", "NAM-6")
-@pytest.mark.parametrize("era", ERAS)
-async def test_the_catalog_tool_uses_the_names_on_the_wire(era: str) -> None:
-    async with client(era, active=["reports"], separator="__") as one:
-        (weekly,) = (await found(one, type="tools", query="REPORTS__W"))["tools"]
-        assert weekly["name"] == "reports__weekly"
-        assert weekly["category"] == "Admin"
-        assert not (await one.call_tool(weekly["name"], {"week": 41})).is_error
-
-
-@pytest.mark.spec("CAT-2", "DEL-1", "DEL-2")
-@pytest.mark.parametrize("way", ["legacy", "modern"])
-async def test_the_catalog_tool_answers_for_the_session_or_handle_of_its_caller(way: str) -> None:
-    async with WAYS[way](build()) as one, WAYS[way](build()) as other:
-        await one.call("reports.activate", {})
-        await one.call(*UNLOCK)
-        for caller, shown in ((one, {"Admin": ["reports.weekly"], "Power": ["reindex"]}), (other, {})):
-            for category in ("Admin", "Power"):
-                answer = await caller.answer("catalog", {"type": "tools", "category": category})
-                assert [entry["name"] for entry in answer.structured["tools"]] == shown.get(category, [])
-
-
 @pytest.mark.spec("VIS-6", "SES-5", "NTF-1")
 async def test_document_d_a_hidden_but_callable_tool_is_listed_once_the_session_is_unlocked() -> None:
     """Document D, session-gated visibility: hidden tools were callable all along, and gating the listing is UX."""
@@ -151,12 +129,3 @@ async def test_document_d_unlock_lasts_for_its_session_and_affects_no_other(way:
         assert await other.call("reindex", {}) == (True, UNKNOWN)
     async with WAYS[way](tools) as later:
         assert "reindex" not in await later.names()
-
-
-@pytest.mark.spec("PRO-3")
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_read_only_profile_has_only_tools_that_read(era: str) -> None:
-    async with client(era, profile="reader", active=["reports"]) as one:
-        names = set(await names_of(one)) - {"call_tool", "reports.activate", "reports.deactivate"}
-        assert names == {"alphabet", "count_words", "lengths", "read_note", "reports.weekly", "say"}
-        assert {entry["name"] for entry in (await found(one, query="note", type="tools"))["tools"]} == {"read_note"}

@@ -14,9 +14,9 @@ from mcp import MCPError
 
 from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, wired
 from tests.adapters.gateway.registering import SERVER, answering, configured, homes, offering, tool
-from tests.adapters.gateway.serving.test_questions import text_of
 from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import endpoint_of
+from tests.adapters.mcp.test_handle_delivery import text_of
 from toolfold import ProtocolError, Session, Snapshot, ToolError, ToolSet, explain
 from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
