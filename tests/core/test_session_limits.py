@@ -11,7 +11,7 @@ from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import ConfigError, HookContext, QuotaExceeded, Session, ToolSet
 from toolfold._session.events import SessionEnded
 from toolfold._toolset.upkeep import AT_ONCE
-from toolfold.spi import Full
+from toolfold.spi import Full, background
 
 # Idle sessions
 
@@ -259,3 +259,23 @@ async def test_a_session_that_found_no_room_begins_with_its_groups_once_there_is
     async with late:
         assert late.active == ("c",)
     assert journal.take() == ["+c", "-c"]
+
+
+async def test_what_fails_while_work_runs_in_the_background_is_raised_as_it_is_once_that_work_is_cancelled() -> None:
+    stopped = anyio.Event()
+
+    async def work() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    async def fail() -> None:
+        async with background() as tasks:
+            tasks.start_soon(work)
+            await anyio.wait_all_tasks_blocked()
+            raise LookupError("away")
+
+    with pytest.raises(LookupError, match=r"^away$"):
+        await fail()
+    assert stopped.is_set()

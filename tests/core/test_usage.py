@@ -220,20 +220,45 @@ async def test_counts_that_were_dumped_add_up() -> None:
 @pytest.mark.spec("EXP-3")
 async def test_what_clients_call_themselves_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_module, "MAX_CLIENTS", 3)
-    monkeypatch.setattr(usage_module, "MAX_ROWS", 6)
+    monkeypatch.setattr(usage_module, "MAX_ROWS", 2)
     clock = Clock()
     tools, usage = counted(clock)
     numbers = count()
     usage.label = lambda request: (f"client {next(numbers)}", "modern")
     async with tools.open_session() as session:
-        for _ in range(20):
-            await session.call("read", {"ticks": 1, "how": "ok"})
-        for name in ("write", *map("{}.read".format, GROUPS)):
-            with suppress(ToolNotFound):
-                await session.call(name, {"ticks": 1, "how": "ok"})
-    assert len(usage.calls) <= 6 + 1
-    assert usage.by(2)["(others)",].calls == 18
-    assert usage.by()[()].calls == 21
+        for path in ("a", "a.b", "c"):
+            await session.activate(path)
+        for name in (*["read"] * 20, "write", "a.read", "a.b.read", "c.read"):
+            await session.call(name, {"ticks": 1, "how": "ok"})
+    assert [(name, client) for name, _, client, _ in usage.calls] == [
+        ("read", "client 0"),
+        ("read", "client 1"),
+        ("(others)", "client 2"),
+        ("(others)", "(others)"),
+    ]
+    assert usage.by(2)["(others)",].calls == 21
+    assert usage.by()[()].calls == 24
+    assert {path: group.opened for path, group in usage.groups.items()} == {"a": 1, "a.b": 1, "(others)": 1}
+
+
+@pytest.mark.spec("EXP-3")
+async def test_what_sessions_beyond_a_number_open_is_followed_by_the_calls_of_any_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(usage_module, "MAX_SESSIONS", 1)
+    tools, usage = counted(Clock())
+    usage.label = lambda request: ("", "in process")
+    opened = tools.open_session
+    async with opened() as first, opened() as second, opened() as third:
+        for session in (first, second, third):
+            await session.activate("a")
+        for _ in range(3):
+            await third.call("a.read", {"ticks": 1, "how": "ok"})
+    assert (usage.groups["a"].opened, usage.groups["a"].called) == (3, 2)
+
+
+def test_no_calls_take_no_time() -> None:
+    assert usage_module.Calls().percentile(0.5) == 0
 
 
 @pytest.mark.spec("EXP-3")

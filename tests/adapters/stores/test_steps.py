@@ -165,6 +165,16 @@ async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_afte
     assert await found.executor.claim() == ()
 
 
+@pytest.mark.spec("NTF-1", "STO-5")
+async def test_a_change_is_reported_if_the_store_does_not_say_whether_another_process_is_to_report_it() -> None:
+    store = Interrupting()
+    _, sessions = of_kind(desk(), store)
+    session = sessions.draft("chat", notifies=True)
+    await session.activate("mail")
+    store.answers = False
+    assert await session.executor.claim() == (frozenset({"tool"}),)
+
+
 @pytest.mark.spec("NTF-1", "STO-7")
 async def test_of_a_great_many_transitions_a_bounded_number_is_retained_the_last_of_which_covers_the_rest() -> None:
     _, sessions = of_kind(desk(), MemoryStore())
