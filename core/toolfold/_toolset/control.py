@@ -34,6 +34,7 @@ from .._view.describe import (
 )
 from .._view.listing import listed
 from .._view.reasons import needing, opener
+from .._view.visibility import RequestView
 from ..errors import (
     ConfigError,
     ExclusionConflict,
@@ -216,25 +217,23 @@ def request_of(component: Component, arguments: Mapping[str, Any], catalog: Cata
 
 async def open_group(context: Context, path: str, loader: Loader | None = None) -> ToolResult:
     """Activate a group as `loader` does, and return what the model reads about it (SPEC CTL-4, CTL-5)."""
-    session = context.session
-    before = {component.name for component in listed(context.request_view.of(session.snapshot), "tool")}
+    session, view = context.session, context.request_view
+    before = {component.name for component in listed(view.of(session.snapshot), "tool")}
     try:
-        change = await session.transition(
-            activate=[path] if loader is None else loader.opened_with(path), view=context.request_view
-        )
+        change = await session.transition([path] if loader is None else loader.opened_with(path), view=view)
     except REFUSALS as error:
         return refusal(error, context)
-    now = context.request_view.of(session.snapshot)
+    now = view.of(session.snapshot)
     if change:
         new = [component for component in listed(now, "tool") if component.name not in before]
     else:
         new = [*listed(now, "tool", path)]
-    catalog = context.snapshot.catalog
+    catalog = now.snapshot.catalog
     group, instructions = catalog.group(path), catalog.instructions(change.activated or (path,))
     text: Callable[[str], str] = partial(_opened, path, _omitted(catalog, group), instructions, change)
     if loader is not None and loader.texts is not None:
         text = partial(_loaded, loader.texts, group, instructions, change, len(new))
-    return _answer(context, path, change, text, new)
+    return _answer(now, path, change, text, new)
 
 
 def _omitted(catalog: Catalog, group: Group) -> str:
@@ -280,7 +279,7 @@ async def close_group(context: Context, path: str) -> ToolResult:
     text = f"Group {path} is closed." if change else f"Group {path} was closed already."
     if also:
         text += f" Closed with it: {', '.join(also)}."
-    return _answer(context, path, change, lambda _: text, ())
+    return _answer(context.request_view.of(context.session.snapshot), path, change, lambda _: text, ())
 
 
 def refusal(error: ToolfoldError, context: Context) -> ToolResult:
@@ -328,18 +327,18 @@ def _is_empty(catalog: Catalog, path: str) -> bool:
 
 
 def _answer(
-    context: Context, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Component]
+    now: RequestView, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Component]
 ) -> ToolResult:
     structured = {
         "group": path,
         "changed": bool(change),
-        "active": list(context.session.snapshot.active),
+        "active": list(now.snapshot.active),
         "displaced": [name for name in change.deactivated if name != path],
-        "tools": [context.to_wire(component.name) for component in tools],
+        "tools": [now.to_wire(component.name) for component in tools],
     }
-    note = SHORTENED if context.snapshot.catalog.finder is None else FINDABLE
+    note = SHORTENED if now.snapshot.catalog.finder is None else FINDABLE
     about = AboutTools(tuple(tools), text, describe=partial(describe, note=note))
-    return evolve(ToolResult.of_text(about.listing(context.to_wire), structured), about=about)
+    return evolve(ToolResult.of_text(about.listing(now.to_wire), structured), about=about)
 
 
 _NO_ARGUMENTS = Arguments.passing_handle("control tool", NO_ARGUMENTS)
