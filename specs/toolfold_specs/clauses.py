@@ -139,6 +139,12 @@ def load_clauses() -> tuple[Clause, ...]:
     return _clauses(_data("clauses.toml"))
 
 
+@cache
+def find_clause(name: str) -> Clause:
+    """Return the clause with an id."""
+    return next(clause for clause in load_clauses() if clause.id == name)
+
+
 def load_revision() -> str:
     """Return the name of the specification's revision."""
     return str(_data("clauses.toml")["revision"])

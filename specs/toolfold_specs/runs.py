@@ -13,7 +13,8 @@ from typing import Any
 
 from attrs import evolve
 
-from .attribution import NAMED, OUTCOMES, REFUSAL, Judgement, Mismatch, Part, core_of, observed, rests_on
+from .attribution import NAMED, OUTCOMES, REFUSAL, Judgement, Mismatch, Part, observed
+from .clauses import find_clause
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
 from .oracle import NEXT, Oracle, SessionState, World, refusal
@@ -145,7 +146,7 @@ class TestRun:
     def holds(self, *clauses: str) -> None:
         """Count a case as evidence for clauses that no single operation shows."""
         for clause in clauses:
-            self.saw(True, core_of(clause) or "what the check asks for", clause)
+            self.saw(True, find_clause(clause).core or "what the check asks for", clause)
         self.cases += 1
 
     def showed(self, answer: Answer, parts: Iterable[Part]) -> None:
@@ -161,7 +162,7 @@ class TestRun:
 
     def shows(self, clause: str) -> bool:
         """Return whether anything was evidence for a clause, and its core too, if it has one."""
-        core = core_of(clause)
+        core = find_clause(clause).core
         return bool(self.shown[clause]) and self.parts.get(clause, {}).get(core, not core)
 
     def noted(self, shown: bool, what: str, *clauses: str) -> None:
@@ -193,7 +194,7 @@ class TestRun:
         clause = violation.clause
         if not (violation.exchange or self.knows(clause)):
             violation = evolve(violation, exchange=self.driver.exchange())
-        if roots := rests_on(clause).intersection(also_wrong) & self.known:
+        if roots := find_clause(clause).rests_on.intersection(also_wrong) & self.known:
             self.hide(clause, min(roots), violation)
             return
         self._violations.setdefault(clause, violation)
@@ -204,7 +205,7 @@ class TestRun:
 
         What has no history is shown by its check as a whole.
         """
-        among = rests_on(violation.clause) & self.known
+        among = find_clause(violation.clause).rests_on & self.known
         if not among:
             return among
         if violation.setup is None or not violation.history:
@@ -388,7 +389,7 @@ class Case:
     def _report(self, mismatch: Mismatch, clause: str, expected: Answer, got: Answer) -> None:
         """Report a mismatch under its clause, with a short history on a small system that shows it too."""
         known = self.test_run.known
-        if self.test_run.knows(clause) and (clause in known or self.wrong & rests_on(clause)):
+        if self.test_run.knows(clause) and (clause in known or self.wrong & find_clause(clause).rests_on):
             return
 
         def shows(setup: Setup, tried: Sequence[Operation]) -> bool:

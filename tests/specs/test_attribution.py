@@ -7,8 +7,8 @@ import json
 import pytest
 from attrs import evolve
 
-from toolfold_specs.attribution import rests_on
 from toolfold_specs.checks import Check, Options, run_checks
+from toolfold_specs.clauses import find_clause
 from toolfold_specs.driver import CAPABILITIES, Answer, Operation, Setup, Tool
 from toolfold_specs.drivers.description import parse
 from toolfold_specs.drivers.sessions import canonical
@@ -41,7 +41,7 @@ def test_concurrent_transitions_rest_on_single_ones() -> None:
     found = {violation.clause for result in results for violation in result.violations}
     assert "INV-2" in found
     assert "SES-2" not in found
-    assert {"ACT-4", "ACT-5", "INV-2"} <= rests_on("SES-2")
+    assert {"ACT-4", "ACT-5", "INV-2"} <= find_clause("SES-2").rests_on
 
 
 def _schedules() -> tuple[Check, ...]:
