@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tempfile import TemporaryFile
+
 import pytest
 
 from toolfold_specs.drivers.replies import last_words
@@ -34,4 +36,7 @@ Exception in thread "main" java.lang.IllegalStateException: no licence
     ids=["nothing", "a line", "a traceback", "a Java stack trace", "indented alone", "long"],
 )
 def test_the_last_lines_are_quoted_that_are_no_frames_of_a_stack_trace(stderr: str, said: str) -> None:
-    assert last_words(stderr) == said
+    with TemporaryFile() as file:
+        file.write(stderr.encode())
+        file.flush()
+        assert last_words(file) == (f" Its stderr ends with: {said}" if said else "")

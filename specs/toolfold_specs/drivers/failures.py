@@ -65,8 +65,7 @@ class Failures:
 
     def last_words(self) -> str:
         """Return the last lines that the server wrote to stderr, as a sentence to append; empty if there are none."""
-        said = self._server.complaint if self._server else ""
-        return f" Its stderr ends with: {said}" if said else ""
+        return self._server.last_words if self._server else ""
 
     def _why(self, error: BaseException, timeout: float) -> str:
         """Return in a sentence why the server can't be started."""

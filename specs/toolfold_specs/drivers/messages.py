@@ -62,6 +62,14 @@ def validated(verb: str, response: object) -> dict[str, Any]:
     return known
 
 
+def accepted(verb: str, response: object) -> Mapping[str, Any]:
+    """Return the response to a request that can't be refused, as `validated` does."""
+    said = validated(verb, response)
+    if "error" in said:
+        raise DriverFault(f"It refused {verb}, which can't be refused: {said['error']}.")
+    return said
+
+
 def introduction(response: object) -> Introduction:
     """Return what a response to `hello` says; raises `DriverFault` if it is for another version, or is none."""
     match response:

@@ -9,7 +9,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -107,7 +106,7 @@ class _Pipe:
         parts = [self._unread]
         while b"\n" not in parts[-1]:
             if not select.select([file], [], [], max(0, limit - time.monotonic()))[0]:
-                raise TargetFailed(f"It did not answer {verb} within {timeout:g} seconds.{self._last_words()}")
+                raise TargetFailed(f"It did not answer {verb} within {timeout:g} seconds.{last_words(self._errors)}")
             parts.append(os.read(file, CHUNK))
             if not parts[-1]:
                 raise TargetFailed(self._ended(verb))
@@ -118,19 +117,7 @@ class _Pipe:
         self._wait()
         status = self._process.returncode
         how = "It closed its stdout" if status is None else f"It ended with status {status}"
-        return f"{how} before it answered {verb}.{self._last_words()}"
-
-    def _last_words(self) -> str:
-        """Return the last lines that it wrote to stderr, as a sentence to append."""
-        file = self._errors.fileno()
-        start = max(0, os.fstat(file).st_size - CHUNK)
-        if sys.platform == "win32":
-            os.lseek(file, start, os.SEEK_SET)
-            text = os.read(file, CHUNK)
-        else:
-            text = os.pread(file, CHUNK, start)  # the process shares the position of the file, which this leaves alone
-        said = last_words(text.decode(errors="replace"))
-        return f" Its stderr ends with: {said}" if said else ""
+        return f"{how} before it answered {verb}.{last_words(self._errors)}"
 
     def close(self) -> None:
         """End it, and everything in its group."""

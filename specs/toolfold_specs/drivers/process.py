@@ -65,11 +65,10 @@ class Child:
         """The first line on its stdout that is not a message."""
 
     @property
-    def complaint(self) -> str:
-        """The last lines that it wrote to stderr."""
+    def last_words(self) -> str:
+        """The last lines that it wrote to stderr, as a sentence to append; empty if there are none."""
         if self._errors is not None and not self._errors.closed:
-            self._errors.seek(0)
-            self._last_words = last_words(self._errors.read().decode(errors="replace"))
+            self._last_words = last_words(self._errors)
         return self._last_words
 
     @property
@@ -123,7 +122,7 @@ class Child:
         with anyio.CancelScope(shield=True):
             await _end(self._process, patience)
         children.gone(self._process.pid)
-        _ = self.complaint  # is read while it is there
+        _ = self.last_words  # is read while it is there
         self._errors.close()
 
     @asynccontextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from attrs import field, frozen
 
@@ -16,15 +18,27 @@ from .protocol import CHANGE_META, HANDLE, HANDLE_META
 TIMEOUT, START_TIMEOUT = 10.0, 30.0
 """Seconds for a request, and for the first of a server or driver that is started."""
 
-LAST_LINES, LINE_LENGTH = 3, 200
-"""How many lines that a program wrote to its stderr are quoted, and how many characters of each."""
+LAST_LINES, LINE_LENGTH, LAST_BYTES = 3, 200, 1 << 16
+"""How many lines that a program wrote to its stderr are quoted, how many characters of each, and how much is read."""
 
 
-def last_words(stderr: str) -> str:
-    """Return the last lines that a program wrote to its stderr as one line, without the frames of a stack trace."""
-    lines = [line.rstrip() for line in stderr.splitlines() if line.strip() and not line.startswith("Traceback (most")]
+def last_words(stderr: IO[bytes]) -> str:
+    """Return a sentence to append: the last lines that a program wrote to its stderr, without those of a stack trace.
+
+    Args:
+        stderr: The file that it writes to. The program shares its position, which this leaves alone but on Windows.
+    """
+    file = stderr.fileno()
+    start = max(0, os.fstat(file).st_size - LAST_BYTES)
+    if sys.platform == "win32":
+        os.lseek(file, start, os.SEEK_SET)
+        text = os.read(file, LAST_BYTES).decode(errors="replace")
+    else:
+        text = os.pread(file, LAST_BYTES, start).decode(errors="replace")
+    lines = [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith("Traceback (most")]
     messages = [line for line in lines if not line[0].isspace()] or [line.strip() for line in lines]
-    return " / ".join(line[:LINE_LENGTH] for line in messages[-LAST_LINES:])
+    said = " / ".join(line[:LINE_LENGTH] for line in messages[-LAST_LINES:])
+    return f" Its stderr ends with: {said}" if said else ""
 
 
 class TargetNotStarted(TargetFailed):
