@@ -33,27 +33,6 @@ Native = Literal["anthropic", "openai", "kimi"] | ToolChanges
 Provider = AnthropicTools | KimiTools | OpenAITools
 
 
-def _provider(native: str, names: WireNameCodec, catalog: Catalog, *, empty: bool) -> Provider:
-    if native in ("anthropic", *get_args(ToolChanges)):
-        if empty:
-            raise ConfigError(
-                "Anthropic's API refuses requests in which every tool is deferred; list one from the start, as "
-                'ToolSet(control="open_group") does.'
-            )
-        return AnthropicTools(names.to_wire, in_messages=native != "anthropic")
-    if native == "kimi":
-        return KimiTools(names.to_wire)
-    if native == "openai":
-        search = search_tool(catalog)
-        if search is None:
-            raise ConfigError(
-                "OpenAI's API defers tools only beside a tool search; have one tool that opens groups, with "
-                'ToolSet(control="open_group"), or one that finds tools, with ToolSet(search=...).'
-            )
-        return OpenAITools(names.to_wire, search)
-    raise ConfigError(f'native is "anthropic", "openai", "kimi" or {get_args(ToolChanges)[0]!r}, not {native!r}.')
-
-
 class LateTools:
     """What a provider is sent of the tools of one conversation.
 
@@ -70,13 +49,33 @@ class LateTools:
     def __init__(self, native: str, names: WireNameCodec, catalog: Catalog, first: Iterable[Component]) -> None:
         self._names = names
         self._first = dict.fromkeys(component.name for component in first)
-        self._provider = _provider(native, names, catalog, empty=not self._first)
-        self._declared: dict[str, Component] = {}
         self._groups: dict[str, str] = {}
+        self._provider = self._provider_of(native, catalog)
+        self._declared: dict[str, Component] = {}
         self._announced: dict[str, None] = {}
         self._withdrawn: set[str] = set()
         self._catalog: Catalog | None = None
         self._update(catalog)
+
+    def _provider_of(self, native: str, catalog: Catalog) -> Provider:
+        if native in ("anthropic", *get_args(ToolChanges)):
+            if not self._first:
+                raise ConfigError(
+                    "Anthropic's API refuses requests in which every tool is deferred; list one from the start, as "
+                    'ToolSet(control="open_group") does.'
+                )
+            return AnthropicTools(self._names.to_wire, in_messages=native != "anthropic")
+        if native == "kimi":
+            return KimiTools(self._names.to_wire)
+        if native == "openai":
+            search = search_tool(catalog)
+            if search is None:
+                raise ConfigError(
+                    "OpenAI's API defers tools only beside a tool search; have one tool that opens groups, with "
+                    'ToolSet(control="open_group"), or one that finds tools, with ToolSet(search=...).'
+                )
+            return OpenAITools(self._names.to_wire, search, self._groups)
+        raise ConfigError(f'native is "anthropic", "openai", "kimi" or {get_args(ToolChanges)[0]!r}, not {native!r}.')
 
     def dump(self) -> dict[str, list[str]]:
         """Return what `restore` needs, as a JSON value."""
@@ -109,7 +108,7 @@ class LateTools:
         first = [self._declared[name] for name in self._first if name in self._declared]
         later = [component for name, component in self._declared.items() if name not in self._first]
         gone = [self._names.to_wire(name) for name in self._announced if name not in self._declared]
-        return self._provider.declarations(first, later, gone, self._groups)
+        return self._provider.declarations(first, later, gone)
 
     def calls(self, output: Iterable[Any]) -> list[tuple[str, Any]]:
         """Return the calls in what a model wrote: wire names and arguments."""
@@ -143,7 +142,7 @@ class LateTools:
                 break
         self._announce(name for names in mentioned for name in names)
         news = [[later[name] for name in names] for names in mentioned]
-        return self._provider.answers(self._answered(output, results, news), self._groups, (), ())
+        return self._provider.answers(self._answered(output, results, news), (), ())
 
     def _in_messages(
         self, output: Sequence[Any], results: Sequence[ToolResult], listed: Mapping[str, Component]
@@ -162,7 +161,7 @@ class LateTools:
         self._withdrawn = (self._withdrawn | {*removed}) - listed.keys()
         self._announce(listed)
         calls = self._answered(output, results, [added] * len(results))
-        return self._provider.answers(calls, self._groups, added, [self._names.to_wire(name) for name in removed])
+        return self._provider.answers(calls, added, [self._names.to_wire(name) for name in removed])
 
     def _answered(
         self, output: Iterable[Any], results: Iterable[ToolResult], news: Iterable[Sequence[Component]]

@@ -11,10 +11,9 @@ an `additional_tools` item.
 
 A function in a namespace has its full name nevertheless, so the name in a call is enough to find the tool.
 
-`declarations` is given the tools that are declared in full, those that are deferred, the names of those that are
-unknown by now, and the descriptions of the groups that the model may know of, by path. `answers` is given calls with
-the tools that the answer to each announces; in messages after the answers, `added` are announced, and `removed`, wire
-names, withdrawn.
+`declarations` is given the tools that are declared in full, those that are deferred, and the names of those that are
+unknown by now. `answers` is given calls with the tools that the answer to each announces; in messages after the
+answers, `added` are announced, and `removed`, wire names, withdrawn.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class AnthropicTools:
         return self.in_messages
 
     def declarations(
-        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
+        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str]
     ) -> list[ProviderDefinition]:
         """Return the declarations of tools; the API refuses messages that refer to one that is not declared."""
         unknown = [{"name": name, "input_schema": {"type": "object"}} for name in gone]
@@ -56,7 +55,7 @@ class AnthropicTools:
         return [*map(self._definition, first), *({**one, "defer_loading": True} for one in deferred)]
 
     def answers(
-        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
+        self, calls: Iterable[Answered], added: Sequence[Component], removed: Sequence[str]
     ) -> list[ProviderDefinition]:
         """Return the content of the user message that answers calls: a `tool_result` block for each.
 
@@ -93,13 +92,13 @@ class KimiTools:
     withdraws: bool = False
 
     def declarations(
-        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
+        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str]
     ) -> list[ProviderDefinition]:
         """Return the declarations of what is listed from the start."""
         return self._functions(first)
 
     def answers(
-        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
+        self, calls: Iterable[Answered], added: Sequence[Component], removed: Sequence[str]
     ) -> list[ProviderDefinition]:
         """Return messages: one of a tool for each call, and one of the system with the definitions of what is new.
 
@@ -133,20 +132,22 @@ class OpenAITools:
     Attributes:
         to_wire: Maps the names of tools to those that the model knows.
         search: The tool that is the tool search.
+        groups: The descriptions of the groups that the model may know of, by path.
     """
 
     to_wire: Callable[[str], str]
     search: Component
+    groups: Mapping[str, str]
     in_messages: bool = False
     withdraws: bool = False
 
     def declarations(
-        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str], groups: Mapping[str, str]
+        self, first: Sequence[Component], later: Sequence[Component], gone: Sequence[str]
     ) -> list[ProviderDefinition]:
         """Return the declarations of tools; those of no namespace are not declared before they are announced."""
         given = [self._function(component) for component in first if component.name != self.search.name]
         search = next((component for component in first if component.name == self.search.name), self.search)
-        deferred = self._grouped((one for one in later if one.group in groups), groups, deferred=True)
+        deferred = self._grouped((one for one in later if one.group in self.groups), deferred=True)
         return [*given, *deferred, _declaration(search)]
 
     def searched(self, arguments: Any) -> tuple[str, Any]:
@@ -157,7 +158,7 @@ class OpenAITools:
         return self.to_wire(self.search.name), arguments if given is None else given
 
     def answers(
-        self, calls: Iterable[Answered], groups: Mapping[str, str], added: Sequence[Component], removed: Sequence[str]
+        self, calls: Iterable[Answered], added: Sequence[Component], removed: Sequence[str]
     ) -> list[ProviderDefinition]:
         """Return the input items that answer calls, and an item with the tools that no tool search announces."""
         answers: list[ProviderDefinition] = []
@@ -168,10 +169,10 @@ class OpenAITools:
                 answers.append(_output(identity, result))
                 additional |= {component.name: component for component in new}
                 continue
-            answers.append(self._search_output(identity, new, groups))
+            answers.append(self._search_output(identity, new))
             if not new or _displaces(result):  # the output itself has no place for a text
                 remarks.append({"type": "message", "role": "developer", "content": text_of(result)})
-        tools = self._grouped(additional.values(), groups, deferred=False)
+        tools = self._grouped(additional.values(), deferred=False)
         more: list[ProviderDefinition] = (
             [{"type": "additional_tools", "role": "developer", "tools": tools}] if tools else []
         )
@@ -181,28 +182,26 @@ class OpenAITools:
     def _finds(self) -> bool:
         return self.search.control is not None and self.search.control[0] == "find"
 
-    def _search_output(self, identity: str, new: Sequence[Component], groups: Mapping[str, str]) -> ProviderDefinition:
+    def _search_output(self, identity: str, new: Sequence[Component]) -> ProviderDefinition:
         return {
             "type": "tool_search_output",
             "call_id": identity,
             "execution": "client",
             "status": "completed",
-            "tools": self._grouped(new, groups, deferred=True),
+            "tools": self._grouped(new, deferred=True),
         }
 
-    def _grouped(
-        self, components: Iterable[Component], groups: Mapping[str, str], *, deferred: bool
-    ) -> list[ProviderDefinition]:
+    def _grouped(self, components: Iterable[Component], *, deferred: bool) -> list[ProviderDefinition]:
         """Return the functions of tools, those of a known group in its namespace."""
         namespaces: dict[str, ProviderDefinition] = {}
         ungrouped: list[ProviderDefinition] = []
         for component in components:
             function = {**self._function(component), **({"defer_loading": True} if deferred else {})}
-            if (path := component.group) is None or path not in groups:
+            if (path := component.group) is None or path not in self.groups:
                 ungrouped.append(function)
                 continue
-            name = self.to_wire(path)
-            empty: ProviderDefinition = {"type": "namespace", "name": name, "description": groups[path], "tools": []}
+            name, about = self.to_wire(path), self.groups[path]
+            empty: ProviderDefinition = {"type": "namespace", "name": name, "description": about, "tools": []}
             namespaces.setdefault(name, empty)["tools"].append(function)
         return [*namespaces.values(), *ungrouped]
 
