@@ -56,21 +56,23 @@ class Disclosed:
         root: A view of what is in no group.
     """
 
-    _start: Snapshot
+    start: Snapshot
     _root: RequestView
+
+    @cached_property
+    def changing(self) -> bool:
+        """Whether more decides than the initial state."""
+        return any(kind.changing for kind in self.start.catalog.components.values())
 
     @cached_property
     def groups(self) -> Mapping[str, Group]:
         """The groups by name, in order; not those whose tools are all withheld from the caller."""
-        catalog = self._start.catalog
-        if any(catalog.components[kind].changing for kind in KINDS):
-            return self._shown()
-        return _SHOWN.of(self._start.memo, None, self._shown)
+        return self._shown() if self.changing else _SHOWN.of(self.start.memo, None, self._shown)
 
     def _shown(self) -> Mapping[str, Group]:
         shown: dict[str, Group] = {}
         above: dict[str | None, bool] = {}
-        for group in reversed(self._start.selectable_groups):  # parents after their children
+        for group in reversed(self.start.selectable_groups):  # parents after their children
             visible = above.get(group.path, False) or any(self.of(group.path, kind) for kind in KINDS)
             if visible or (group.path not in above and not self._has_members(group.path)):
                 visible, shown[draft_name(group.path)] = True, group
@@ -78,7 +80,7 @@ class Disclosed:
         return dict(sorted(shown.items()))
 
     def _has_members(self, path: str) -> bool:
-        held = self._start.catalog.components.values()
+        held = self.start.catalog.components.values()
         return any(component.belongs_to(path) for kind in held for component in kind.by_name.values())
 
     def inside(self, path: str | None) -> dict[str, Group]:
@@ -88,7 +90,7 @@ class Disclosed:
     def of(self, path: str, kind: Kind) -> tuple[Component, ...]:
         """Return what a group has, but for what is listed to everybody: nothing is in two places."""
         try:
-            opened = self._start.after(TransitionRequest(activate=(*ancestors(path), path)))
+            opened = self.start.after(TransitionRequest(activate=(*ancestors(path), path)))
         except QuotaExceeded:  # it can't be used
             return ()
         top = {component.name for component in listed(self._root, kind)}
@@ -100,8 +102,13 @@ class Disclosed:
 
     def _first(self, component: Component, kind: Kind) -> Component:
         """Return a composite tool, which depends on what is open, as the first group that has it shows it."""
-        paths = [group.path for group in self._start.selectable_groups if component.belongs_to(group.path)]
+        paths = paths_of(component, self.start)
         return next(one for path in paths for one in self.of(path, kind) if one.name == component.name)
+
+
+def paths_of(component: Component, start: Snapshot) -> list[str]:
+    """Return the groups of something that can be fetched in a state."""
+    return [group.path for group in start.selectable_groups if component.belongs_to(group.path)]
 
 
 @frozen(eq=False)
@@ -145,23 +152,21 @@ class Disclosure:
 
     def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
         """Return a page of the groups at root, in order of name; `group` returns those inside others."""
-        start = self._start(ctx)
-        issuer = f"{start.catalog.name}/groups"
+        disclosed = self._disclosed(ctx)
+        issuer = f"{disclosed.start.catalog.name}/groups"
         page, following = paged(self.top(ctx), itemgetter("name"), issuer, cursor, self._tools.runtime.page_size)
         more = {} if following is None else {"nextCursor": following}
-        return {**self._complete(ctx, start, groups=list(page)), **more}
+        return {**self._complete(ctx, disclosed, groups=list(page)), **more}
 
     def top(self, ctx: Any) -> tuple[dict[str, Any], ...]:
         """Return the groups at root as they are listed, in order of name."""
-        return tuple(_entry(*item) for item in self._disclosed(self._start(ctx)).inside(None).items())
+        return tuple(_entry(*item) for item in self._disclosed(ctx).inside(None).items())
 
     def every(self, ctx: Any) -> dict[str, Any]:
         """Return all groups on one page, by name and description, as `toolbox.v1` has them."""
-        start = self._start(ctx)
-        groups = self._disclosed(start).groups.items()
-        return self._complete(
-            ctx, start, groups=[{"name": name, "description": group.description} for name, group in groups]
-        )
+        disclosed = self._disclosed(ctx)
+        entries = [{"name": name, "description": group.description} for name, group in disclosed.groups.items()]
+        return self._complete(ctx, disclosed, groups=entries)
 
     def flat(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return the contents of a group as `toolbox.v1` has them: not below `contents`, without groups inside."""
@@ -173,12 +178,11 @@ class Disclosure:
         """Return whether a tool, prompt, resource or instance of a template is in a group that can be fetched."""
         start = self._start(ctx)
         component = self._find(start, kind, name)
-        return component is not None and any(component.belongs_to(group.path) for group in start.selectable_groups)
+        return component is not None and bool(paths_of(component, start))
 
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return the contents of a group: full definitions, and the groups inside; raises `MCPError` if unknown."""
-        start = self._start(ctx)
-        disclosed = self._disclosed(start)
+        disclosed = self._disclosed(ctx)
         group = disclosed.groups.get(name)
         if group is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {quoted(name)}")
@@ -187,15 +191,14 @@ class Disclosure:
         for kind in KINDS:
             if definitions := self._renderer.definitions(disclosed.contents(group.path, kind)):
                 contents[LISTS[kind].key] = definitions
-        said = start.catalog.instructions([group.path]) or ("" if contents else group.description)
-        return self._complete(ctx, start, contents=contents, **({"instructions": said} if said else {}))
+        said = disclosed.start.catalog.instructions([group.path]) or ("" if contents else group.description)
+        return self._complete(ctx, disclosed, contents=contents, **({"instructions": said} if said else {}))
 
     def _opened(self, start: Snapshot, component: Component | None) -> Snapshot:
         """Return the state with the first group open that has `component`; raises if it can't be opened."""
         if component is None or (component.group is None and available(component, self._root(start))):
             return start
-        paths = [group.path for group in start.selectable_groups if component.belongs_to(group.path)]
-        if not paths:
+        if not (paths := paths_of(component, start)):
             return start
         path = component.group if component.group in paths else paths[0]
         return start.after(TransitionRequest(activate=(*ancestors(path), path)))
@@ -215,16 +218,15 @@ class Disclosure:
     def _root(self, start: Snapshot) -> RequestView:
         return self._tools.runtime.view_of(Snapshot.of(start.catalog.ungrouped), self._renderer.names.to_wire)
 
-    def _disclosed(self, start: Snapshot) -> Disclosed:
+    def _disclosed(self, ctx: Any) -> Disclosed:
+        start = self._start(ctx)
         return Disclosed(start, self._root(start))
 
-    def _complete(self, ctx: Any, start: Snapshot, **result: Any) -> dict[str, Any]:
-        return {**self._renderer.complete(result), **self._scope(ctx, start, *KINDS)}
-
-    def _scope(self, ctx: Any, start: Snapshot, *kinds: Kind) -> dict[str, Any]:
-        """Return for whom an answer is that depends on more than the parameters of its request."""
-        own = self._selections.by_headers(ctx.request) or any(start.catalog.components[kind].changing for kind in kinds)
-        return {"cacheScope": "private"} if own and self._renderer.modern else {}
+    def _complete(self, ctx: Any, disclosed: Disclosed, **result: Any) -> dict[str, Any]:
+        """Return an answer, private if it depends on more than the parameters of its request."""
+        own = self._selections.by_headers(ctx.request) or disclosed.changing
+        scope = {"cacheScope": "private"} if own and self._renderer.modern else {}
+        return {**self._renderer.complete(result), **scope}
 
 
 def _entry(name: str, group: Group) -> dict[str, Any]:
