@@ -16,6 +16,7 @@ from attrs import frozen
 
 from toolfold import ConfigError
 from toolfold_adapters.catalogs import is_catalog
+from toolfold_adapters.data import read_text
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_diagrams import drawing, tree
 from toolfold_diagrams.diagram import write_atomically
@@ -102,7 +103,8 @@ def diagram_command(
         what = "A stored trace" if stored else f"The view {view!r}"
         _refuse(ctx, what, {"TARGET": () if stored else targets, "--profile": profile, "--active": active})
     if stored:
-        source = _stored_trace(Path(targets[0]))
+        with failing():
+            source = drawing.load(read_text(Path(targets[0])))
     elif drawn_from != "nothing":
         target, options = chosen_target(ctx, targets, **given)
         source = run(partial(source_of, target, options, profile, active, trace=drawn_from == "trace"))
@@ -128,15 +130,6 @@ def _refuse(ctx: click.Context, what: str, given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value:
             raise click.UsageError(f"{what} does not depend on {name}: leave it out.", ctx)
-
-
-def _stored_trace(path: Path) -> Any:
-    """Return the trace in a file."""
-    with failing():
-        try:
-            return drawing.load(_read(path).decode())
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} can't be read: it is not UTF-8.") from error
 
 
 def _read(path: Path) -> bytes:

@@ -190,7 +190,7 @@ def test_a_check_of_a_file_that_is_missing_says_how_to_draw_it(shop: Path) -> No
         (["shop:tools", "--view", "reachable", "--limit", "2", "--format", "dot"], 1, "limit"),
         (["shop:tools", "-o", "nowhere/x.dot"], 1, "nowhere/x.dot can't be written: No such file or directory.\n"),
         (["shop:tools", "--limit", "3", "--format", "dot"], 1, "The view 'structure' as dot has no limit"),
-        (["missing.json", "--view", "sequence"], 1, "missing.json can't be read: No such file or directory.\n"),
+        (["missing.json", "--view", "sequence"], 1, "missing.json: it can't be read: No such file or directory.\n"),
         (["x.json", "--view", "sequence", "--active", "a"], 2, "A stored trace does not depend on --active"),
         (["shop:tools", "--view", "region"], 2, "The view 'region' does not depend on TARGET"),
         (["--view", "region", "--active", "orders"], 2, "The view 'region' does not depend on --active"),
