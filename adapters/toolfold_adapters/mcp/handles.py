@@ -19,7 +19,6 @@ from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
 from toolfold import (
-    Catalog,
     HandleInvalid,
     Session,
     StoredSessions,
@@ -119,7 +118,7 @@ class HandleStates:
             snapshot, discarded = selection.start, ()
             owner = await shared_session(self._shared, selection, caller) if selection.catalog.has_hooks else None
         among, new, name = None, None, ""
-        if self._stores_sessions(snapshot.catalog):
+        if self._short or snapshot.catalog.has_hooks:  # otherwise only those whose handle would be too long are stored
             among, (new, name) = self._stored, _new(principal_of(ctx))
         async with self._tools.request_session(
             snapshot, selection.profile, owner, caller, among=among, name=name
@@ -172,10 +171,6 @@ class HandleStates:
         """Return the groups that were active at the last answer to the caller and no longer exist."""
         known, before = session.catalog.index, self._last_active.get(session, ())
         return tuple(dict.fromkeys((*session.discarded, *(path for path in before if path not in known))))
-
-    def _stores_sessions(self, catalog: Catalog) -> bool:
-        """Return whether all handles of a catalog name stored sessions, and not only those too long to be signed."""
-        return self._short or catalog.has_hooks
 
 
 def carried_handle(ctx: Any) -> str | None:
