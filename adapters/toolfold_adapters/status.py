@@ -14,22 +14,17 @@ STATUS_TOOL = "gateway_status"
 
 Line = Mapping[str, Any]
 """`what` something is, its `name`, its `state` in a word, and a `text` of one line."""
-Servers = Callable[[], Iterable[UpstreamStatus]]
 
 
-async def status_of(
-    tools: ToolSet, servers: Servers = tuple, store: Store | None = None, withheld: Callable[[], Iterable[str]] = tuple
-) -> list[Line]:
+async def status_of(tools: ToolSet, servers: Iterable[UpstreamStatus], store: Store | None = None) -> list[Line]:
     """Return how each server and the store is doing, and how many sessions are open.
 
     Args:
         tools: What is served.
-        servers: Returns how each server of a gateway is doing.
+        servers: How each server of a gateway is doing.
         store: Where its sessions are, if it has a store.
-        withheld: Returns the names of the servers that something is withheld of, until it is approved.
     """
-    quarantined = frozenset(withheld())
-    lines = [_of_server(one, quarantined=one.name in quarantined) for one in servers()]
+    lines = [_of_server(one) for one in servers]
     if store is not None:
         lines.append(await _of_store(store))
     limit = tools.pool.upkeep.kind.limit.total
@@ -52,7 +47,7 @@ def as_text(line: Line) -> str:
     return f"{line['what']} {line['name']}: {line['state']}" + (f"; {line['text']}" if line["text"] else "")
 
 
-def _of_server(one: UpstreamStatus, *, quarantined: bool) -> Line:
+def _of_server(one: UpstreamStatus) -> Line:
     failed = one.failures and one.state != "ready"
     parts = [f"for {one.since:,.0f} s"] if one.since >= 1 else []
     if one.tools is not None:
@@ -62,10 +57,10 @@ def _of_server(one: UpstreamStatus, *, quarantined: bool) -> Line:
     if one.failures:
         times = "once" if one.failures == 1 else f"{one.failures} times in a row"
         parts.append(f"failed {times}: {one.reason}")
-    if quarantined:
+    if one.withheld:
         parts.append("what changed is withheld until `toolfold approve`")
     state = "running" if one.state == "ready" else "failed" if failed else one.state
-    return _line("server", one.name, "quarantined" if quarantined and not failed else state, ", ".join(parts))
+    return _line("server", one.name, "quarantined" if one.withheld and not failed else state, ", ".join(parts))
 
 
 async def _of_store(store: Store) -> Line:

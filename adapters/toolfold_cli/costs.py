@@ -39,7 +39,7 @@ def inspected(
         with stdout_reserved():
             async with open_target(target, options) as opened:
                 view = initial_view(opened.tools, profile, opened.groups_of(active))
-                return Inspected(view, opened.servers, opened.status())
+                return Inspected(view, opened.servers, opened.status)
 
     found: Inspected = run(inspect)
     return found

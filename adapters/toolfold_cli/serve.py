@@ -328,7 +328,7 @@ async def _open(
 def _status(opened: OpenTarget, store: Store | None) -> Awaitable[Sequence[Mapping[str, Any]]]:
     from toolfold_adapters.status import status_of
 
-    return status_of(opened.tools, opened.status, store, opened.withheld)
+    return status_of(opened.tools, opened.status, store)
 
 
 async def _serve_http(
@@ -400,31 +400,38 @@ async def checked(store: Store | None) -> AsyncGenerator[None]:
 
 
 def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `serve` is given: what the user said, and for a gateway what it has.
+
+    A gateway has short handles (SPEC DEL-3) and more to answer (GWY-1); its configuration may change.
+    """
     if opened.server is not None:
         return {}
     arguments: dict[str, Any] = {
         **server,
         "active": opened.groups_of(server["active"]),
-        "answer_tokens": next(
-            tokens for tokens in (server["answer_tokens"], opened.answer_tokens, ANSWER_TOKENS) if tokens is not None
-        ),
-        "read_tool": opened.read_tool if server["read_tool"] is None else server["read_tool"],
-        "handles": opened.handles,
-        "extend": opened.extend,
-        "instructions": opened.instructions,
-        "version": opened.version,
+        "answer_tokens": ANSWER_TOKENS if server["answer_tokens"] is None else server["answer_tokens"],
+        "read_tool": _offers_read_tool(opened, server),
     }
-    optional = ("limits", "version", "extend", "store")
-    return {name: value for name, value in arguments.items() if value or name not in optional}
+    if (gateway := opened.gateway) is not None:
+        report = gateway.report
+        arguments |= {"handles": "stored", "extend": gateway.extend, "instructions": report.instructions}
+        arguments |= {"version": report.version} if report.version else {}
+        if server["answer_tokens"] is None:
+            arguments["answer_tokens"] = lambda: gateway.config.budgets.answer_tokens
+    return {name: value for name, value in arguments.items() if value or name not in ("limits", "store")}
+
+
+def _offers_read_tool(opened: OpenTarget, server: Mapping[str, Any]) -> bool:
+    """Return whether there is `read_tool`, as a gateway offers it unless the user says otherwise (SPEC CTL-9)."""
+    return opened.gateway is not None if server["read_tool"] is None else bool(server["read_tool"])
 
 
 def summarise(opened: OpenTarget, server: Mapping[str, Any]) -> str:
     """Return a line on what is served, how much of it is listed at first, and about how many tokens that saves."""
-    if opened.unknown:
-        return f"{plural(opened.unknown, 'server')} will be asked for tools, which come as they start"
-    reads = opened.read_tool if server["read_tool"] is None else server["read_tool"]
+    if opened.gateway is not None and (unknown := opened.gateway.unknown):
+        return f"{plural(len(unknown), 'server')} will be asked for tools, which come as they start"
     view = initial_view(opened.tools, server["profile"], opened.groups_of(server["active"]))
-    costs, _ = wire_costs(view, read_tool=reads, call_tools=server["call_tools"])
+    costs, _ = wire_costs(view, read_tool=_offers_read_tool(opened, server), call_tools=server["call_tools"])
     groups = len(costs.groups) - 1
     return (
         f"{plural(costs.tools, 'tool')} in {plural(groups, 'group')}; {costs.listed:,} listed at first "

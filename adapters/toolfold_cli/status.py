@@ -60,7 +60,7 @@ def status_command(ctx: click.Context, source: str, as_json: bool) -> None:
 
 async def _of_configuration(source: str) -> list[Any]:
     async with open_target(parse_target(source), GatewayOptions()) as opened:
-        return await status_of(opened.tools, opened.status, withheld=opened.withheld)
+        return await status_of(opened.tools, opened.status)
 
 
 # -- asking a server that runs ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import logging
 import shlex
 import time
 from abc import ABC
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from glob import escape
@@ -20,16 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from warnings import catch_warnings, simplefilter
 
-from attrs import field, frozen
+from attrs import frozen
 
 from toolfold import ConfigError, ToolSet
 
 from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
-    from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.gateway import Gateway, GatewayConfig
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
-    from toolfold_adapters.mcp import Extend
     from toolfold_adapters.mcp.delivery.render import ForeignDefinition
 
 FORMS = (
@@ -166,28 +165,21 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
 
 @frozen(kw_only=True)
 class OpenTarget:
-    """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
-
-    `handles`, `read_tool` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), offers
-    `read_tool` (CTL-9), and has more to answer (GWY-1).
-    `answer_tokens` returns the present setting of a gateway. `servers` maps the name of each of its tools to the server
-    that has it, `status` returns how each of its servers is doing, `withheld` those of which something is withheld
-    until it is approved, and `unknown` counts those of which nothing was known when it was opened.
-    `server` is an existing server with groups, to be served itself.
-    """
+    """An open target: its tools, the gateway that has them, or the existing server with groups, to be served itself."""
 
     tools: ToolSet
-    instructions: str | None = None
-    version: str = ""
-    handles: Literal["auto", "stored"] = "auto"
-    read_tool: bool = False
-    extend: Extend | None = None
-    answer_tokens: Callable[[], int] | None = None
-    servers: Mapping[str, str] = field(factory=dict[str, str])
-    status: Callable[[], tuple[UpstreamStatus, ...]] = tuple
-    withheld: Callable[[], tuple[str, ...]] = tuple
-    unknown: int = 0
+    gateway: Gateway | None = None
     server: Any = None
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """The server that has each of the tools of a gateway, by its name."""
+        return self.gateway.report.servers if self.gateway is not None else {}
+
+    @property
+    def status(self) -> tuple[UpstreamStatus, ...]:
+        """How each server of a gateway is doing."""
+        return self.gateway.status if self.gateway is not None else ()
 
     def groups_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the paths of groups; a server of a gateway that is no group itself stands for those of its tools."""
@@ -261,20 +253,7 @@ async def open_target(
     async with gateway as tools:
         if serving and (followed := _followed(target, options)):
             gateway.follow(read, changes_of(*followed))
-        report = gateway.report
-        yield OpenTarget(
-            tools=tools,
-            instructions=report.instructions,
-            version=report.version,
-            handles="stored",
-            read_tool=True,
-            extend=gateway.extend,
-            answer_tokens=lambda: gateway.config.budgets.answer_tokens,
-            servers=report.servers,
-            status=lambda: gateway.status,
-            withheld=lambda: gateway.registration.withheld_of,
-            unknown=len(gateway.unknown),
-        )
+        yield OpenTarget(tools=tools, gateway=gateway)
 
 
 def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
@@ -338,23 +317,17 @@ def configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
             raise ConfigError(f"{file} names a server, and the command line another: leave out one.")
         url = target.text if target.kind == "url" else None
         config = config.with_upstream(UpstreamConfig(url=url, command=target.command or None))
-    if options.start_timeout is not None:
-        changed = {"start_timeout": options.start_timeout}
-        upstreams = {name: given.model_copy(update=changed) for name, given in config.upstreams.items()}
-        config = config.model_copy(update={"upstreams": upstreams})
-    config = _shared(config, options.share)
-    return config.model_copy(update={"options": config.options.model_copy(update=options.of_tool_set)})
-
-
-def _shared(config: GatewayConfig, names: tuple[str, ...]) -> GatewayConfig:
-    """Return a configuration in which all clients share some of the servers (SPEC GWY-10); raises `ConfigError`."""
-    if unknown := [name for name in names if name != "*" and name not in config.upstreams]:
+    if unknown := [name for name in options.share if name != "*" and name not in config.upstreams]:
         raise ConfigError(f"--share {unknown[0]}: there is no such server; there are {', '.join(config.upstreams)}.")
-    upstreams = {
-        name: given.model_copy(update={"shared": True}) if name in names or "*" in names else given
-        for name, given in config.upstreams.items()
-    }
-    return config.model_copy(update={"upstreams": upstreams})
+    upstreams = {name: given.model_copy(update=_of_server(options, name)) for name, given in config.upstreams.items()}
+    own = config.options.model_copy(update=options.of_tool_set)
+    return config.model_copy(update={"upstreams": upstreams, "options": own})
+
+
+def _of_server(options: GatewayOptions, name: str) -> dict[str, Any]:
+    """Return what the command line says of a server, such as that all clients share it (SPEC GWY-10)."""
+    timeout = {} if options.start_timeout is None else {"start_timeout": options.start_timeout}
+    return {**timeout, **({"shared": True} if {name, "*"} & {*options.share} else {})}
 
 
 # -- existing servers: of the MCP SDK, or of FastMCP (SPEC INT-1) ------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
+from attrs import evolve
 from mcp.server.lowlevel import Server
 
 from toolfold import ToolfoldError, ToolSet, events
@@ -66,7 +67,8 @@ class Gateway:
     @property
     def status(self) -> tuple[UpstreamStatus, ...]:
         """How each upstream is doing (SPEC GWY-3)."""
-        return tuple(upstream.status for upstream in self.upstreams.values())
+        withheld = self.registration.withheld_of
+        return tuple(evolve(one.status, withheld=one.key in withheld) for one in self.upstreams.values())
 
     def offers(self, capability: str) -> bool:
         """Return whether any server has a capability, or may have: one of which nothing is known yet."""

@@ -90,7 +90,8 @@ async def test_a_command_is_opened_with_the_options_of_the_command_line(shop: Pa
     options = GatewayOptions(groups=Path("groups.toml"), control="load_tool_group", max_active=1, start_timeout=20)
     target = parse_target(None, (*RAW, "words"), options)
     async with open_target(target, options) as opened:
-        assert opened.instructions == "Be kind."
+        assert opened.gateway is not None
+        assert opened.gateway.report.instructions == "Be kind."
         assert opened.tools.catalog.max_active == 1
         assert "load_tool_group" in opened.tools.catalog.tools
         assert [group.path for group in opened.tools.catalog.groups] == ["issue", "search"]

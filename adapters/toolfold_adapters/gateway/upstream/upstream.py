@@ -65,6 +65,7 @@ class UpstreamStatus:
 
     `state` is that of its connection that is furthest, `since` the seconds for which it is so, `connections` says how
     many are open, `reason` why the last failure was, and `tools` how many it offers; `None` if that is not known.
+    `withheld` says whether some of that is withheld until it is approved (SPEC GWY-11).
     """
 
     name: str
@@ -74,6 +75,7 @@ class UpstreamStatus:
     failures: int
     reason: str
     tools: int | None
+    withheld: bool = False
 
 
 class Upstream:
