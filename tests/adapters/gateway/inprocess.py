@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from attrs import define, field
+from attrs import define, evolve, field
 from mcp import MCPError
 from mcp.server import Server
 from mcp.shared.memory import create_client_server_memory_streams
@@ -123,7 +123,7 @@ async def served(house: House, config: GatewayConfig, **options: Any) -> AsyncGe
 
 @asynccontextmanager
 async def wired(server: Server[Any], mode: ConnectMode) -> AsyncGenerator[Wire]:
-    """A client of a server that gets messages as they are."""
+    """A client of a server that gets messages as they are, and uses no extension."""
 
     async def refuse(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         raise MCPError(METHOD_NOT_FOUND, method)
@@ -136,4 +136,6 @@ async def wired(server: Server[Any], mode: ConnectMode) -> AsyncGenerator[Wire]:
             tasks.cancel_scope.cancel()
 
     async with connect(transport(), mode, {}, refuse, lambda method, params: None) as wire:
+        able = {name: one for name, one in wire.facts.capabilities.items() if name != "extensions"}
+        wire.facts = evolve(wire.facts, capabilities=able)
         yield wire
