@@ -16,7 +16,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
 
-from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResult
+from toolfold import Context, InputRequired, ProtocolError, ToolError
 from toolfold.spi import MAX_URI, Kind, Passed, array, quoted, table
 
 from ...mcp.delivery.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
@@ -72,30 +72,12 @@ class Forwarding:
 
         Registration inspects each handler, and a plain function takes it a third of the time of a `partial`.
         """
-        forward = {"tool": self._tool, "prompt": self._prompt}.get(kind, self._resource)
         item = (kind, original)
 
         async def handle(arguments: dict[str, Any], context: Context) -> Any:
-            return await forward(upstream, item, arguments, context)
+            return await self._perform(upstream, item, arguments, context)
 
         return handle
-
-    async def _tool(
-        self, upstream: Upstream, item: Item, arguments: dict[str, Any], context: Context
-    ) -> ToolResult | InputRequired:
-        params = {"name": item[1], "arguments": arguments}
-        result = await self._perform(upstream, "tools/call", params, context, item)
-        if isinstance(result, Passed) and not _is_tool_result(result.answer):
-            raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
-        return result
-
-    async def _prompt(self, upstream: Upstream, item: Item, arguments: dict[str, Any], context: Context) -> Any:
-        params = {"name": item[1], **({"arguments": arguments} if arguments else {})}
-        return await self._perform(upstream, "prompts/get", params, context, item)
-
-    async def _resource(self, upstream: Upstream, item: Item, values: dict[str, Any], context: Context) -> Any:
-        params = {"uri": values.get("uri", item[1])}  # a template has no URI of its own
-        return await self._perform(upstream, "resources/read", params, context, item)
 
     async def unlisted(self, values: dict[str, Any], context: Context) -> Any:
         """Return the contents of a resource that no upstream lists; raises `ProtocolError` if none can have it."""
@@ -103,22 +85,26 @@ class Forwarding:
         upstream = self._unlisted(uri, self._clients.of(context))
         if upstream is None:
             raise unknown_resource(uri, modern=RequestInProgress(server_context(context.request)).modern)
-        return await self._resource(upstream, ("resource", uri), values, context)
+        return await self._perform(upstream, ("resource", uri), values, context)
 
     # -- a request ----------------------------------------------------------------------------------------------------
 
     async def _perform(
-        self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, item: Item
+        self, upstream: Upstream, item: Item, arguments: dict[str, Any], context: Context
     ) -> Passed | InputRequired:
         """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
         ctx = server_context(context.request)
+        method, params = _message(item, arguments)
         if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         client, call = self._clients.of(context), RequestInProgress(ctx)
         answer = await self.request(
             ForwardedRequest(upstream, method, params, client, item, context.report_progress), call
         )
-        return _passing(answer, call)
+        result = _passing(answer, call)
+        if method == "tools/call" and isinstance(result, Passed) and not _is_tool_result(result.answer):
+            raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
+        return result
 
     async def request(self, asked: ForwardedRequest, call: RequestInProgress) -> dict[str, Any] | InputRequired:
         """Return the answer of an upstream to a request of a client, or what it asks for first.
@@ -144,6 +130,16 @@ class Forwarding:
         if call.modern and client.capabilities and not asked.upstream.modern:
             return await self.dialogues.go_on(call, principal_of(call.ctx), perform)
         return await perform(call)
+
+
+def _message(item: Item, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the method and the parameters of a request for something that an upstream offers."""
+    kind, original = item
+    if kind == "tool":
+        return "tools/call", {"name": original, "arguments": arguments}
+    if kind == "prompt":
+        return "prompts/get", {"name": original, **({"arguments": arguments} if arguments else {})}
+    return "resources/read", {"uri": arguments.get("uri", original)}  # a template has no URI of its own
 
 
 async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress, wire: Wire) -> dict[str, Any]:

@@ -266,12 +266,7 @@ class Upstream:
 
     async def begin(self, link: Link, wire: Wire) -> bool:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
-        if self.known is None or self._links.get(ASKING) is link:
-            now = await known_of(wire)
-            link.listed(now.definitions)
-            await self._learn(now)
-            return True
-        if self.quarantine:
+        if self.known is None or self._links.get(ASKING) is link or self.quarantine:
             await self.refresh(link, wire)
             return True
         learn(wire, self.known.definitions.tools)
@@ -287,7 +282,8 @@ class Upstream:
         now = await known_of(wire)
         before, known = link.offered, self.known
         link.listed(now.definitions)
-        if known is None or set(now.able) >= set(known.able) or now.definitions.version != known.definitions.version:
+        as_able = self._links.get(ASKING) is link or known is None or set(now.able) >= set(known.able)
+        if known is None or as_able or now.definitions.version != known.definitions.version:
             await self._learn(now)
             return
         definitions = merged(known.definitions, before, now.definitions)
