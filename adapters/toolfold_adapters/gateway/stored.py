@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, cast
+from types import GenericAlias
+from typing import Any, Generic, Literal, TypeVar, cast, get_type_hints
 
 from attrs import asdict, evolve
 from pydantic import BaseModel, TypeAdapter
@@ -139,37 +140,15 @@ def stored_folder(what: Literal["definitions", "approved", "tokens"]) -> Path:
 # -- for the next start ------------------------------------------------------------------------------------------------
 
 
-class _Group(TypedDict):
-    name: str
-    title: str | None
-    description: str
-    instructions: str
-    parent: str | None
-    tools: tuple[str, ...]
+def _form(made: type, **others: Any) -> Any:
+    """Return the type of the data that a value of attrs is stored as, some of its fields as `others` say."""
+    make: Any = TypedDict
+    return make(made.__name__, {**get_type_hints(made), **others})
 
 
-class _Definitions(TypedDict):
-    name: str
-    title: str | None
-    version: str
-    instructions: str | None
-    tools: list[Any]
-    prompts: list[Any]
-    resources: list[Any]
-    resource_templates: list[Any]
-    groups: list[_Group]
-    warnings: tuple[str, ...]
-
-
-class _File(TypedDict):
-    format: Literal[1]
-    definitions: _Definitions
-    modern: bool
-    able: tuple[str, ...]
-    capabilities: dict[str, Any]
-
-
-_FILE = TypeAdapter(_File)
+_FILE = _form(
+    Known, format=Literal[1], definitions=_form(Definitions, groups=GenericAlias(tuple, (_form(OfferedGroup), ...)))
+)
 
 
 class DefinitionCache:
@@ -183,20 +162,16 @@ class DefinitionCache:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._files = Files(folder, "cached definitions", _FILE)
+        self._files = Files(folder, "cached definitions", TypeAdapter[Any](_FILE))
 
     def read(self, config: UpstreamConfig) -> Known | None:
         """Return what is stored of an upstream, or `None`."""
         if (stored := self._files.read(_cache_key(config))) is None:
             return None
-        given: dict[str, Any] = {**stored["definitions"]}
+        known: dict[str, Any] = {name: value for name, value in stored.items() if name != "format"}
+        given = known.pop("definitions")
         groups = tuple(OfferedGroup(**one) for one in given.pop("groups"))
-        return Known(
-            definitions=Definitions(groups=groups, **given),
-            modern=stored["modern"],
-            able=stored["able"],
-            capabilities=stored["capabilities"],
-        )
+        return Known(definitions=Definitions(groups=groups, **given), **known)
 
     def write(self, config: UpstreamConfig, known: Known) -> None:
         """Store what is known of an upstream."""
