@@ -20,10 +20,13 @@ _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
 
 
-def read_text(file: Path, newline: str | None = None) -> str:
-    """Return the text in a file, with `newline=""` as its lines end there, or raise `ManifestError`."""
+def read_text(file: Path, newline: str | None = None, *, regular: bool = True) -> str:
+    """Return the text in a file, with `newline=""` as its lines end there, or raise `ManifestError`.
+
+    Unless it need not be a `regular` file, it is no pipe, which may block for ever.
+    """
     try:
-        if not stat.S_ISREG(file.stat().st_mode):  # reading a pipe may block for ever
+        if regular and not stat.S_ISREG(file.stat().st_mode):
             raise ManifestError(str(file), "file", "it is not a regular file")
         with file.open(encoding="utf-8-sig", newline=newline) as opened:
             return opened.read()
@@ -87,7 +90,7 @@ def read_table(file: Path) -> dict[str, Any]:
 def original_text(file: Path) -> str:
     """Return the text of a file, as its lines end there, or raise `ConfigError`."""
     with _of_configuration():
-        return read_text(file, newline="")
+        return read_text(file, newline="", regular=False)
 
 
 def table_in(file: Path, text: str) -> dict[str, Any]:

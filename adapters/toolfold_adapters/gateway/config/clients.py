@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
@@ -265,6 +265,17 @@ def _start_timeout(given: Mapping[str, Any]) -> dict[str, Any]:
 # -- variables: `${VAR}`, `${VAR:-default}` and those of editors ------------------------------------------------------
 
 
+def with_texts(value: Any, changed: Callable[[str], str]) -> Any:
+    """Return a value with what `changed` returns of each text in it, but for keys."""
+    if isinstance(value, str):
+        return changed(value)
+    if isinstance(value, Mapping):
+        return {key: with_texts(inner, changed) for key, inner in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [with_texts(inner, changed) for inner in cast("list[Any]", value)]
+    return value
+
+
 @frozen
 class Variables:
     """What the variables in a configuration stand for.
@@ -285,14 +296,11 @@ class Variables:
         Raises:
             ConfigError: A variable is missing, or there is none of its form; the message is the end of a sentence.
         """
-        if isinstance(value, str):
-            home = str(Path.home()) if value.startswith("~/") else ""
-            return home + _REFERENCE.sub(self._replace, value[1:] if home else value)
-        if isinstance(value, Mapping):
-            return {key: self.expand(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
-        if isinstance(value, list | tuple):
-            return [self.expand(inner) for inner in cast("list[Any]", value)]
-        return value
+        return with_texts(value, self._expanded)
+
+    def _expanded(self, text: str) -> str:
+        home = str(Path.home()) if text.startswith("~/") else ""
+        return home + _REFERENCE.sub(self._replace, text[1:] if home else text)
 
     def _replace(self, match: re.Match[str]) -> str:
         escape, reference = match.groups()

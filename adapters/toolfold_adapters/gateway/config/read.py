@@ -10,9 +10,10 @@ import os
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -26,7 +27,7 @@ from ...hosts import SECTIONS, host_of
 from ...names import ONE_SERVER, server_name
 from ...skills import Skill, skills_in
 from ..registration import check_config
-from .clients import Variables, is_disabled, servers_in, settings_of
+from .clients import Variables, is_disabled, servers_in, settings_of, with_texts
 from .settings import (
     BudgetsConfig,
     GatewayConfig,
@@ -108,18 +109,6 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
     return reader.config({}, problems)
 
 
-def _as_others_write(value: Any, variable: str | None) -> Any:
-    """Return an entry with the variables that only its host knows as `${VAR}`."""
-    if variable is None or not isinstance(value, str | list | dict):
-        return value
-    if isinstance(value, str):
-        return re.sub(variable, r"${\1}", value)
-    if isinstance(value, list):
-        return [_as_others_write(inner, variable) for inner in cast("Iterable[Any]", value)]
-    given = cast("dict[str, Any]", value)
-    return {key: _as_others_write(inner, variable) for key, inner in given.items()}
-
-
 def _workspace(file: Path) -> Path:
     """Return the folder that editors call the workspace: that of the project whose configuration it is.
 
@@ -171,7 +160,8 @@ def _client_settings(variables: Variables, entry: Any, variable: str | None) -> 
     """
     if repeated := getattr(entry, "repeated", None):
         raise ConfigError(f"{min(repeated)}: is given twice; merge the two")
-    settings = settings_of(_as_others_write(entry, variable))
+    as_others_write = entry if variable is None else with_texts(entry, partial(re.sub, variable, r"${\1}"))
+    settings = settings_of(as_others_write)
     environment = {name: variables.environ.get(name) for name in settings.pop("env_vars", ())}
     if (file := settings.pop("env_file", None)) is not None:
         environment |= _env_file(file, variables)
@@ -187,7 +177,7 @@ def _env_file(file: Any, variables: Variables) -> dict[str, str | None]:
     with extras_named():
         from dotenv import dotenv_values
     try:
-        text = read_text(variables.folder / variables.expand(file))
+        text = read_text(variables.folder / variables.expand(file), regular=False)
     except ManifestError as error:
         raise ConfigError(f"envFile: {file}: {error.problem}") from error
     return dotenv_values(stream=StringIO(text), interpolate=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -102,3 +103,12 @@ async def test_a_process_gets_the_environment_that_its_entry_and_its_file_name_a
         "GIVEN": "s3cret",
         "SECRET": None,
     }
+
+
+@pytest.mark.spec("GWY-2")
+def test_a_program_that_has_secrets_may_write_them_into_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".env")
+    threading.Thread(target=(tmp_path / ".env").write_text, args=("A=1\n",), daemon=True).start()
+    entry = {"command": "x", "envFile": ".env"}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry}}), encoding="utf-8")
+    assert dict(load_config(tmp_path / "mcp.json").upstreams["a"].env) == {"A": "1"}
