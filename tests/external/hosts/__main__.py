@@ -20,7 +20,7 @@ from .running import run
 
 PAGE = ROOT / "docs" / "how-to" / "gateway.md"
 BEGIN, END = "<!-- hosts: python -m tests.external.hosts -->", "<!-- end of hosts -->"
-HEAD = ("host", "revision", *(case.name for case in CASES), "characters", "of these new", "date")
+HEAD = ("host", "revision", *(case.name for case in CASES), "characters sent", "of these not cached", "date")
 
 
 def rows(host: Host) -> Iterator[str]:

@@ -14,7 +14,7 @@ MODEL = "scripted"
 
 # Cases whose outcome is not the same for all hosts.
 BY_NAME = "by its own name"
-LONG = "10,000 tokens are shown"
+LONG = "10,000 tokens are passed on"
 
 
 @frozen
