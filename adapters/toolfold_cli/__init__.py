@@ -2,7 +2,7 @@
 
 program                           the program and its commands, each of which has a module of its name
 serve, connect, init, approve     a server, a gateway, and the clients and definitions that it is for
-inspect, profiles, diagram, call, stubs  what a target has: to look at, to call, and declared for programs
+inspect, profiles, diagram, call, stubs  what a target has: listed, drawn, called, declared for programs
 explain, check                    why a tool can or can't be called, and whether an agent can have it
 report, status                    what was used of a server, and how it is doing: asking it
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
@@ -11,8 +11,8 @@ authentication                    whose tokens are accepted
 client_files, editing             the configuration files of clients, edited in place
 printing, failures, logs          tables and texts, failures, and what is logged
 costs                             initial token counts
-drivers                           how `conform` reaches a target, and what it begins a driver with
-runs, completion, man             long runs, their early end; what a shell completes, and the manual page
+drivers                           how `conform` reaches a target, and the starters of drivers
+runs, completion, man             long runs and their early end, what a shell completes, the manual page
 scenario, library                 the steps of the demonstration, and its tools
 mkdocs, sphinx, zensical          pictures in pages of documentation
 

@@ -13,7 +13,7 @@ live/                         a page that shows sessions as they change
 report                        what was used, with advice
 dot, svg, outline             writers of DOT and SVG, and where the boxes and lines of an outline go
 rendering                     Graphviz, as a program or as WebAssembly
-text, palette                 texts made printable, and colours
+text, palette                 texts without control characters, and colours
 """
 
 from .diagram import Diagram

@@ -12,7 +12,7 @@ attribution, roots                the clauses that an answer shows or violates; 
 driver, drivers/                  the interface to an implementation, and ways to reach one
 runs, checks, layers/             a test run, what is run, and the checks by layer
 shrinking, linearize, overlap     shorter histories, the search for an order, operations that overlap
-confirming, exchange              a second look at findings, and what was sent
+confirming, exchange              findings sent again by another client, and the messages of a run
 report, render/                   results and verdicts: as text, JSON, JUnit, Markdown
 expected, replay                  the adopter's expected failures, and a violation again
 served, children                  servers for the kit, and processes that it has started

@@ -3,7 +3,7 @@
 table, links         traceability of clauses to tests, and mentions of clauses as links
 systems              wider systems, and the states of a system
 library/             the library itself, as the kit reaches it
-mutants/             implementations with one fault, each of which the kit must catch
+mutants/             mutants of an implementation, each of which the kit must catch
 source_mutants       mutants of the library's own source, as data
 verdicts, blindfold  evidence that verdicts can be trusted
 proofs/              proofs for forests of any size, with z3

@@ -1,4 +1,4 @@
-"""The system in one deterministic world: all of it, from a seed (SPEC STO-9).
+"""A deterministic simulation of the whole system, from a seed (SPEC STO-9).
 
     python -m tests.simulation --seeds 10000     # that many worlds, each from the next seed
     python -m tests.simulation --seed 4711       # one of them, with what happened
@@ -10,7 +10,7 @@ desk       the tool set of each replica, and what its hooks do to the world
 replicas   the processes that serve it, which are killed and started again
 judging    the oracle: what answers, hooks and traces of real runs have to be
 worlds     runs a plan, and says what is wrong
-outcome    what comes of that
+outcome    the result of a run
 suppliers  servers behind a gateway, which change, lag and end
 network    HTTP to a server, whose messages are lost, cut, repeated and late
 guests     clients of both eras on that network, who are asked, and follow their lists

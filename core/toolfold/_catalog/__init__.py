@@ -2,8 +2,8 @@
 
 rules          visibility rules and what predicates see: values that say when something is available
 modes          composite tools: one parameter picks a mode
-loader         what a tool that opens any group by name is called, takes and answers
+loader         the names and texts of a tool that opens any group by name
 components     tools, prompts, resources and their templates, groups, and profiles
-uri_templates  which variables a URI template has, and what a URI gives them
+uri_templates  the variables of a URI template, and their values in a URI
 catalog        all of these compiled into one value, and the budget of its list
 """

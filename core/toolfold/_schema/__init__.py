@@ -5,5 +5,5 @@ annotations           schemas of what functions take, and of what they return
 fields                schemas in their three forms: field specifications, mappings, texts
 arguments             schemas checked at registration, with which each call is validated
 validator             whether a value fits; `cost` bounds what that takes, `explain` says where it does not
-cost, explain         the most that validation can cost, and the words for what is wrong
+cost, explain         the most that validation can cost, and what is wrong, in words
 """

@@ -1,4 +1,4 @@
-"""How a session's state changes, and where it is: nothing here knows a session or a tool set.
+"""How the state of a session changes, and where it is stored; nothing here imports `Session` or `ToolSet`.
 
 executor, hooks          plan, hooks, commit
 reentry                  who may change a session now
@@ -6,5 +6,5 @@ runtime                  what the sessions of one tool set share
 events, observers        what happens, and who is given it
 usage                    what is used: the one set of counters
 state                    facts, and the form of a state as JSON
-store, journal           what keeps sessions beyond one process, and what a session reads and writes there
+store, journal           where sessions outlive a process, and what a session reads and writes there
 """

@@ -1,14 +1,14 @@
-"""`ToolSet` and `Session`: what users say there is, made into a catalog, and what clients do with it.
+"""`ToolSet` and `Session`: what users register, made into a catalog, and what clients do with it.
 
 toolset                `ToolSet`: the face that most users see
 session                the face of one client's state: reads, calls and changes
 context                what handlers and hooks are given of the session that they run in
 sessions, upkeep       the sessions of a kind that are in a store; how many there may be, and when they end
-registration           what is registered so far: names, groups, rules, checked and collected
+registration           the builder of the catalog: names, groups, rules, checked and collected
 decorators, toolkits   marks on functions and classes, and instances and modules that have them
 options                the options of registrations and the settings of a tool set, and what they can be
 definitions, handlers  definitions made into components, functions made into handlers and hooks
 control, finder        the tools that the library makes itself: activators, loaders, `find_tools`
 catalog_tool, prompts  the catalog as a tool, and the groups in a system prompt
-programs               the door for programs that call tools, and stubs as resources
+programs               `invoke`, for programs that call tools, and stubs as resources
 """

@@ -15,12 +15,12 @@ Each group has a region with three states. A request becomes events, and their r
 another. All of these are values, and every change of state is such a plan: requests, eviction, closing, restoring.
 
     table          the rows: state and event give guard, target, effect, and the events that go to other regions
-    interpreter    runs an event to completion over the rows, and is their meaning
+    interpreter    runs an event to completion over the rows, and defines their meaning
     compiled       does the same with bit sets, and is what runs
     forest         the groups, their parents, and what excludes what; a configuration: the states of all regions at
                    one moment
     planner        turns a request into events, and their result into a plan
-    transaction    the life of one plan over hooks, without running them
+    transaction    one plan with its hooks, as a state machine that runs none of them
     statechart     a forest as one hierarchical machine, and its exports
 
 Invariants of every reachable configuration: INV-1 parents of active groups are active, INV-2 no exclusion set has two
@@ -28,8 +28,8 @@ active members, INV-3 there is no root with a state, INV-4 every group can be re
 function of configuration and request only.
 
     flags = Forest.of(["search", "search.fuzzy", "light", "dark"], [["light", "dark"]])
-    step = plan(Configuration.initial(flags), TransitionRequest(activate=["search", "dark"]))
-    step.after.paths  # ("dark", "search")
+    planned = plan(Configuration.initial(flags), TransitionRequest(activate=["search", "dark"]))
+    planned.after.paths  # ("dark", "search")
 """
 
 from .compiled import Run

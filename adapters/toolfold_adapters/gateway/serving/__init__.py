@@ -1,5 +1,5 @@
 """The clients in front of a gateway: what they ask, and what their servers answer (SPEC GWY-1, GWY-7).
 
 downstream.py  the clients, as upstreams know them    forward.py   requests there, and answers back
-dialogue.py    questions of upstreams, between eras   requests.py  what a gateway answers in ways of its own
+dialogue.py    questions of upstreams, between eras   requests.py  requests that a gateway answers itself
 """

@@ -1,7 +1,7 @@
 """The servers behind a gateway: what they offer, and the connections to them (SPEC GWY-1, GWY-3, GWY-4).
 
 upstream.py       one server: what it offers, and its connections   life.py     the life of a connection, as a table
-link.py           one connection, and the task that holds it        wire.py     messages over it, as they are
+link.py           one connection, and the task that holds it        wire.py     messages over it, unchanged
 notifications.py  what comes beside answers                         http.py     URLs, and logins
 definitions.py    what it offers: asked for, and what can be used   transports.py  processes
 """
