@@ -1,7 +1,7 @@
-"""The programs that people run MCP servers in, as data: where each has its configuration, and what it shows of answers.
+"""The programs that people run MCP servers in, as data: where each has its configuration, and how it cuts answers.
 
-Gateways read these files by it, and `toolfold init` writes them (SPEC GWY-2, GWY-13); answers fit into what is shown
-(SPEC CTL-4), which evaluations show their models (SPEC EVA-1). To add a host is to add a row.
+Gateways read these files by it, and `toolfold init` writes them (SPEC GWY-2, GWY-13); answers fit into what a host
+passes on to its model (SPEC CTL-4), which is all that evaluations give theirs (SPEC EVA-1). A new host is a new row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class HostView:
         lists_again: Whether it lists the tools again after a notification that they have changed.
         instructions: How much of the server's instructions.
         descriptions: How much of a tool's description.
-        results: How long a result may be that is shown whole; of a longer one the beginning and the end, as `ends` has.
+        results: How long a result may be that is passed on whole; a longer one is cut to its beginning and end
+            (`ends`).
     """
 
     client: str = "toolfold-evaluate"

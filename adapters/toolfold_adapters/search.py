@@ -45,7 +45,7 @@ PROSE = 200
 
 FUSION_CONSTANT = 20
 """The constant of reciprocal rank fusion: the larger it is, the less the first places count for. 60 is common for long
-rankings; of tools only the first few are shown."""
+rankings; of tools only the first few are returned."""
 
 _WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
 """How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""

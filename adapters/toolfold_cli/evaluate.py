@@ -67,9 +67,7 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--suggest", is_flag=True, help="Print tasks made of the examples in the tools' schemas, and exit.")
 @_NAMES("--player", "players", help="Scripted players, all, or hosts; perfect unless given.")
 @click.option("--model", "models", metavar="NAME", multiple=True, help="A model as pydantic-ai names it, by its key.")
-@click.option(
-    "--host", metavar="NAME", help="The host whose view the models have; they are shown everything otherwise."
-)
+@click.option("--host", metavar="NAME", help="The host whose view the models have; they read everything otherwise.")
 @click.option("--replay", type=FILE, metavar="FILE", help="Make the calls again that a file of records has.")
 @_NAMES("--arm", "arms", help="Ways to offer the tools: all unless given.")
 @_NAMES("--size", "sizes", help="Numbers of tools, with fillers, or all, which is without.")

@@ -46,7 +46,7 @@ def reason_for(view: RequestView, name: str, kind: Any = "tool") -> Reason:
     "explain",
     "toolfold explain shop:tools orders.refund",
     "toolfold explain shop:tools orders.refund --active orders --profile clerk",
-    "toolfold explain gateway.toml github_create_issue --json",
+    "toolfold explain gateway.toml github__create_issue --json",
     "toolfold explain create_issue -- npx -y some-mcp-server",
     cls=NamesCommand,
 )

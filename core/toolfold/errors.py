@@ -1,7 +1,7 @@
 """Every error that Toolfold raises (SPEC ERR-1, ERR-2): one base, few leaves, data on the instance.
 
 A message says what happened, with which names, and what to do next. No text of a foreign exception is copied
-into a message: the cause stays reachable as `__cause__`. What is allowed and hardly meant is warned of by `warn`.
+into a message: the cause stays reachable as `__cause__`. What is allowed but probably a mistake is warned of by `warn`.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ def _reason(cause: BaseException | None) -> str | None:
 
 
 class ToolfoldWarning(UserWarning):
-    """Something is allowed, and hardly meant; the message says what to do instead."""
+    """Something is allowed, but probably a mistake; the message says what to do instead."""
 
 
 def warn(problem: str) -> None:

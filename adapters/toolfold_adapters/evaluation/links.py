@@ -35,11 +35,11 @@ class ArmLink(Protocol):
     instructions: str
 
     async def definitions(self) -> list[dict[str, Any]]:
-        """Return the tools that a model is shown now, with `name`, `description` and `inputSchema`."""
+        """Return the tools that a model reads now, with `name`, `description` and `inputSchema`."""
         ...
 
     def tokens(self, shown: Iterable[Mapping[str, Any]]) -> int:
-        """Return about how many tokens a model reads of the tools that it is shown."""
+        """Return about how many tokens a model reads of these tools."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
@@ -86,7 +86,7 @@ class Served:
 
 @define
 class InProcess:
-    """A conversation whose provider loads tools late: what was announced is shown from then on."""
+    """A conversation whose provider loads tools late: what was announced is read from then on."""
 
     conversation: Conversation
     provider: Native

@@ -52,7 +52,7 @@ class SurfaceTools(AbstractToolset[object]):
         return None
 
     async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
-        """Return the tools that are shown now."""
+        """Return the tools that the model reads now."""
         return {
             name: ToolsetTool(
                 toolset=self,
@@ -71,7 +71,7 @@ class SurfaceTools(AbstractToolset[object]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[object], tool: ToolsetTool[object]
     ) -> str:
-        """Return the answer as it is shown; raises `ToolFailed` with an error."""
+        """Return the answer as the model reads it; raises `ToolFailed` with an error."""
         answer = await self.surface.call(name, tool_args)
         if answer.is_error:
             raise ToolFailed(answer.text)

@@ -1,6 +1,6 @@
 """Who plays: scripted policies, which are deterministic, and transcripts that are played again (SPEC EVA-2).
 
-A script knows which tools a task needs and what to give them, so a task that it can't do is lost to what it is shown.
+A script knows which tools a task needs and what to give them, so it fails a task only because of what it is given.
 Beyond that it knows what it read: it opens a group that it read of, gives an argument whose name it read, and calls a
 tool by its name if the tool is listed, and else through `call_tool`. It makes one call in each request.
 """
@@ -50,7 +50,7 @@ class Script:
 
 
 SCRIPTS: Mapping[str, Script] = {
-    "perfect": Script(about="makes no mistakes, and is shown everything"),
+    "perfect": Script(about="makes no mistakes, and reads everything"),
     "forgets-handles": Script(about="never gives a handle", keeps_handle=False),
     "asks-for-server": Script(about="searches by the name of the group or server", asks="group"),
     "calls-first": Script(about="never opens before it calls", opens=False),
@@ -58,7 +58,7 @@ SCRIPTS: Mapping[str, Script] = {
         about="searches by the task's own words, and believes what is found", asks="task", believes=True
     ),
     "reckless": Script(about="tries what is forbidden after each call", reckless=True),
-    **{name: Script(about=f"is shown what {name} shows", host=name) for name in HOSTS if name != EVERYTHING},
+    **{name: Script(about=f"reads what {name} passes on", host=name) for name in HOSTS if name != EVERYTHING},
 }
 
 

@@ -72,11 +72,11 @@ class Surface:
 
     @property
     def instructions(self) -> str:
-        """The instructions of the server, as far as they are shown."""
+        """The instructions of the server, as far as the host passes them on."""
         return self.link.instructions[: self.host.instructions] if self.arm.directory else ""
 
     async def definitions(self) -> Mapping[str, dict[str, Any]]:
-        """Return the list, as far as it is shown, by name."""
+        """Return the list, as far as the host passes it on, by name."""
         listed = await self.link.definitions()
         if listed is not self._listed:
             cut = self.host.descriptions
@@ -107,7 +107,7 @@ class Surface:
         self._in_program = False
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Return the answer to a call, as far as it is shown."""
+        """Return the answer to a call, as far as the host passes it on."""
         before = len(self.simulation.made)
         self.recorded.append((name, {key: self._unnamed(value) for key, value in arguments.items()}))
         answer = await self.link.call(name, arguments)

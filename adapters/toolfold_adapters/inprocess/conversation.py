@@ -1,7 +1,7 @@
 """`Conversation`: the tools of one conversation of an agent's own loop (SPEC 19, GRP-6).
 
 It finds the session, calls the core, and renders the answers in the shape of a model's provider, in an order that
-keeps the provider's cache valid (order.py). With `native`, the list does not change at all, and answers announce new
+keeps the provider's cache valid. With `native`, the list does not change at all, and answers announce new
 tools (late.py).
 """
 

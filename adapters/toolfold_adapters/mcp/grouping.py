@@ -230,7 +230,7 @@ class OwnTools:
         try:
             described = _described(without_mounted_groups(definition))
             self._tools.register(registered, self._handler(name), **place, **described)
-        except InvalidDefinition:  # it is the server's own, and shown in lists as the server has it
+        except InvalidDefinition:  # it is the server's own, and listed as the server has it
             self._tools.register(registered, self._handler(name), **place, input_schema={"type": "object"})
 
     def _free_name(self, name: str) -> str:

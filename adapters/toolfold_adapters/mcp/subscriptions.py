@@ -77,7 +77,7 @@ class Subscriptions:
         self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
     async def listen(self, ctx: Any, params: Any, groups: Callable[[], Any] | None = None) -> Any:
-        """Serve one subscription until its client disconnects; `groups` returns those at root, if it is shown any."""
+        """Serve one subscription until its client disconnects; `groups` returns those at root, if it is offered any."""
         caller = principal_of(ctx) if self._by_caller else ""
         if self.before_listening is not None:
             await self.before_listening(ctx)  # in a store, the session may be known to other processes only
@@ -130,7 +130,7 @@ class Subscription:
     Args:
         ctx: The context of its request.
         asked: What the client asks for.
-        groups: Returns the groups at root, or `None` for a client that is not shown any.
+        groups: Returns the groups at root, or `None` for a client that is not offered any.
     """
 
     def __init__(self, ctx: Any, asked: types.SubscriptionFilter, groups: Callable[[], Any] | None) -> None:

@@ -101,7 +101,7 @@ class Group:
 class Component:
     """Something registered: a tool, prompt, resource or resource template (SPEC REG-9).
 
-    `name` is the full name, the URI, or the URI template. `definition` is what clients are shown,
+    `name` is the full name, the URI, or the URI template. `definition` is what clients read,
     in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself, and
     `loader` for a tool that opens groups by name. `hidden` says whether lists leave it out, or is the rule under which
     they do (SPEC VIS-6); ask `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as
@@ -168,7 +168,7 @@ class Component:
 
     @cached_property
     def is_settled(self) -> bool:
-        """Whether what is shown of it, and whether it is, depends on the active groups alone."""
+        """Whether its definition, and whether it is listed, depends on the active groups alone."""
         return is_static(self.listing_rule) and (self.modes is None or not self.modes.changing)
 
     @property

@@ -32,7 +32,7 @@ class Mode:
 
     Args:
         available: Whether there is a use for it now: a predicate of the view, fast and not async. Always by default.
-        count: How much there is for it now, as a function of the view; shown to clients in `_meta.data_counts` of each
+        count: How much there is for it now, as a function of the view; clients read it in `_meta.data_counts` of each
             list. If only counts change, no notification is sent: clients see it when they list again, for another
             change or after `ToolSet.notify_list_changed` (SPEC MOD-2).
     """
@@ -52,7 +52,7 @@ class Modes:
     Args:
         parameter: The name of the parameter that picks a mode. Its schema is a text with an `enum` of the modes in
             place, such as a `Literal` makes, or a text without one, which gets it.
-        modes: The modes by name, in the order in which clients are shown them.
+        modes: The modes by name, in the order in which clients read them.
     """
 
     parameter: str
@@ -60,7 +60,7 @@ class Modes:
 
     @property
     def changing(self) -> bool:
-        """Whether what is shown of the tool is anything but always the same."""
+        """Whether the definition that clients read can change."""
         return any(mode.available is not None or mode.count is not None for mode in self.modes.values())
 
     @property

@@ -7,7 +7,7 @@
   undo if the process ends during that one; the first comes with the lease. One swap saves the state, removes the intent
   and releases the lease.
 - Whoever takes the lease and finds an intent undoes its hooks first.
-- A transition whose lease is lost, or whose store fails, stops and undoes nothing: the next holder of the lease does.
+- A transition whose lease is lost, or whose store fails, stops and undoes nothing: the lease's next process does.
 
 The executor holds the state, which is passed in; `state.py` has what a store has of it.
 """
@@ -239,7 +239,7 @@ class Journal:
     async def step(self) -> AsyncGenerator[None]:
         """Release the lease at the end, if it is held, and raise the cancellation that arrived meanwhile.
 
-        An intent that is left is undone by the next holder.
+        An intent that is left is undone by the next process with the lease.
         """
         self.steps.begin(self)
         try:

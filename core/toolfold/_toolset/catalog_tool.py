@@ -53,11 +53,11 @@ OPTIONS: ToolOptions = {
 class CatalogTool:
     """The handler of a catalog tool.
 
-    Everything that is available is shown: what users registered, the catalog tool itself, and the tools that open and
-    close groups, for they too can be called. So without hidden entries it shows what the lists show.
+    Everything that is available is included: what users registered, the catalog tool itself, and the tools that open
+    and close groups, for they too can be called. So without hidden entries it has what the lists have.
 
     Args:
-        everything: Whether what is not available now is shown too, such as the tools of inactive groups.
+        everything: Whether what is not available now is included too, such as the tools of inactive groups.
     """
 
     everything: bool = False
@@ -85,7 +85,7 @@ class CatalogTool:
         return entries
 
     def _offered(self, component: Component, view: RequestView) -> Component | None:
-        """Return `component` as offered now; if it is not, as registered where everything is shown, else `None`."""
+        """Return `component` as offered now; if it is not, as registered where everything is included, else `None`."""
         if available(component, view):
             return render(component, view)
         return component if self.everything else None

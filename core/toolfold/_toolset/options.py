@@ -70,10 +70,10 @@ class ToolOptions(ComponentOptions, total=False):
         structured_output: Whether the return annotation of a typed handler describes the structured result where
             `output` does not: by default if it says what is in it, unless the tool set says otherwise. `True` refuses a
             handler whose annotation does not, `False` turns it off.
-        category: A label, shown as `_meta.category` (SPEC KIT-5).
-        tags: Labels for programs, or one; not shown to clients.
+        category: A label, which clients get as `_meta.category` (SPEC KIT-5).
+        tags: Labels for programs, or one; clients do not get them.
         annotations: Hints such as `{"readOnlyHint": True}`.
-        modes: The modes of a composite tool, of which clients are shown the available ones (SPEC MOD-1).
+        modes: The modes of a composite tool, of which clients get the available ones (SPEC MOD-1).
         replaces_control: Whether a tool that is called `activate` or `deactivate` is meant to take the place of the one
             that opens or closes its group; there is a warning otherwise (SPEC NAM-4).
     """

@@ -390,7 +390,7 @@ def _path(name: str, parent: str | None) -> str:
 
 
 def _replaces(component: Component) -> str:
-    """Return the warning of a tool that takes the place of a control tool, which was hardly meant (SPEC NAM-4)."""
+    """Return the warning of a tool that takes the place of a control tool, probably by mistake (SPEC NAM-4)."""
     role = component.name.rpartition(".")[2]
     does = "opens" if role == "activate" else "closes"
     return (

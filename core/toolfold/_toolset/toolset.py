@@ -307,7 +307,7 @@ class ToolSet(Displayed):
 
         It takes `type`, `query`, `category` and `include_hidden`, and answers with one key for each requested section:
         `tools` (those that open and close groups, and itself, among them), `prompts`, `resources`,
-        `resource_templates`. Only what is available in the caller's snapshot is shown (SPEC CAT-1, CAT-2).
+        `resource_templates`. Only what is available in the caller's snapshot is included (SPEC CAT-1, CAT-2).
 
         Args:
             name: What it is called.

@@ -241,6 +241,6 @@ def _then(how: str | None) -> str:
 
 
 def _offered(name: str, view: RequestView) -> Component | None:
-    """Return a tool that the caller can call and is shown; a hint must not give away a hidden one (SPEC VIS-6)."""
+    """Return a tool that the caller can call and that is listed; a hint gives away no hidden one (SPEC VIS-6)."""
     component = view.snapshot.catalog.tools.get(name)
     return component if component is not None and is_listed(component, view) else None

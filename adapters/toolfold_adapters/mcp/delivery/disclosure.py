@@ -38,7 +38,7 @@ from ..request import RequestState, Selections, component_called
 from .render import Renderer
 
 _SHOWN = Memo[None, Mapping[str, Group]](most=1)
-"""The groups that requests with one initial state are shown, where nothing but that state decides."""
+"""The groups that requests with one initial state are offered, where nothing but that state decides."""
 
 
 class GroupParams(RequestParams):
@@ -49,7 +49,7 @@ class GroupParams(RequestParams):
 
 @frozen(eq=False)
 class Disclosed:
-    """What one request is shown: the groups that its caller may fetch, and what is in each.
+    """What one request is offered: the groups that its caller may fetch, and what is in each.
 
     Args:
         start: The initial state of the request.

@@ -75,7 +75,7 @@ class Renderer:
 
     Args:
         names: The names that clients see. The tools of an existing server have names of their own: of them, those are
-            shown that the server offers to the caller of the request, as the server has them.
+            listed that the server offers to the caller of the request, as the server has them.
         modern: Whether the era is that of 2026-07-28.
         adjust: Changes the definitions of control tools, for deliveries that give them more arguments.
         cache_scope: Whether caches may share lists between callers.
