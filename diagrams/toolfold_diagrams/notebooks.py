@@ -1,4 +1,4 @@
-"""Notebooks: what a value of the core is shown as. The core finds `bundle` by its entry point."""
+"""Notebooks: the picture of a value of the core. The core finds `bundle` by its entry point."""
 
 from __future__ import annotations
 

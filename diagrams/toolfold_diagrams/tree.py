@@ -19,7 +19,7 @@ def tree(source: Source, *, width: int | None = None) -> str:
     """Return the groups as a tree, a line each: state, name, tools, what it excludes, and its description.
 
     Args:
-        source: The groups; the state of a snapshot or a session is shown.
+        source: The groups; the state of a snapshot or a session is drawn.
         width: The characters that a line may have; descriptions are cut to fit. `None` cuts nothing.
     """
     snapshot = snapshot_of(source)

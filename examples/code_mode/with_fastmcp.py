@@ -19,16 +19,16 @@ from examples.code_mode import Approve, shop, show
 from toolfold_adapters.mcp import serve
 
 PROGRAM = """
-told = []
+answers = []
 await call_tool('orders__activate', {})
-told.append(await call_tool('orders__place', {'item': 'tea', 'count': 2}))
+answers.append(await call_tool('orders__place', {'item': 'tea', 'count': 2}))
 await call_tool('cellar__activate', {})
-told.append(await call_tool('cellar__bottles', {}))
+answers.append(await call_tool('cellar__bottles', {}))
 try:
-    told.append(await call_tool('orders__place', {'item': 'milk'}))
+    answers.append(await call_tool('orders__place', {'item': 'milk'}))
 except Exception as error:
-    told.append(str(error))
-return told
+    answers.append(str(error))
+return answers
 """
 
 

@@ -13,14 +13,14 @@ from toolfold import Session, identifiers, invoke, stubs
 
 PROGRAM = """
 await orders_activate()
-told = [await orders_place(item='tea', count=2)]
+answers = [await orders_place(item='tea', count=2)]
 await cellar_activate()
-told.append(await cellar_bottles())
+answers.append(await cellar_bottles())
 try:
-    told.append(await orders_place(item='milk'))
+    answers.append(await orders_place(item='milk'))
 except Exception as error:
-    told.append(str(error))
-told
+    answers.append(str(error))
+answers
 """
 
 

@@ -17,13 +17,13 @@ from toolfold_adapters.integrations.pydantic_ai import ToolfoldToolset
 SNIPPETS = (
     "orders__activate()",
     """
-told = [await orders__place(item='tea', count=2)]
+answers = [await orders__place(item='tea', count=2)]
 cellar__activate()
 try:
-    told.append(await orders__place(item='milk'))
+    answers.append(await orders__place(item='milk'))
 except Exception as error:
-    told.append(str(error))
-told
+    answers.append(str(error))
+answers
 """,
     "await cellar__bottles()",
 )

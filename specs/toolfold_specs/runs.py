@@ -203,7 +203,7 @@ class TestRun:
     def also_wrong(self, violation: Violation) -> frozenset[str]:
         """Return which clauses that it rests on the case of a violation shows to be violated, in a simpler form.
 
-        What has no history is shown by its check as a whole.
+        What has no history is repeated by running its check as a whole.
         """
         among = find_clause(violation.clause).rests_on & self.known
         if not among:

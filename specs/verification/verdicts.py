@@ -54,7 +54,7 @@ IN_PART = frozenset({"FND-3"})
 
 
 class EmptyDriver(EngineDriver):
-    """The honest engine, of whose answers nothing is shown but whether they are refusals."""
+    """The honest engine, whose answers say only whether they are refusals."""
 
     def configure(self, setup: Setup) -> Answer:
         """Configure, and say whether it was refused."""

@@ -1,7 +1,4 @@
-"""SPEC GRP-1, GRP-2: manifests, with document C's tests of its loader of manifests.
-
-What clients of both eras see of them is in tests/adapters/mcp/test_manifests_served.py.
-"""
+"""SPEC GRP-1, GRP-2: manifests, with document C's tests of its loader of manifests."""
 
 from __future__ import annotations
 

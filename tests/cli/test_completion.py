@@ -27,7 +27,7 @@ def test_the_script_is_installed_for_the_shell_that_is_used(
     assert f"_TOOLFOLD_COMPLETE={shell}_complete" in (tmp_path / place).read_text(encoding="utf-8")
 
 
-def test_the_script_is_shown_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_is_printed_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     assert "_TOOLFOLD_COMPLETE=fish_complete" in invoke("completion", "fish", "--show").stdout
     assert list(tmp_path.iterdir()) == []

@@ -210,7 +210,7 @@ def test_checks_and_clauses_are_listed() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_the_log_of_the_implementation_is_not_shown() -> None:
+def test_the_log_of_the_implementation_is_not_printed() -> None:
     result = conform("verification.library.driver:CoreDriver", "--layers", "vectors", "--json")
     verdicts = {line.get("id"): line.get("verdict") for line in map(json.loads, result.stdout.splitlines())}
     assert verdicts["CALL-3"] == "held"  # so a handler failed, which the library logs

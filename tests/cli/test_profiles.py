@@ -12,7 +12,7 @@ from tests.cli.support import invoke
 pytestmark = pytest.mark.spec("PRO-2")
 
 
-def test_profiles_are_shown_in_a_table(shop: Path) -> None:
+def test_profiles_are_printed_in_a_table(shop: Path) -> None:
     result = invoke("profiles", "shop:tools")
     assert result.exit_code == 0
     assert [line.split() for line in result.stdout.splitlines()] == [
@@ -23,7 +23,7 @@ def test_profiles_are_shown_in_a_table(shop: Path) -> None:
     assert invoke("serve", "shop:tools", "--list-profiles").stdout == result.stdout
 
 
-def test_profiles_are_shown_as_json(shop: Path) -> None:
+def test_profiles_are_printed_as_json(shop: Path) -> None:
     assert json.loads(invoke("profiles", "shop:tools", "--json").stdout)[1] == {
         "name": "look",
         "description": "Change nothing",

@@ -123,7 +123,7 @@ def test_a_failure_ends_with_1_and_a_paragraph_without_a_traceback(shop: Path) -
 
 @pytest.mark.parametrize("command", ["inspect", "conform"])
 @pytest.mark.parametrize(("arguments", "debug"), [(("--traceback",), "0"), ((), "1")])
-def test_a_traceback_is_shown_on_request(
+def test_a_traceback_is_printed_on_request(
     shop: Path, monkeypatch: pytest.MonkeyPatch, command: str, arguments: tuple[str, ...], debug: str
 ) -> None:
     monkeypatch.setenv("TOOLFOLD_DEBUG", debug)

@@ -30,7 +30,7 @@ async def ask(session: Session, **arguments: Any) -> dict[str, list[dict[str, An
 
 @pytest.mark.spec("CAT-1", "CAT-2")
 @pytest.mark.parametrize(("arguments", "expected"), ARGUMENTS, ids=str)
-async def test_arguments_select_what_is_shown(arguments: dict[str, Any], expected: dict[str, list[str]]) -> None:
+async def test_arguments_select_what_is_included(arguments: dict[str, Any], expected: dict[str, list[str]]) -> None:
     """Document D, arguments of the catalog tool and their defaults; `category` filters tools only."""
     sections = await ask(shop().default_session, **arguments)
     assert names(sections) == expected
@@ -64,7 +64,7 @@ async def test_an_entry_has_the_whole_definition_the_hidden_flag_and_the_categor
 
 
 @pytest.mark.spec("CAT-2", "VIS-7")
-async def test_what_is_shown_follows_the_callers_snapshot() -> None:
+async def test_what_is_included_follows_the_callers_snapshot() -> None:
     tools = shop()
     async with tools.open_session(active=["orders"]) as buyer, tools.open_session() as auditor:
         auditor.set_fact("auditor", True)
@@ -81,7 +81,7 @@ async def test_what_is_shown_follows_the_callers_snapshot() -> None:
 
 
 @pytest.mark.spec("CAT-2")
-async def test_all_that_is_shown_can_be_called_and_nothing_else() -> None:
+async def test_all_that_is_included_can_be_called_and_nothing_else() -> None:
     """Document D, the catalog tool: what it shows is there to be called."""
     tools = shop()
     async with tools.open_session() as session:
@@ -108,7 +108,7 @@ async def test_an_author_may_show_everything_and_nothing_more_can_be_called() ->
 
 
 @pytest.mark.spec("CAT-2", "PRO-1")
-async def test_what_a_profile_excludes_is_never_shown() -> None:
+async def test_what_a_profile_excludes_is_never_included() -> None:
     tools = shop(everything=True)
     async with tools.open_session(Profile(name="p")) as session:
         assert "orders.open" not in names(await ask(session))["tools"]
@@ -138,7 +138,7 @@ async def test_without_hidden_entries_it_shows_what_the_lists_show_including_con
 
 
 @pytest.mark.spec("CAT-1", "MOD-1")
-async def test_a_composite_tool_is_shown_with_the_modes_that_are_available() -> None:
+async def test_a_composite_tool_is_described_with_the_modes_that_are_available() -> None:
     tools = ToolSet("t")
     schema = {"type": "object", "properties": {"what": {"type": "string"}}}
     late = Mode(available=lambda view: "late" in view.facts)

@@ -1,4 +1,4 @@
-"""SPEC VIS-6: `hidden` as a rule, which decides what is shown and never what may be called.
+"""SPEC VIS-6: `hidden` as a rule, which decides what is listed and never what may be called.
 
 The flag is in test_visibility.py and test_toolkits.py.
 """

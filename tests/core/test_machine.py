@@ -134,7 +134,7 @@ async def test_what_is_no_group_or_no_request_is_refused_with_what_to_write() ->
         plan(Configuration.initial(Forest.of(["a", "b"])), several)
 
 
-def test_a_configuration_is_shown_by_its_active_groups() -> None:
+def test_the_repr_of_a_configuration_has_its_active_groups() -> None:
     flags = Forest.of(["search", "light", "dark"])
     first = Configuration.initial(flags)
     assert repr(first) == "<Configuration: no group active of 3>"

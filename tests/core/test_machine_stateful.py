@@ -25,7 +25,7 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.spec("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2", "INV-4")
 @pytest.mark.spec("INV-5", "NTF-1", "VIS-2", "LST-1", "CTL-1", "CTL-2", "NAM-2", "EXP-1")
-def test_every_step_and_every_reason_in_every_small_system_is_that_of_the_reference() -> None:
+def test_every_transition_and_every_reason_in_every_small_system_is_that_of_the_reference() -> None:
     results = run_checks(exhaustive.CHECKS, CoreDriver)
     assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}
 

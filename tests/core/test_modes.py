@@ -166,7 +166,7 @@ def test_tools_beside_a_composite_one_are_not_rebuilt() -> None:
 
 
 @pytest.mark.spec("MOD-2")
-def test_counts_are_shown_for_available_modes_that_have_one() -> None:
+def test_counts_are_given_for_available_modes_that_have_one() -> None:
     """Document B, capability annotations."""
     buffers = Buffers(errors=3, actions=8)
     modes = Modes("what", {"errors": ERRORS, "network": Mode(), "actions": mode("actions")})

@@ -73,7 +73,7 @@ async def test_descriptions_groups_and_parameters_are_searched(query: str, tool:
 
 
 @pytest.mark.spec("FND-1")
-async def test_five_tools_are_shown_unless_the_caller_wants_another_number() -> None:
+async def test_five_tools_are_returned_unless_the_caller_wants_another_number() -> None:
     tools = ToolSet("many", search=by_shared_words)
     for number in range(60):
         tools.register(f"t{number:02}", answer, description="alike")
@@ -290,7 +290,7 @@ def test_the_name_of_the_search_is_taken_where_there_is_one() -> None:
 
 
 @pytest.mark.spec("FND-2")
-async def test_whatever_a_ranker_answers_only_tools_that_can_be_found_are_shown_and_each_once() -> None:
+async def test_whatever_a_ranker_answers_only_tools_that_can_be_found_are_returned_and_each_once() -> None:
     def odd(documents: Sequence[SearchDocument]) -> Callable[[str], list[Any]]:
         return lambda query: ["nothing", "ship.steer", "ship.steer", "find_tools", "ship.activate", "east.dock"]
 

@@ -59,7 +59,7 @@ def test_what_makes_room_needs_a_limit(evict: Any) -> None:
     assert ToolSet("t", evict=evict, max_active=2).catalog.max_active == 2
 
 
-async def test_tool_sets_and_sessions_are_shown_by_what_they_have() -> None:
+async def test_the_reprs_of_tool_sets_and_sessions_say_what_they_have() -> None:
     tools = desk()
     assert repr(tools) == "<ToolSet 'desk': 7 tools in 6 groups>"
     session = tools.open_session(identity="s", active="a")

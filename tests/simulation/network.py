@@ -2,7 +2,7 @@
 
 A request runs in tasks of its own, as a server runs it; an answer comes in the parts in which it was sent, and those of
 several requests in any order. A client that goes away, or whose connection breaks, is known to the server as it is to a
-real one: it is told that the client has disconnected.
+real one: it learns that the client has disconnected.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from .recording import RecordedRequest, Recording, SessionRecord, listed_tokens
 LETTERS = 300
 """The letters of a name or a title."""
 TAIL = 8
-"""How many characters of a long key in a store are shown."""
+"""How many characters of a long key in a store the page has."""
 
 _STATES = {RegionState.ACTIVE: "a", RegionState.INACTIVE: "i", RegionState.LOCKED: "l"}
 

@@ -11,7 +11,7 @@ from .script import script
 from .trace import plain
 
 LONGEST = 2000
-"""How many characters of each message are shown; the file of a violation has all."""
+"""How many characters of each message the page has; the file of a violation has all."""
 
 
 def markdown(report: Report, folder: Path | None = None) -> str:

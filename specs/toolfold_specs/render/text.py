@@ -18,7 +18,7 @@ with extras_named():
 
 WIDTH = 120
 LONGEST = 240
-"""How many characters of each message are shown; the page of Markdown has all."""
+"""How many characters of each message are printed; the page of Markdown has all."""
 COLOURS = {
     Verdict.HELD: "green",
     Verdict.PARTLY: "green",

@@ -45,7 +45,7 @@ async def test_everything_is_listed_with_as_many_fillers_as_it_takes(size: int) 
 
 @pytest.mark.parametrize("arm", NATIVE)
 @pytest.mark.parametrize("way", [("open_group", {"group": "weather"}), ("find_tools", {"query": "air", "open": True})])
-async def test_a_tool_that_the_provider_loads_late_is_shown_once_it_was_announced(arm: str, way: Any) -> None:
+async def test_a_tool_that_the_provider_loads_late_is_read_once_it_was_announced(arm: str, way: Any) -> None:
     async with Offers(World(CATALOG)).surface(arm, task("air"), 100, "everything") as surface:
         before = set(await surface.definitions())
         assert "weather__air_quality" in (await surface.call(*way)).text

@@ -1,4 +1,4 @@
-"""Models as players: what they are shown, what they call, what is counted, and what is absent without a key."""
+"""Models as players: what they read, what they call, what is counted, and what is absent without a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spec("EVA-2")
 
 
 def calling(*calls: tuple[str, dict[str, Any]], seen: list[Any] | None = None) -> FunctionModel:
-    """A model that makes calls one after the other, and then ends; it notes what it is shown."""
+    """A model that makes calls one after the other, and then ends; it notes what it reads."""
 
     def respond(messages: list[Any], info: Any) -> ModelResponse:
         if seen is not None:

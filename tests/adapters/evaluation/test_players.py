@@ -1,4 +1,4 @@
-"""Scripted players: what each of them can and can't do, and what it is shown."""
+"""Scripted players: what each of them can and can't do, and what it reads."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_an_argument_that_no_schema_showed_is_not_given() -> None:
     assert cut[1][0] == ("call_tool", {"name": "weather__air_quality", "arguments": {}})
 
 
-async def test_a_schema_is_read_in_a_refusal_if_that_is_shown() -> None:
+async def test_a_schema_is_read_in_a_refusal_if_that_is_passed_on() -> None:
     done, calls = await read_by("groups", 150)
     assert done
     assert [given["arguments"] for _, given in calls] == [{}, {"place": "Milan"}]

@@ -146,7 +146,7 @@ async def test_what_is_not_withheld_is_marked(tmp_path: Path) -> None:
     assert prompt.definition["_meta"] == {"dev.toolfold/changed": True}
 
 
-def test_the_difference_of_all_that_changed_is_shown(tmp_path: Path) -> None:
+def test_the_difference_of_all_that_changed_is_printed(tmp_path: Path) -> None:
     approvals = Approvals(tmp_path)
     approvals.approve(SERVER, offering("pay", **SAID))
     difference = approvals.difference(SERVER, offering("pay", **EVIL_SAID))

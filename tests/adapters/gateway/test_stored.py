@@ -87,7 +87,7 @@ def test_a_resource_that_has_grown_is_no_change(tmp_path: Path) -> None:
     assert approvals.changed(SERVER, Definitions(resources=[{**resource, "size": 2}])) == frozenset()
 
 
-def test_what_changed_is_shown_old_against_new(tmp_path: Path) -> None:
+def test_what_changed_is_printed_old_against_new(tmp_path: Path) -> None:
     approvals = Approvals(tmp_path)
     approvals.approve(SERVER, FIRST)
     difference = approvals.difference(SERVER, LATER)

@@ -161,7 +161,7 @@ async def test_a_group_of_instructions_alone_has_no_contents_and_its_description
         assert (await asked(client, "groups/get", name="bare")).instructions == "Nothing yet"
 
 
-async def test_a_group_that_a_quota_never_lets_open_is_not_shown() -> None:
+async def test_a_group_that_a_quota_never_lets_open_is_not_offered() -> None:
     tools = ToolSet("t", max_active=1)
     tools.register_group("outer")
     tools.register_group("inner", parent="outer")
@@ -254,7 +254,7 @@ async def following(target: Any, **asked_for: Any) -> AsyncGenerator[Following]:
 
 
 async def changes_are_notified_of(target: Any, tools: ToolSet, allowed: dict[str, bool]) -> None:
-    """Change what a caller is shown, and see that it is notified where that is a change of the groups at root."""
+    """Change what a caller is offered, and see that it is notified where that is a change of the groups at root."""
     steps: tuple[Callable[[], object], ...] = (
         lambda: tools.register("more", lambda: "", group="files"),
         lambda: tools.register_group("inner", parent="files"),

@@ -138,7 +138,7 @@ async def test_names_have_the_form_that_the_draft_allows_and_are_unique() -> Non
 
 
 @pytest.mark.spec("VIS-6", "NAM-6")
-async def test_hidden_and_control_tools_are_not_shown_and_names_are_those_of_the_wire() -> None:
+async def test_hidden_and_control_tools_are_not_offered_and_names_are_those_of_the_wire() -> None:
     tools = make_shop()
     tools.register("secret", lambda: "found", group="stock", hidden=True)
     tools.register("member_only", lambda: "hi", group="stock", visibility=Visibility.when(lambda view: False))

@@ -1,4 +1,4 @@
-"""The same stories in every delivery, in both eras: a row for each clause, and a column for each way (SPEC 18).
+"""The same scenarios in every delivery, in both eras: a row for each clause, and a column for each way (SPEC 18).
 
 `tests/process/adapters/mcp/test_end_to_end.py` has the columns of other processes and of sockets.
 """

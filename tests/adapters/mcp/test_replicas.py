@@ -59,7 +59,7 @@ def one_handle() -> Limits:
     return Limits(handles=Limit(1))
 
 
-async def test_what_a_hook_keeps_is_made_anew_where_another_replica_takes_over(store: Store) -> None:
+async def test_what_a_hook_created_is_made_anew_where_another_replica_takes_over(store: Store) -> None:
     events: list[str] = []
 
     def replica(name: str) -> ToolSet:
@@ -213,7 +213,7 @@ async def test_a_list_or_a_call_without_a_transition_asks_the_store_once_and_und
 
 @pytest.mark.spec("STO-2")
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_a_holder_whose_lease_has_expired_does_not_commit_and_the_next_one_rolls_back(hangs: bool) -> None:
+async def test_a_process_whose_lease_has_expired_does_not_commit_and_the_next_one_rolls_back(hangs: bool) -> None:
     now = [0.0]
     store = MemoryStore(lambda: now[0], lease=0.1)
     journal: list[str] = []

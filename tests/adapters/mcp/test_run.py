@@ -1,4 +1,4 @@
-"""What `ToolSet.run` refuses; that it serves is shown in tests/process."""
+"""What `ToolSet.run` refuses; that it serves is tested in tests/process."""
 
 from __future__ import annotations
 

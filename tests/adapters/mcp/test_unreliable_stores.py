@@ -179,7 +179,7 @@ async def test_a_fact_that_could_not_be_stored_is_not_said_to_be_unset_and_is_st
 
 
 @pytest.mark.spec("STO-4", "SES-2")
-async def test_what_another_replica_has_committed_is_shown_while_something_is_written_here() -> None:
+async def test_what_another_replica_has_committed_is_visible_while_something_is_written_here() -> None:
     writing, proceed = anyio.Event(), anyio.Event()
     names: list[str] = []
 

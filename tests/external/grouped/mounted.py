@@ -1,4 +1,4 @@
-"""A server that mounts another, grouped one, which mounts a third; prints what a client of each is shown, as JSON."""
+"""A server that mounts another, grouped one, which mounts a third; prints what a client of each lists, as JSON."""
 
 # mypy: disable-error-code="untyped-decorator, misc"
 # pyright: reportMissingImports=false
@@ -65,7 +65,7 @@ async def _listed(server: Any, groups: tuple[str, ...]) -> dict[str, str]:
 
 
 async def main() -> None:
-    """Print what clients of the outer server and of the one in it are shown."""
+    """Print what clients of the outer server and of the one in it list."""
     everything = [await shown(club, ("play", "luck", "prizes", "bar")), await shown(games, ("play", "luck", "prizes"))]
     print(json.dumps(everything))
 

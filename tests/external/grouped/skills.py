@@ -1,4 +1,4 @@
-"""Prints what FastMCP's client is told of the skills of a server, `skills.py URL`, and whether their files are so."""
+"""Prints what FastMCP's client learns of the skills of a server, `skills.py URL`, and whether their files are so."""
 
 # pyright: reportMissingImports=false
 

@@ -57,7 +57,7 @@ class API:
         raise NotImplementedError
 
     def results(self, body: Body) -> list[str]:
-        """Return what they returned, as the model is shown it."""
+        """Return what they returned, as the model reads it."""
         raise NotImplementedError
 
     def whole(self, body: Body, answer: Answer) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Case:
 
 
 def result(run: Run, turn: str, index: int = 0) -> str:
-    """Return what a call of a turn returned, as the model was shown it; nothing if it was not made."""
+    """Return what a call of a turn returned, as the model read it; nothing if it was not made."""
     before = list(TURNS)[: list(TURNS).index(turn)]
     results = run.results[sum(len(TURNS[name]) for name in before) + index :]
     return results[0] if results else ""
@@ -67,7 +67,7 @@ def _shown(run: Run) -> str:
 
 
 def _length(run: Run) -> str:
-    """How much of a long result is shown."""
+    """How much of a long result is passed on."""
     lines = result(run, "long").count("in the export of all")
     return "all" if lines == LONG_LINES else f"{lines / LONG_LINES:.0%}"
 

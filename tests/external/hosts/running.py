@@ -43,7 +43,7 @@ class Run:
 
     @property
     def results(self) -> list[str]:
-        """What the calls returned, as the model was shown it."""
+        """What the calls returned, as the model read it."""
         return self.requests[-1].results if self.requests else []
 
     @property

@@ -124,7 +124,7 @@ def test_a_slow_starter_is_waited_for_longer_than_for_any_other_answer(tmp_path:
         (script("import time; time.sleep(60)"), "It did not answer hello within 0.5 seconds."),
     ],
 )
-def test_a_command_that_never_greets_could_not_be_started(command: tuple[str, ...], message: str) -> None:
+def test_a_command_that_never_says_hello_could_not_be_started(command: tuple[str, ...], message: str) -> None:
     with pytest.raises(TargetNotStarted, match=message):
         PipedDriver(command, start_timeout=0.5 if "sleep" in command[-1] else 10.0)
 

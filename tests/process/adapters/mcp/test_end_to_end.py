@@ -1,4 +1,4 @@
-"""The stories of every delivery over stdio and HTTP, in both eras (SPEC 18)."""
+"""The scenarios of every delivery over stdio and HTTP, in both eras (SPEC 18)."""
 
 from __future__ import annotations
 
