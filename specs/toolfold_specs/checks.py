@@ -1,4 +1,4 @@
-"""Checks and how they are run: the heart of the kit (SPEC CNF-1, CNF-2, CNF-7).
+"""Checks and how they are run (SPEC CNF-1, CNF-2, CNF-7).
 
 A layer is a module with a tuple of `Check` values. A check gets a `TestRun`, which performs operations on a driver,
 compares each answer with the oracle's, and records the first violation of each clause. `run_checks` runs the checks

@@ -54,7 +54,7 @@ def outliving() -> Declare:
 
 
 async def passing_over(session: Session, name: str) -> Any:
-    """A door that calls a tool without asking whether it is visible."""
+    """An `invoke` that calls a tool without asking whether it is visible."""
     tool = next(tool for tool, one in identifiers(session.catalog).items() if one == name)
     handler: Any = session.catalog.tools[tool].handler
     return await handler({}, None)

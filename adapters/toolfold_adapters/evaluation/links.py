@@ -1,7 +1,7 @@
 """Connections to the tools of an arm, which all answer alike (SPEC EVA-1).
 
 Most arms are an MCP server of the library, with a client of the SDK in the same process; `native` is a conversation
-whose provider loads tools late, and `code` a session for programs, which see stubs and call through one door.
+whose provider loads tools late, and `code` a session for programs, which see stubs and call by `invoke`.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class Scripted:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolAnswer | None:
         """Return the answer to a call of a tool, by its own name or through `call_tool`; `None` if neither is there."""
         name, offered = self.wire(tool), await self.offered()
-        if name in offered or self.surface.arm.code:  # the door of programs takes any name
+        if name in offered or self.surface.arm.code:  # `invoke` takes any name
             return await self.ask(name, arguments)
         if PROXY in offered:
             return await self.ask(PROXY, {"name": name, "arguments": dict(arguments)})

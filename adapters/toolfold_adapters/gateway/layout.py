@@ -1,6 +1,6 @@
 """What a gateway offers, as a value: a function of its configuration and of what each upstream offers (SPEC GWY-2).
 
-`layout_of` decides on the name and the group of everything; `registration` makes a tool set so. Since a layout is a
+`layout_of` decides on the name and the group of each component; `registration` makes a tool set so. Since a layout is a
 value, a list that an upstream changed, a configuration that was edited and a definition that was approved are the same:
 another layout.
 

@@ -1,7 +1,7 @@
 """`ToolSet` and `Session`: what users register, made into a catalog, and what clients do with it.
 
-toolset                `ToolSet`: the face that most users see
-session                the face of one client's state: reads, calls and changes
+toolset                `ToolSet`: registration and sessions
+session                `Session`, the state of one client: reads, calls and changes
 context                what handlers and hooks are given of the session that they run in
 sessions, upkeep       the sessions of a kind that are in a store; how many there may be, and when they end
 registration           the builder of the catalog: names, groups, rules, checked and collected

@@ -1,4 +1,4 @@
-"""The door for programs that call tools, and their stubs as resources (SPEC COD-1)."""
+"""`invoke`, for programs that call tools, and their stubs as resources (SPEC COD-1)."""
 
 from __future__ import annotations
 

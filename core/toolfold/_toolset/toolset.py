@@ -1,4 +1,4 @@
-"""`ToolSet`: registration and sessions, the face that most users see (SPEC 3, 11).
+"""`ToolSet`: registration and sessions (SPEC 3, 11).
 
 It decides nothing: its `Registration` checks and collects what is registered, and the sessions change the state.
 """

@@ -1,4 +1,4 @@
-"""What the experiment on deterministic groups asks of a server, in our own words (SPEC DEL-5).
+"""What the experiment on deterministic groups asks of a server, as tests of ours (SPEC DEL-5).
 
 `tests/external/test_contract.py` runs the working group's own checks on the same adapter.
 """

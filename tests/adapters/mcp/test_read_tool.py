@@ -1,4 +1,4 @@
-"""`read_tool`, the sister of `call_tool` that calls only tools which say that they read (SPEC CTL-9)."""
+"""`read_tool`, which calls only tools that declare `readOnlyHint` (SPEC CTL-9)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The life of a connection to an upstream: its states, as a table, and why it failed (SPEC GWY-3, GWY-4).
 
 `TABLE` is the program: what follows from an event in a state, under which guard, and what is done about it. `after`
-looks an event up, refuses what has no row, and keeps the books: how often in a row it went wrong, and when it may be
+looks an event up, refuses what has no row, and counts: how often in a row it went wrong, and when it may be
 tried again. Nothing here knows processes, clocks or tasks: times are given, in seconds of any clock.
 
 A connection starts when it is used. One that fails, or is lost, waits, the longer the more often in a row that

@@ -63,7 +63,7 @@ READ_TOOL = "read_tool"
 
 
 class CallToolProxy:
-    """`call_tool`: a tool that calls other tools by name; or its sister, which calls only those that read.
+    """`call_tool`: a tool that calls other tools by name; or `read_tool`, which calls only those that read.
 
     Args:
         name: The name of the tool.
