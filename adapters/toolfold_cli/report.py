@@ -24,7 +24,7 @@ from .targets import is_url
     epilog=examples(
         "toolfold report                                 of the server on this machine, with --live",
         "toolfold report http://localhost:8000 --format html > use.html",
-        "toolfold report sqlite:///usage.db --days 7     as `toolfold serve --usage` keeps it",
+        "toolfold report sqlite:///usage.db --days 7     as `toolfold serve --usage` records it",
     ),
 )
 @click.argument("source", default=DEFAULT, metavar="[URL|FILE]")
@@ -37,7 +37,7 @@ def report_command(source: str, form: str, days: int, rows: int) -> None:
     """Say what was used of a server, what that cost, and what to do about it.
 
     The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. Otherwise it
-    is a store that `toolfold serve --usage` keeps use in, or an SQLite file of such. No arguments or results are in it.
+    is a store that `toolfold serve --usage` writes to, or an SQLite file of such. No arguments or results are in it.
     """
     with failing():
         found = report(_of_server(source) if is_url(source) else run(partial(_of_store, source, days)))

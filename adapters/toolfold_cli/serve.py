@@ -136,7 +136,7 @@ class HttpOptions:
     metavar="SERVERS",
     multiple=True,
     callback=parse_names,
-    help="Servers that keep nothing for a client, so that all share one connection to each; * for all servers.",
+    help="Servers that store nothing for a client, so that all share one connection to each; * for all servers.",
 )
 @server_option("--profile", metavar="NAME", help="The profile to serve.")
 @server_option(
@@ -169,7 +169,7 @@ class HttpOptions:
     "--usage",
     callback=parse_store,
     metavar="URL",
-    help="Where to keep for 30 days what is used, for toolfold report: sqlite:///usage.db or redis://localhost:6379/0. "
+    help="Where to record use for 30 days, for toolfold report: sqlite:///usage.db or redis://localhost:6379/0. "
     "Arguments and results are never recorded.",
 )
 @click.option(

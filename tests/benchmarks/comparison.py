@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/comparison.md`: measures, and keeps the figures in `comparison.json` beside this file.
+"""Writes the tables of `docs/comparison.md`: measures, and writes the figures to `comparison.json` beside this file.
 
     python -m tests.benchmarks.comparison --servers FOLDER      measure everything, about ten minutes on two quiet cores
     python -m tests.benchmarks.comparison --part agents         measure one part

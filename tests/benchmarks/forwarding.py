@@ -97,7 +97,7 @@ class Route:
     turns: list[Cost] = field(factory=list[Cost])
 
     async def take_turn(self, calls: int) -> None:
-        """Make calls, and keep what one of them costs."""
+        """Make calls, and record what one of them costs."""
         tool, arguments = self.call
         spent, start = self._seconds(), perf_counter()
         for _ in range(calls):

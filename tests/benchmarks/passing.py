@@ -75,7 +75,7 @@ class Trial:
             await anyio.sleep(0.05)
 
     async def message(self, message: Any) -> None:
-        """Keep a message."""
+        """Store a message."""
         self.arrived.append(message)
 
     async def elicit(self, context: Any, params: Any) -> types.ElicitResult:

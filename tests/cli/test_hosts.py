@@ -202,9 +202,9 @@ def test_what_a_host_no_longer_applies_to_its_servers_is_said(home: Path) -> Non
     for name in (".codex/config.toml", ".cline/data/settings/cline_mcp_settings.json", ".gemini/settings.json"):
         write(home / name, HOST_FILES[name][0])
     output = " ".join(init("--dry-run").split())
-    assert "a: tools is not kept: it is about tools by names" in output
-    assert "a: autoApprove is not kept: it is about tools by names" in output
-    assert "a: trust is not kept: not all of the servers have it." in output
+    assert "a: tools is left out: it is about tools by names" in output
+    assert "a: autoApprove is left out: it is about tools by names" in output
+    assert "a: trust is left out: not all of the servers have it." in output
 
 
 def test_vs_code_goes_on_asking_for_inputs(home: Path) -> None:

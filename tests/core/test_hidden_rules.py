@@ -49,7 +49,7 @@ def listed(session: Session) -> list[int]:
 
 
 async def used(session: Session) -> list[str]:
-    """Return what comes of using everything by its name."""
+    """Return the outcome of using everything by its name."""
     prompt = await session.get_prompt("review")
     contents = [await session.read(uri) for uri in ("shop://ledger", "shop://items/5")]
     return [

@@ -1,4 +1,4 @@
-"""What hosts show their models of the gateway, and what comes of their calls (SPEC DEL-12, GWY-4, CTL-7).
+"""What hosts pass on to their models of the gateway, and the outcomes of their calls (SPEC DEL-12, GWY-4, CTL-7).
 
 Those of `package.json` are run, or with TESTS_HOSTS=all those of `hosts.HOSTS`.
 """

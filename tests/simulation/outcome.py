@@ -1,4 +1,4 @@
-"""What comes of a world."""
+"""The result of a run of a world."""
 
 from __future__ import annotations
 

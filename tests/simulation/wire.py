@@ -65,7 +65,7 @@ class Wire:
         plan: What happens.
         loop: The time.
         replicas: What answers.
-        outcome: What comes of it.
+        outcome: Where its result is recorded.
         clients: The clients of the sessions.
         guests: The same, with their streams.
         keys: The keys of the sessions.

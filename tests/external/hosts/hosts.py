@@ -60,7 +60,7 @@ class Host:
         package: What it is installed from, with its version.
         program: What starts it: below `node_modules`, or below the environment's `bin` if it is from PyPI.
         configure: Writes its configuration and returns how to start it.
-        outcomes: What comes of cases where that is not what is expected of most, by the name of the case.
+        outcomes: The outcomes of cases that differ from those of most hosts, by the name of the case.
         modern: Whether it asks for the era of 2026-07-28 first.
     """
 

@@ -397,7 +397,7 @@ def not_kept(host: Host | None, servers: Mapping[str, Any]) -> tuple[str, ...]:
     )
     reasons |= dict.fromkeys(switches, "not all of the servers have it")
     return tuple(
-        f"{name}: {key} is not kept: {reason}."
+        f"{name}: {key} is left out: {reason}."
         for name, entry in entries.items()
         for key, reason in reasons.items()
         if entry.get(key)

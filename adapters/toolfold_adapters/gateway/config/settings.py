@@ -13,7 +13,7 @@ env = { TOKEN = "${FILES_TOKEN}" }      # ${VAR} and ${VAR:-default} are replace
 cwd = "/srv/data"
 start_timeout = 30                      # seconds to start and list its tools
 include_tools = ["*"]                   # patterns of its tools to serve, and exclude_tools
-shared = true                           # one connection for all clients: the server keeps nothing for one of them
+shared = true                           # one connection for all clients: the server stores nothing for one of them
 max_connections = 200                   # where each client has its own
 max_connections_per_caller = 50         # of those: of one principal, or else of one address
 max_message_bytes = 67108864            # of one message from the server; a larger one ends the connection

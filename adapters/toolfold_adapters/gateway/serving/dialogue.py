@@ -59,7 +59,7 @@ class Dialogue:
     _count: int = 0
 
     async def run(self, perform: Callable[[], Awaitable[dict[str, Any]]]) -> None:
-        """Make the call, and keep what comes of it."""
+        """Make the call, and store its outcome."""
         with self._scope:
             try:
                 self._outcome = await perform()
