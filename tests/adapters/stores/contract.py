@@ -123,11 +123,13 @@ async def a_swap_ends_the_lease_and_removes_the_intent(store: Store, other: Stor
 
 async def a_holder_whose_lease_has_expired_writes_nothing(store: Store, other: Store) -> None:
     key = await created(store)
-    before = await leased(store, key, SHORT)
-    assert await store.intend(key, "intent", before)
+    version = await version_of(store, key)
+    lease = await store.acquire(key, SHORT, version, "intent")  # at once: it may expire before anything else is done
+    assert lease is not None
+    before = lease.token
+    assert before is not None
     after = await leased(other, key)
     assert after > before
-    version = await version_of(store, key)
     assert not await store.swap(key, version, "late", token=before)
     assert not await store.intend(key, "late", before)
     assert not await store.renew(key, before, LONG)
