@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seeds", type=int, default=1500, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--first", type=int, default=0, help="the first of them; what ever failed comes before 0")
     parser.add_argument("--minutes", type=float, help="begin no more worlds after that time")
     parser.add_argument("--fresh", type=int, default=FRESH, help="how many are drawn anew beside them")
     parser.add_argument("--seed", type=int, help="run the world of this one, and show what happened")
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _shown(drawn(given.seed).without(int(number) for number in given.without.split(",") if number))
     if given.until_wrong is not None:
         return _until_wrong(given.until_wrong)
-    failures = [plan for plan in kept() if run(plan).wrong]
+    failures = [plan for plan in kept() if run(plan).wrong] if given.seeds and not given.first else []
     fresh = SystemRandom().randrange(10**9)
     print(f"fresh seeds from {fresh}", flush=True)
     seeds = [*range(given.first, given.first + given.seeds), *range(fresh, fresh + given.fresh)]

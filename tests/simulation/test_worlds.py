@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.__main__ import kept, main, worlds
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Loop
-from tests.simulation.plan import drawn
+from tests.simulation.plan import GATEWAY, WIRED, drawn
 from tests.simulation.shrinking import shrunk
 from tests.simulation.worlds import run
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spec("STO-9")
 
 @pytest.mark.spec("STO-2", "STO-3", "STO-5", "STO-6", "PER-3", "SES-2", "GWY-3", "GWY-11", "GWY-12")
 def test_worlds_are_right() -> None:
-    totals = worlds((*range(100), 106, 115))
+    totals = worlds((*range(40), 106))  # the gate runs more
     assert totals.failed == []
     kinds = ("kill", "stop", "away", "lose", "catalog", "end", "lag", "offer", "network")
     assert {*(f"fault: {kind}" for kind in kinds), "killed", "cancelled", "lists that follow"} <= set(totals.counted)
@@ -31,7 +31,7 @@ def test_what_ever_failed_does_not_any_more(number: int) -> None:
 
 
 def test_a_world_is_the_same_each_time() -> None:
-    for seed in range(10):
+    for seed in (GATEWAY, WIRED, 8):  # of each kind
         assert run(drawn(seed)).digest == run(drawn(seed)).digest
 
 
