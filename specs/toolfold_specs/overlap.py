@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 from attrs import evolve, frozen
 
@@ -34,6 +34,10 @@ class Asked:
     """Whether it was forced to fail, so that it changes nothing."""
     reading: bool = False
     """Whether it is the read of `active`."""
+
+
+class Over(Exception):
+    """A check ends, since what it has reported shows that the rest of it would show nothing."""
 
 
 class Overlap:
@@ -144,10 +148,11 @@ class Overlap:
             self.release(chosen(waiting))
         raise TargetFailed(f"{MOST_RELEASES} hooks were released, and one is still blocked")
 
-    def report(self, clause: str, message: str, expected: Any = None, got: Any = None) -> None:
-        """Report a violation with the whole history."""
+    def report(self, clause: str, message: str, expected: Any = None, got: Any = None) -> NoReturn:
+        """Report a violation with the whole history, and end the check."""
         known = {"setup": self.setup, "history": tuple(self.history)}
         self.test_run.violated(clause, message, expected=expected or {}, got=got or {}, **known)
+        raise Over
 
     # -- judging ------------------------------------------------------------------------------------------------------
 

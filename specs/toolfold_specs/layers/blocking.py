@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..driver import Group, Operation, Setup
 from ..oracle import Oracle, World
-from ..overlap import Hook, Overlap
+from ..overlap import Hook, Over, Overlap
 from ..runs import TestRun
 from .exhaustive import steps
 
@@ -53,11 +53,11 @@ def hooks_of(oracle: Oracle, world: World, operation: Operation) -> tuple[Hook, 
     return oracle.apply(world, operation)[1].hooks or ()
 
 
-def begun(test_run: TestRun, setup: Setup, route: Iterable[Operation], block: Iterable[Hook]) -> Overlap | None:
-    """Return a system in the state at the end of a route, with hooks that will block; None if an answer was wrong."""
+def begun(test_run: TestRun, setup: Setup, route: Iterable[Operation], block: Iterable[Hook] = ()) -> Overlap:
+    """Return a system in the state at the end of a route, with hooks that will block; raises `Over` if it can't be."""
     case = test_run.begin(setup)
     if case is None or not all(case.do(operation) for operation in (*route, *scripts(block, "block"))):
-        return None
+        raise Over
     return Overlap(case)
 
 
@@ -67,13 +67,12 @@ def scripts(hooks: Iterable[Hook], outcome: str) -> list[Operation]:
     return [Operation("script", one) for one in arguments]
 
 
-def blocked(run: Overlap, operation: Operation, undone: Hook | None = None) -> int | None:
-    """Start an operation that must block; return its ticket, or None after reporting that it does not."""
+def blocked(run: Overlap, operation: Operation, undone: Hook | None = None) -> int:
+    """Start an operation that must block and return its ticket; reports if it does not."""
     ticket = run.start(operation, undone)
-    if run.waiting():
-        return ticket
-    run.report("HOOK-1", f"{operation} does not wait for a blocked hook")
-    return None
+    if not run.waiting():
+        run.report("HOOK-1", f"{operation} does not wait for a blocked hook")
+    return ticket
 
 
 def steps_of(*named: str) -> tuple[Operation, ...]:

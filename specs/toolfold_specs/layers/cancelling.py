@@ -13,8 +13,7 @@ def cancelled_in_queue(test_run: TestRun) -> None:
     setup, queue = QUEUES[0]
     hook = ("on_activate", "a")
     run = begun(test_run, setup, (), [hook])
-    if run is None or (first := blocked(run, queue[0])) is None:
-        return
+    first = blocked(run, queue[0])
     gone, last = run.start(queue[1], undone=hook), run.start(queue[2])
     run.cancel(gone)
     run.drain(oldest)
@@ -30,8 +29,7 @@ def cancelled_twice(test_run: TestRun) -> None:
     hook, compensation = ("on_activate", "a"), ("on_activate", "c")
     for fails in (False, True) if test_run.can("failing hooks") else (False,):
         run = begun(test_run, setup, steps_of("+c", "+d"), [hook, compensation])
-        if run is None or (ticket := blocked(run, steps_of("+a")[0], undone=hook)) is None:
-            return
+        ticket = blocked(run, steps_of("+a")[0], undone=hook)
         if fails:
             run.release(hook, fail=True)
         else:
@@ -40,12 +38,10 @@ def cancelled_twice(test_run: TestRun) -> None:
             run.cancel(ticket)
             if compensation not in run.waiting():
                 run.report("HOOK-6", "a cancellation interrupts a hook that undoes another")
-                return
-        if not _judge(run, ticket):
-            return
+        _judge(run, ticket)
 
 
-def _judge(run: Overlap, ticket: int) -> bool:
+def _judge(run: Overlap, ticket: int) -> None:
     run.drain(oldest)
     answer = run.finish(ticket, "HOOK-6")
     following = run.start(steps_of("-d")[0])  # its answer has the hooks that began until now
@@ -56,6 +52,4 @@ def _judge(run: Overlap, ticket: int) -> bool:
         message = "a transition that is cancelled again during its rollback is not rolled back completely"
         expected = {"hooks": run.expected_hooks(tickets), "active": active}
         run.report("HOOK-6", message, expected, {"hooks": run.hooks, "active": final.active})
-        return False
     run.test_run.showed(final, (("HOOK-6", "active"),))
-    return True

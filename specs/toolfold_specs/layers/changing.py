@@ -39,8 +39,7 @@ def registered(test_run: TestRun) -> None:
     """Judge that what a transition commits is legal in the system that there is by then."""
     for change in CHANGES:
         run = begun(test_run, PAIR, steps_of("+b"), [("on_activate", "a")])
-        if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
-            return
+        first = blocked(run, steps_of("+a")[0])
         answer, final = _changed(run, change, first)
         oracle = Oracle(PAIR if answer.error is not None else change.setup)
         active = final.active
@@ -49,11 +48,9 @@ def registered(test_run: TestRun) -> None:
         if not right or (answer.error is not None and not change.refusable):
             message = "a change of the system is refused while a transition is under way" if right else ILLEGAL
             run.report(change.clause, message, got={**answer.to_json(), "active": active})
-            return
         if active is not None and run.hooks is not None and not _fitting(active, [*run.hooks, *(answer.hooks or ())]):
             message = "the hooks that ran do not fit what is active after a change of the system during a transition"
             run.report(change.clause, message, got={"hooks": [*run.hooks, *(answer.hooks or ())], "active": active})
-            return
         test_run.showed(final, ((change.clause, "active"),))
 
 
@@ -86,27 +83,20 @@ FACT = Setup(groups=[Group("a", hooks=HOOKS)], tools=[Tool("x", when="fact ready
 def fact_set(test_run: TestRun) -> None:
     """Judge that a fact that is set during a transition is there after it, and that both changes are notified."""
     run = begun(test_run, FACT, (), [("on_activate", "a")])
-    if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
-        return
+    first = blocked(run, steps_of("+a")[0])
     second = run.start(Operation("set_fact", {"fact": "ready", "value": True}))
     run.drain(oldest)
     answers = [run.finish(ticket, "SES-5") for ticket in (first, second)]
     listed = run.perform(Operation("list"))
     _, right = run.oracle.apply(run.serial, Operation("list"))
     if listed.tools not in (None, right.tools):
-        run.report(
-            "SES-5",
-            "a fact or the transition during which it is set is lost",
-            right.to_json(),
-            listed.to_json(),
-        )
-        return
+        message = "a fact or the transition during which it is set is lost"
+        run.report("SES-5", message, right.to_json(), listed.to_json())
     test_run.showed(listed, (("SES-5", "tools"),))
     notified = [answer.notified for answer in answers if answer.notified is not None]
     if len(notified) == len(answers) and sum(notified) != len(answers):
         message = f"{sum(notified)} notices of a list that a transition and a fact have changed"
         run.report("NTF-3", message, {"notified": len(answers)}, {"notified": notified})
-        return
     test_run.showed(answers[1], (("NTF-3", "notified"),))
 
 
@@ -119,8 +109,7 @@ def used(test_run: TestRun) -> None:
         return
     setup = evolve(FULL, evict_idlest=True)
     run = begun(test_run, setup, steps_of("+a", "+b"), [("on_activate", "c")])
-    if run is None or (first := blocked(run, steps_of("+c")[0])) is None:
-        return
+    first = blocked(run, steps_of("+c")[0])
     run.perform(Operation("call", {"tool": "a.tool", "arguments": {}}))
     run.drain(oldest)
     run.finish(first, "FND-3")
@@ -128,6 +117,5 @@ def used(test_run: TestRun) -> None:
     if answer.active not in (None, right):
         message = "a group that was used during a transition is deactivated before one that was not"
         run.report("FND-3", message, {"active": right}, answer.to_json())
-        return
     test_run.showed(answer, (("FND-3", "active"),))
     test_run.noted(False, "a budget in tokens", "FND-3")

@@ -20,13 +20,13 @@ def stopped(test_run: TestRun) -> None:
     for number, hook in enumerate(HOOKS, 1):
         for resumed in (False, True):
             run = begun(test_run, SETUP, steps_of("+b"), [hook])
-            if run is None or (first := blocked(run, steps_of("+a")[0], undone=hook)) is None:
-                return
-            if not _undone(run, hook, number) or (resumed and not _refused(run, hook, first)):
-                return
+            first = blocked(run, steps_of("+a")[0], undone=hook)
+            _judge_undone(run, hook, number)
+            if resumed:
+                _judge_refused(run, hook, first)
 
 
-def _undone(run: Overlap, hook: Hook, number: int) -> bool:
+def _judge_undone(run: Overlap, hook: Hook, number: int) -> None:
     run.perform(scripts([hook], "succeed")[0])
     run.perform(Operation("fail_over"))
     got = run.perform(steps_of("+c")[0])
@@ -35,18 +35,14 @@ def _undone(run: Overlap, hook: Hook, number: int) -> bool:
     if got.active not in (None, ACTIVE) or run.hooks not in (None, hooks):
         message = "what a process that stopped had begun is not undone before the next transition"
         run.report("STO-3", message, {"active": ACTIVE, "hooks": hooks}, {**got.to_json(), "hooks": run.hooks})
-        return False
     run.test_run.showed(got, (("STO-3", "active"), ("STO-3", "hooks")))
-    return True
 
 
-def _refused(run: Overlap, hook: Hook, first: int) -> bool:
+def _judge_refused(run: Overlap, hook: Hook, first: int) -> None:
     ran = list(run.hooks or ())
     run.release(hook)
     answer, final = run.finish(first, "STO-2"), run.perform(Operation("snapshot"))
     if answer.error is None or final.active not in (None, ACTIVE) or ran != (run.hooks or ran):
         message = "a process commits, or runs hooks, although its lease is lost"
         run.report("STO-2", message, {"active": ACTIVE, "hooks": ran}, {**answer.to_json(), "active": final.active})
-        return False
     run.test_run.showed(final, (("STO-2", "active"),))
-    return True
