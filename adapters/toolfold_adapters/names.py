@@ -14,12 +14,14 @@ from hashlib import sha256
 from itertools import chain, count
 from typing import NamedTuple
 
-from toolfold import ConfigError
+from toolfold import ConfigError, WireNames
 from toolfold.spi import Kind
 
 WIRE_SEPARATOR = "__"
 """Replaces the dot, which some of them refuse."""
 WIRE_LENGTH = 64
+wire_name = WireNames(WIRE_SEPARATOR, WIRE_LENGTH).to_wire
+"""Returns the name that clients and models see of a tool, where no other separator is chosen."""
 ONE_SERVER = "upstream"
 """Stands for the name of a server that has none; one that is called so has another name here."""
 NAME_LENGTH = 48

@@ -31,7 +31,7 @@ from toolfold.errors import warn
 from toolfold.spi import table
 
 from .data import read_text, yaml_in
-from .names import WIRE_SEPARATOR
+from .names import wire_name
 
 FILE = "SKILL.md"
 """What makes a folder a skill."""
@@ -184,7 +184,7 @@ def _register(tools: ToolSet, skill: Skill) -> Group:
     except DuplicateName as error:
         raise ManifestError(str(skill.file), "front matter, name", str(error).removesuffix(".")) from error
     known = {tool.name: tool.name for tool in tools.catalog.tools.values() if tool.control is None}
-    known |= {name.replace(".", WIRE_SEPARATOR): name for name in known}
+    known |= {wire_name(name): name for name in known}
     for name in skill.allowed_tools:
         if name in known:
             tools.share_tool(known[name], group.path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolfold import Snapshot, ToolSet, TransitionRequest, WireNames
+from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
-from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.names import wire_name
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens, measure
 
@@ -55,7 +55,7 @@ def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[st
     selected = tools.profile(profile)
     snapshot = Snapshot.of(tools.runtime.catalogs.under(selected))
     groups = (*(selected.active if selected else ()), *active)
-    return tools.runtime.view_of(snapshot.after(TransitionRequest(activate=groups)), WireNames(WIRE_SEPARATOR).to_wire)
+    return tools.runtime.view_of(snapshot.after(TransitionRequest(activate=groups)), wire_name)
 
 
 def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) -> tuple[Costs, int | None]:

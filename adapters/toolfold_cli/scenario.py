@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from toolfold import ToolSet, WireNames
+from toolfold import ToolSet
 from toolfold.spi import extras_named
-from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.names import wire_name
 from toolfold_adapters.tokens import approximate_tokens, cost
 
 from .library import TITLES, desk
@@ -139,7 +139,7 @@ def _reject(record: logging.LogRecord) -> bool:
 async def _first_list(client: DemoClient, tools: ToolSet) -> DemoStep:
     own = [component for component in tools.catalog.tools.values() if component.control is None]
     names, _ = await client.list_tools()
-    client.tokens[-1] = everything = cost(own, WireNames(WIRE_SEPARATOR).to_wire)
+    client.tokens[-1] = everything = cost(own, wire_name)
     shown = sorted(names & {component.name for component in own})
     openers = {name for name in names if name.endswith("__activate")}
     more = sorted(names - openers - {*shown})

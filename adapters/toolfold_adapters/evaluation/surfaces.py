@@ -21,7 +21,7 @@ from toolfold_adapters import hosts
 from toolfold_adapters.hosts import HostView
 from toolfold_adapters.inprocess import Conversation, Native
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.names import wire_name
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import approximate_tokens
 
@@ -151,7 +151,7 @@ class Offers:
         chosen = self.world.choose(task, size)
         tools, simulation, servers = self._tool_set(arm, chosen, task)
         simulation.begin(task)
-        to_full = {tool.name.replace(".", WIRE_SEPARATOR): tool.name for tool in chosen}
+        to_full = {wire_name(tool.name): tool.name for tool in chosen}
         profile = task.profile if arm.grouped else None
         async with AsyncExitStack() as stack:
             link: ArmLink
@@ -191,7 +191,7 @@ class Offers:
 
 def _unregister(tools: ToolSet, names: Iterable[str]) -> None:
     for name in names:
-        tools.unregister(name if name in tools.catalog.tools else name.replace(".", WIRE_SEPARATOR))
+        tools.unregister(name if name in tools.catalog.tools else wire_name(name))
 
 
 # -- arms --------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from toolfold import Catalog, Component, Ranker, ToolSet
 from toolfold.spi import ancestors
-from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.names import wire_name
 
 from .tasks import ObservedCall, Task
 
@@ -150,7 +150,7 @@ class World:
         if not grouped:
             tools = ToolSet(self.catalog.name, control="none")
             for tool in chosen:
-                self._register(tools, tool, tool.name.replace(".", WIRE_SEPARATOR), simulation)
+                self._register(tools, tool, wire_name(tool.name), simulation)
             return tools
         tools = ToolSet(self.catalog.name, control="open_group", on_hidden="hint", search=search)
         used = {path for tool in chosen if tool.group for path in (*ancestors(tool.group), tool.group)}
