@@ -138,7 +138,7 @@ class ReentrantTransition(ToolfoldError):
         super().__init__(
             problem
             or f"A hook of session {session!r} asked that session for a change while its own transition is under way; "
-            "do it after that transition, or in the same one with transition(activate=[...])."
+            "do it after the transition, or in the same one with transition(activate=[...])."
         )
 
 
