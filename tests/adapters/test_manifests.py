@@ -322,7 +322,7 @@ ENTRIES = st.fixed_dictionaries(
 
 
 @pytest.mark.spec("GRP-2")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3 * settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.lists(ENTRIES | JSON, max_size=5) | JSON)
 def test_whatever_a_file_contains_the_others_are_loaded(tmp_path: Path, content: Any) -> None:
     write(tmp_path, any=content, good=[entry("good_tool")])

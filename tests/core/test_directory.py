@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.core.support import answer
@@ -57,7 +57,6 @@ def counted(text: str, groups: Sequence[str]) -> int:
     return total
 
 
-@settings(deadline=None, max_examples=60)
 @example(count=300, inner=0, length=20, texts=["word " * 100], search=True)
 @example(count=300, inner=60, length=20, texts=["x" * 500], search=False)
 @example(count=300, inner=7, length=3, texts=[""], search=True)

@@ -319,7 +319,7 @@ def _places(errors: Any) -> set[str]:
 
 
 @pytest.mark.spec("CALL-2", "SAF-1")
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(schema=SCHEMAS, definitions=st.fixed_dictionaries({"d0": SCHEMAS, "d1": SCHEMAS}), value=VALUES)
 def test_what_is_reported_is_what_the_validator_finds(schema: Any, definitions: dict[str, Any], value: Any) -> None:
     root = {"type": "object", "properties": {"v": schema}, "$defs": definitions}

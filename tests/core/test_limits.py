@@ -315,7 +315,7 @@ TEMPLATES = st.lists(st.tuples(st.sampled_from(["", "+"]), LITERALS), min_size=1
 
 
 @pytest.mark.spec("SAF-1", "REG-9")
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=4 * settings().max_examples)
 @given(LITERALS, TEMPLATES, st.text("ab/?#\n", max_size=9))
 def test_a_template_gives_the_values_that_a_regular_expression_would_find(
     beginning: str, variables: list[tuple[str, str]], rest: str

@@ -198,7 +198,7 @@ everything = (
 def test_a_conversation_restored_from_messages_has_the_groups_of_the_original() -> None:
     met = Counter[str]()
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=3 * settings().max_examples)
     @given(trace=traces)
     @example(trace=everything)
     def agrees(trace: tuple[World, list[list[tuple[str, Any]]]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from itsdangerous.encoding import base64_decode
 
@@ -50,7 +50,6 @@ def opened(tools: ToolSet, *paths: str) -> Snapshot:
     return Snapshot.of(tools.catalog).after(TransitionRequest(activate=paths))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(0, 15),
     evict=st.booleans(),

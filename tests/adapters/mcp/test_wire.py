@@ -206,7 +206,7 @@ _OPTIONS = st.fixed_dictionaries(
 
 
 @pytest.mark.spec("REG-6")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(options=_OPTIONS)
 def test_whatever_can_be_registered_never_breaks_a_list(options: dict[str, Any]) -> None:
     tools = ToolSet("fuzzed")
