@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import ByteReceiveStream, SocketAttribute, SocketStream
 from attrs import define
 
@@ -19,14 +20,14 @@ class Proxy:
         target: The port, for connections to come.
         port: The port that it listens on itself.
         lose: After how many answers from now to lose one, and to close its connection; `None` for never.
-        withhold: After how many answers to withhold one, while the connection stays open.
+        meanwhile: What happens before the connection is closed whose answer is lost.
         silent: Whether no answer is forwarded.
     """
 
     target: int
     port: int = 0
     lose: int | None = None
-    withhold: int | None = None
+    meanwhile: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint
     silent: bool = False
 
     @asynccontextmanager
@@ -62,15 +63,12 @@ class Proxy:
 
     async def _answers(self, server: ByteReceiveStream, client: SocketStream) -> None:
         async for data in server:
-            if self.silent or self._counted("withhold"):
+            if self.silent:
                 continue
-            if self._counted("lose"):
+            left = self.lose
+            if left is not None:
+                self.lose = left - 1 if left else None
+            if left == 0:
+                await self.meanwhile()
                 return
             await client.send(data)
-
-    def _counted(self, what: str) -> bool:
-        """Return whether the answer is the one that this happens to."""
-        left: int | None = getattr(self, what)
-        if left is not None:
-            setattr(self, what, left - 1 if left else None)
-        return left == 0

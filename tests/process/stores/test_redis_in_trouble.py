@@ -164,7 +164,7 @@ async def test_while_it_is_full_sessions_go_on_and_end_and_new_ones_are_refused(
 async def test_what_was_stored_is_there_after_a_restart_and_what_was_not_is_refused(tmp_path: Path) -> None:
     events: list[str] = []
     with RedisServer(tmp_path, "--appendfsync", "always") as server:
-        async with RedisStore(server.url, timeout=0.2, retries=1) as store, user_of("modern", store, events) as user:
+        async with RedisStore(server.url, retries=1) as store, user_of("modern", store, events) as user:
             server.kill()
             assert "database.query" in await user.names()
             assert text_of(await user.call("database.deactivate", {})) == AWAY
@@ -225,12 +225,20 @@ async def test_an_intent_that_was_stored_under_a_lease_that_has_ended_since_is_n
 ) -> None:
     await flushed(redis_url)
     proxy = Proxy(int(redis_url.split(":")[2].split("/")[0]))
-    async with proxy.running(), RedisStore(f"redis://127.0.0.1:{proxy.port}/0", timeout=0.4) as store:
+    async with (
+        Redis.from_url(redis_url) as admin,
+        proxy.running(),
+        RedisStore(f"redis://127.0.0.1:{proxy.port}/0", timeout=PATIENCE) as store,
+    ):
         assert isinstance(await store.create("desk/handle/1", "{}", Place("desk/handle"), 60), int)
         assert not await store.intend("desk/handle/1", "[]", 0)  # now Redis knows the script
-        lease = await store.acquire("desk/handle/1", 0.2)
+        lease = await store.acquire("desk/handle/1", 60)
         assert lease is not None
-        proxy.withhold = 0
+
+        async def end_lease() -> None:
+            await admin.hset("toolfold1:{desk/handle}:/1", "until", "0")
+
+        proxy.lose, proxy.meanwhile = 0, end_lease
         assert not await store.intend("desk/handle/1", "[]", lease.token or 0)
         record = await store.read("desk/handle/1")
         assert record is not None
