@@ -32,8 +32,7 @@ def conform(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.spec("CNF-1")
 def test_a_driver_in_process_is_checked_by_every_layer() -> None:
-    layers = "vectors,schedules,wire,stateful"
-    done = conform("--layers", layers, "verification.library.driver:CoreDriver")
+    done = conform("--profile", "all,style", "verification.library.driver:CoreDriver")
     assert "It conforms" in done.stdout, done.stderr
     assert done.returncode == 0
 
