@@ -31,8 +31,7 @@ from ...lines import MessageTooLarge
 from ..config.settings import UpstreamConfig
 from ..stored import Files
 from .life import LoginFailed
-from .transports import OpenUrl
-from .wire import Transport, start_limit
+from .wire import OpenUrl, Transport, start_limit
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -25,14 +25,13 @@ from mcp.client.stdio import get_default_environment
 from ... import processes
 from ...lines import Lines
 from ..config.settings import UpstreamConfig
-from .wire import Transport
+from .wire import OpenUrl, Transport
 
 LINE_BYTES = 8192
 """A line that is longer is passed on in parts of this length."""
 LINES = 20
 REASON_LENGTH = 200
 DRAIN_SECONDS = 0.5
-OpenUrl = Callable[[str], Coroutine[Any, Any, None]]
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(r"[\w.\[\] -]*(error|exception|fatal|panic)[^:]{0,40}: \S", re.IGNORECASE)
 

@@ -8,7 +8,7 @@ what the protocol asks of a client: the handshake, and what goes with each reque
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, cast
@@ -63,6 +63,8 @@ Transport = AbstractAsyncContextManager[tuple[ReadStream, WriteStream]]
 """What carries messages, as the SDK has it: its own protocols for streams are not public."""
 OnRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 OnNotification = Callable[[str, Mapping[str, Any]], None]
+OpenUrl = Callable[[str], Coroutine[Any, Any, None]]
+"""Shows a page to the user, for a login."""
 
 
 start_limit: ContextVar[anyio.CancelScope | None] = ContextVar("toolfold_gateway_start_limit", default=None)
