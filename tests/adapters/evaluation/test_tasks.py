@@ -91,7 +91,6 @@ ONE = '[[tasks]]\nid = "one"\nask = "Play."\n'
     [
         ("tasks = 1", "tasks.toml, task: Input should be a valid tuple"),
         ("tasks = []", "tasks.toml, task: Tuple should have at least 1 item"),
-        ("[[tasks", "tasks.toml: it is not valid TOML"),
         ("", "tasks.toml, task: Field required"),
         (ONE, "tasks.toml, task 'one', call: Field required"),
         (ONE + "calls = [{ tol = 'music.pause' }]", "task 'one', call 1, tol: Extra inputs are not permitted"),
@@ -113,8 +112,3 @@ def test_a_mistake_in_a_file_is_named_with_its_place(tmp_path: Path, text: str, 
     with pytest.raises(ConfigError) as caught:
         load_tasks(file, CATALOG)
     assert message in str(caught.value)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml: it can't be read"):
-        load_tasks(tmp_path / "none.toml", CATALOG)
