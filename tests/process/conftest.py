@@ -12,7 +12,7 @@ import pytest
 from tests.process.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds after which a process that hangs fails its test."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

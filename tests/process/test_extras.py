@@ -18,7 +18,7 @@ from toolfold import MissingExtra, ToolfoldError
 from toolfold._extras import EXTRAS, extras_named
 
 PACKAGES = (toolfold, toolfold_adapters, toolfold_cli, toolfold_diagrams, toolfold_specs)
-SECONDS = 60
+SECONDS = 300
 BASE_INSTALL = f"""
 import sys
 sys.path[:0] = {[str(Path(package.__file__ or "").parents[1]) for package in PACKAGES]!r}

@@ -47,7 +47,7 @@ from tests.process.docs.blocks import ROOT, Block, blocks_of
 from tests.process.ports import free_port
 from toolfold_cli.program import program
 
-SECONDS = 60.0
+SECONDS = 300.0
 PARSERS = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
 DRAWN = "toolfold"
 _PORT = "8000"

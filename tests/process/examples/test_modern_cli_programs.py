@@ -21,7 +21,7 @@ from tests.examples.programs import PRINT_INPUT, fake
 from toolfold import ToolSet
 from toolfold_adapters.processes import GRACE_SECONDS
 
-PATIENCE = 20
+PATIENCE = 120
 METACHARACTERS = (
     *("; rm -rf ~", "$(touch made)", "`touch made`", "${HOME}", "one\ntouch made\n", "a | b & c && d || e"),
     *("a > made", "< made", "'single' \"double\"", "*", "~", "\\", "%PATH%", "!history", "{a,b}", "# comment"),

@@ -27,7 +27,7 @@ from toolfold_specs.report import Report, Result, Status, Violation
 from toolfold_specs.served import Served
 
 pytestmark = pytest.mark.spec("CNF-11")
-PATIENCE = 60
+PATIENCE = 300
 
 
 @pytest.fixture(scope="module")
