@@ -103,9 +103,11 @@ class Judgement:
 
     def _found(self) -> Iterator[Mismatch]:
         yield from self.kind.compare(self)
-        for row in (row for row in self.kind.rows if row.message):
-            got, right = getattr(self.got, row.member), getattr(self.expected, row.member)
-            if got is not None and right is not None and got != right:
+        for row in self.kind.rows:
+            if not row.message or (got := getattr(self.got, row.member)) is None:
+                continue
+            right = getattr(self.expected, row.member)
+            if right is not None and got != right:
                 clause = row.violated(self) if row.violated else row.clause or self.violated
                 said = _words(row.member, got), _words(row.member, right)
                 yield Mismatch(clause, row.message.format(*said, **self.arguments))
@@ -114,9 +116,11 @@ class Judgement:
     def shown(self) -> Iterable[Part]:
         """The parts of clauses that the answer is evidence for, as far as it has the members: what is right in it."""
         wrong = {one.clause for one in self.mismatches}
-        rows = () if any(one.explains for one in self.mismatches) else (self._subject, *self.kind.rows)
-        parts = ((row.clause or self.subject, row.member) for row in rows if row.tests(self))
-        return [part for part in dict.fromkeys(parts) if part[0] not in wrong]
+        parts: dict[Part, None] = {}
+        for row in () if any(one.explains for one in self.mismatches) else (self._subject, *self.kind.rows):
+            if row.member and (row.tested(self) if row.tested else observed(self.expected, row.member)):
+                parts[row.clause or self.subject, row.member] = None
+        return [part for part in parts if part[0] not in wrong]
 
     @cached_property
     def step(self) -> Step | None:
@@ -150,10 +154,6 @@ class Row:
     """What is wrong if the member differs from that of the right answer, with places for both."""
     violated: Callable[[Judgement], str] | None = None
     """Returns the clause that is violated then, where that may be another."""
-
-    def tests(self, judgement: Judgement) -> object:
-        """Return whether a case puts the member to the test."""
-        return self.member and (self.tested(judgement) if self.tested else observed(judgement.expected, self.member))
 
 
 def _outcomes(j: Judgement) -> str:
@@ -260,7 +260,7 @@ def _says_which_hooks_run(j: Judgement) -> bool:
 
 def _occurs(known: Property) -> Condition:
     """Return whether a transition is a situation in which a property could fail."""
-    return lambda j: j.step is not None and j.step.request in known.requests and known(j.step)
+    return lambda j: (step := j.step) is not None and step.request in known.requests and known(step)
 
 
 # -- lists and calls ---------------------------------------------------------------------------------------------------
