@@ -14,23 +14,18 @@ import pytest
 from tests.adapters.stores.test_steps import Interrupting, desk, of_kind
 from tests.simulation.disk import Forgetful
 from toolfold import (
-    Created,
     HookContext,
     Lease,
     LeaseLost,
     Place,
-    Profile,
     Record,
-    Session,
     SessionClosed,
-    StoreError,
     StoreUnavailable,
     ToolSet,
     events,
 )
 from toolfold._session import journal as journal_module
 from toolfold._toolset import sessions as sessions_module
-from toolfold._toolset import upkeep as upkeep_module
 from toolfold_adapters.stores import MemoryStore
 
 PATIENCE = 60
@@ -101,44 +96,6 @@ async def test_a_transition_waits_for_the_hooks_of_another_process_and_sees_what
         assert other.active == ("free", "lock")
 
 
-@pytest.mark.spec("STO-2", "SES-2")
-@pytest.mark.parametrize("is_answered", [True, False], ids=["as it is answered", "before it is answered"])
-async def test_a_request_that_finds_a_session_while_it_is_created_shares_it_with_its_creator(is_answered: bool) -> None:
-    running, go_on = anyio.Event(), anyio.Event()
-
-    class Creating(MemoryStore):
-        async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
-            """Create a record, and have another request find it at once."""
-            created = await super().create(key, data, place, lifetime)
-            tasks.start_soon(find)
-            if not is_answered:
-                await running.wait()
-            return created
-
-    async def wait(_: HookContext) -> None:
-        running.set()
-        await go_on.wait()
-
-    found: list[Session] = []
-
-    async def find() -> None:
-        async with sessions.open("chat") as session:
-            found.append(session)
-            assert await session.activate("lock")
-
-    async with (
-        hooked(wait).stored_sessions(Creating()) as sessions,
-        anyio.create_task_group() as tasks,
-        sessions.open("chat") as session,
-    ):
-        await running.wait()
-        tasks.start_soon(session.activate, "free")
-        await anyio.wait_all_tasks_blocked()
-        assert session.active == ()
-        go_on.set()
-    assert (session.active, found) == (("free", "lock"), [session])
-
-
 @pytest.mark.spec("STO-2", "STO-5")
 async def test_a_transition_that_has_waited_too_long_for_another_process_is_refused(
     monkeypatch: pytest.MonkeyPatch,
@@ -201,56 +158,6 @@ async def test_a_lease_that_was_released_while_it_was_to_be_renewed_is_neither_r
         assert await session.activate("plain")
 
 
-@pytest.mark.spec("SES-3", "STO-4")
-async def test_a_session_that_is_closed_here_is_closed_with_what_another_process_has_opened() -> None:
-    store, log = MemoryStore(), list[str]()
-    async with (
-        desk(log).stored_sessions(store) as here,
-        desk().stored_sessions(store) as there,
-        here.open("chat") as one,
-        there.open("chat") as other,
-    ):
-        await other.activate("mail")
-        await one.close()
-        with pytest.raises(SessionClosed):
-            await other.activate("notes")
-    assert log == ["close mail"]
-
-
-@pytest.mark.spec("SES-3", "STO-4")
-async def test_a_session_that_another_process_has_ended_takes_no_transition_and_no_request_and_closes_quietly() -> None:
-    store = MemoryStore()
-    async with desk().stored_sessions(store) as here, desk().stored_sessions(store) as there:
-        async with here.open("chat") as one:
-            await there.end("chat")
-            with pytest.raises(SessionClosed):
-                await one.activate("mail")
-            await one.close()
-            await one.executor.flush()  # nothing is left to be stored
-        await there.end("chat")  # there is none
-        async with here.open("chat") as new:
-            assert new is not one
-            await there.end("chat")
-            with pytest.raises(SessionClosed):
-                async with new.request():
-                    pass
-
-
-@pytest.mark.spec("STO-4", "STO-9")
-@pytest.mark.parametrize("path", ["mail", "plain"], ids=["under a lease", "by a swap alone"])
-async def test_groups_to_start_with_are_not_opened_again_by_a_process_that_another_has_overtaken(path: str) -> None:
-    store = MemoryStore()
-    (_, here), (_, there) = of_kind(desk(), store), of_kind(desk(), store)
-    slow = here.draft("chat", start=(path,))
-    await here.ensure(slow)
-    quick = await there.get("chat")
-    assert quick is not None
-    assert quick.active == (path,)
-    await quick.deactivate(path)
-    await slow.executor.resume()
-    assert slow.active == ()
-
-
 @pytest.mark.spec("STO-3", "SAF-3")
 async def test_observers_are_notified_of_hooks_that_fail_while_what_a_process_left_is_undone() -> None:
     store, failed = MemoryStore(), list[events.Event]()
@@ -303,50 +210,6 @@ async def test_listeners_stay_until_everybody_has_left_a_session_that_is_open_tw
         assert changed == [{"tool"}]
 
 
-@pytest.mark.spec("STO-1")
-@pytest.mark.parametrize("is_held", [False, True], ids=["at rest", "under a lease"])
-async def test_a_process_that_is_slower_to_create_a_session_goes_on_with_the_one_that_was_faster(
-    monkeypatch: pytest.MonkeyPatch, is_held: bool
-) -> None:
-    monkeypatch.setattr(sessions_module, "PAUSE", 0.0)
-
-    class Late(MemoryStore):
-        misses = 2
-
-        async def read(self, key: str) -> Record | None:
-            """Return a record, but not at first."""
-            self.misses -= 1
-            return None if self.misses >= 0 else await super().read(key)
-
-    store = Late()
-    async with (
-        desk().stored_sessions(store) as here,
-        desk().stored_sessions(store) as there,
-        here.open("chat") as one,
-    ):
-        await one.activate("plain")
-        store.misses = 1
-        if is_held:
-            await store.acquire(one.id, 100)
-        async with there.open("chat") as other:
-            assert other.active == ("plain",)
-
-
-@pytest.mark.spec("STO-8", "SES-6")
-async def test_a_session_whose_profile_does_not_exist_any_more_is_refused_and_swept_when_it_expires() -> None:
-    now = [0.0]
-    store = MemoryStore(lambda: now[0])
-    before = desk()
-    owners, _ = of_kind(before, store)
-    await owners.ensure(owners.draft("chat", Profile("guest")))
-    after, _ = of_kind(desk(), store)
-    with pytest.raises(StoreError, match="profile of the stored session"):
-        await after.get("chat")
-    now[0] = 10_000
-    assert await after._upkeep.sweep()
-    assert list(await store.due("desk/owner", 10)) == []
-
-
 @pytest.mark.spec("STO-8")
 async def test_a_transition_that_cannot_be_undone_here_is_left_to_a_process_that_can(
     caplog: pytest.LogCaptureFixture,
@@ -359,26 +222,6 @@ async def test_a_transition_that_cannot_be_undone_here_is_left_to_a_process_that
         assert not await owners._upkeep.sweep()
     assert "can't be used here" in caplog.text
     assert await store.read(owners.key("chat")) is not None
-
-
-@pytest.mark.spec("STO-5", "STO-8")
-async def test_a_sweep_that_the_store_or_a_record_prevents_is_logged_and_comes_again(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [0.0]
-    store = Deaf(clock=lambda: now[0])
-    owners, _ = of_kind(desk(), store)
-    await owners.ensure(owners.draft("chat"))
-    now[0] = 10_000
-    store.deaf = {"acquire": 1}
-    with caplog.at_level(logging.WARNING, "toolfold"):
-        assert not await owners._upkeep.sweep()
-        assert "can't be ended now" in caplog.text
-        store.deaf = {"due": 1}
-        await owners._upkeep._sweep()
-        assert "can't be swept now" in caplog.text
-    monkeypatch.setattr(upkeep_module, "AT_ONCE", 1)  # so that it looks for more
-    assert await owners._upkeep.sweep()
 
 
 @pytest.mark.spec("STO-4", "STO-5")
@@ -411,14 +254,6 @@ async def test_the_client_of_a_stored_session_is_notified_of_an_announcement() -
     session.executor.stored.client = received.append
     tools.notify_list_changed("tool")
     assert received == [{"tool"}]
-
-
-@pytest.mark.spec("SES-3")
-async def test_a_session_that_was_never_opened_can_be_closed() -> None:
-    session = desk().open_session()
-    await session.close()
-    with pytest.raises(SessionClosed):
-        await session.activate("mail")
 
 
 @pytest.mark.spec("SES-1", "SES-5", "STO-9")
@@ -479,47 +314,6 @@ def desk_with_lock() -> ToolSet:
     return tools
 
 
-@pytest.mark.spec("STO-3", "STO-4")
-async def test_a_session_that_ends_while_a_request_recovers_it_is_not_found() -> None:
-    store = Deaf()
-    owners, _ = of_kind(desk(), store)
-    session = owners.draft("chat")
-    await owners.ensure(session)
-    assert await store.acquire(owners.key("chat"), 0, 1, "[]") is not None
-
-    def end() -> None:
-        store._rows.clear()
-
-    elsewhere, _ = of_kind(desk(), store)
-    assert await elsewhere.peek("chat") is not None
-    reads = [lambda: None, end]
-    store.meanwhile = lambda: reads.pop(0)() if reads else None
-    assert await elsewhere.get("chat") is None
-
-
-@pytest.mark.spec("STO-8")
-async def test_a_fault_in_ending_one_session_is_logged_and_the_others_end(caplog: pytest.LogCaptureFixture) -> None:
-    now = [0.0]
-    store = MemoryStore(lambda: now[0])
-    owners, _ = of_kind(desk(), store)
-    for name in ("one", "two"):
-        await owners.ensure(owners.draft(name))
-    now[0] = 10_000
-    take_over, failed = owners._take_over, list[str]()
-
-    async def fail_once(key: str, asked: bool) -> bool:
-        if not failed:
-            failed.append(key)
-            raise ZeroDivisionError(key)
-        return await take_over(key, asked)
-
-    object.__setattr__(owners._upkeep, "end", fail_once)
-    with caplog.at_level(logging.ERROR, "toolfold"):
-        assert await owners._upkeep.sweep()
-    assert f"{failed[0]} can't be ended" in caplog.text
-    assert list(await store.due("desk/owner", 10)) == failed
-
-
 @pytest.mark.spec("STO-5")
 async def test_a_transition_whose_caller_is_cancelled_while_it_is_stored_is_stored_and_ends_as_cancelled() -> None:
     store = Interrupting()
@@ -531,26 +325,6 @@ async def test_a_transition_whose_caller_is_cancelled_while_it_is_stored_is_stor
         assert session.active == ("plain",)
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
         assert session.active == ("plain",)
-
-
-@pytest.mark.spec("STO-5")
-async def test_a_sweep_of_a_session_that_the_store_answers_once_for_is_put_off(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    store, asked = Deaf(), [0]
-    owners, _ = of_kind(desk(), store)
-    await owners.ensure(owners.draft("chat"))
-    assert await store.acquire(owners.key("chat"), 0, 1, "[]") is not None
-
-    def second() -> None:
-        asked[0] += 1
-        store.deaf = {"acquire": int(asked[0] == 4)}  # after `due` of heirs and owners, and the lease
-
-    elsewhere, _ = of_kind(desk(), store)
-    store.meanwhile = second
-    with caplog.at_level(logging.WARNING, "toolfold"):
-        assert not await elsewhere._upkeep.sweep()
-    assert "can't be ended now: The store does not answer" in caplog.text
 
 
 @pytest.mark.spec("STO-2")
