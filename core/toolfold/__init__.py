@@ -26,18 +26,18 @@ from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
 from ._plain import CHARACTERS_PER_TOKEN, approximate_tokens
 from ._session import events as events
+from ._session.context import Context, HookContext
+from ._session.session import Session
 from ._session.store import Created, Lease, Place, Record, Store
+from ._session.stored import StoredSessions
+from ._session.upkeep import Limit
 from ._session.usage import Calls, Usage
 from ._snapshot import Change, GroupInfo, Page, Snapshot
-from ._toolset.context import Context, HookContext
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
 from ._toolset.programs import include_stubs, invoke
 from ._toolset.prompts import prompt_section, system_prompt
-from ._toolset.session import Session
-from ._toolset.sessions import StoredSessions
 from ._toolset.toolset import ToolSet, success_of
-from ._toolset.upkeep import Limit
 from ._view.calling import InputRequired, ToolResult
 from ._view.reasons import Reason, explain
 from ._view.search import Ranker, Ranking, SearchDocument

@@ -10,7 +10,7 @@ import pytest
 from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import ConfigError, HookContext, QuotaExceeded, Session, ToolSet
 from toolfold._session.events import SessionEnded
-from toolfold._toolset.upkeep import AT_ONCE
+from toolfold._session.upkeep import AT_ONCE
 from toolfold.spi import Full, background
 
 # Idle sessions
@@ -95,7 +95,7 @@ async def test_an_idle_session_ends_after_those_that_inherit_from_it() -> None:
     tools = desk(journal, idle_timeout=10, clock=clock)
     tools.observe(lambda event: received.append(event.session) if isinstance(event, SessionEnded) else None)
     owner = await tools.open_session(active=["c"], identity="owner").start()
-    heir = Session(tools, "heir", None, owner.snapshot, None, owner)
+    heir = Session(tools.runtime, "heir", None, owner.snapshot, None, owner)
     await heir.activate("a")
     await tools.pool.admit(heir)
     clock.now = 10

@@ -1,5 +1,8 @@
-"""How the state of a session changes, and where it is stored; nothing here imports `Session` or `ToolSet`.
+"""How the state of a session changes, and where it is stored.
 
+session                  `Session`, the state of one client: reads, calls and changes
+context                  what handlers and hooks are given of it
+stored, upkeep           those that a store has; how many there may be, and when they end
 executor, hooks          plan, hooks, commit
 reentry                  who may change a session now
 runtime                  what the sessions of one tool set share

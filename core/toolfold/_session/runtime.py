@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from attrs import define, field
@@ -19,7 +20,11 @@ from .._view.reasons import reason_for
 from .._view.visibility import RequestView
 from .events import Listed, PredicateFailed
 from .observers import Observers, log
+from .upkeep import OpenSessions
 from .usage import Usage
+
+if TYPE_CHECKING:
+    from .._toolset.toolset import ToolSet
 
 
 @define(eq=False)
@@ -43,6 +48,8 @@ class Runtime:
     hints: bool = False
     read_state: StateReader | None = None
     usage: Usage | None = None
+    pool: OpenSessions = field(init=False)
+    tools: ToolSet = field(init=False)
     _identities: count[int] = field(factory=lambda: count(1))
     _reported: WeakKeyDictionary[Component, set[str | None]] = field(
         factory=WeakKeyDictionary[Component, set[str | None]]

@@ -1,9 +1,6 @@
 """`ToolSet` and `Session`: what users register, made into a catalog, and what clients do with it.
 
 toolset                `ToolSet`: registration and sessions
-session                `Session`, the state of one client: reads, calls and changes
-context                what handlers and hooks are given of the session that they run in
-sessions, upkeep       the sessions of a kind that are in a store; how many there may be, and when they end
 registration           the builder of the catalog: names, groups, rules, checked and collected
 decorators, toolkits   marks on functions and classes, and instances and modules that have them
 options                the options of registrations and the settings of a tool set, and what they can be

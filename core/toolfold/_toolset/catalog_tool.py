@@ -13,8 +13,8 @@ from typing import Any
 from attrs import frozen
 
 from .._catalog.components import Component, Kind
+from .._session.context import Context
 from .._view.visibility import RequestView, available, is_hidden, render
-from .context import Context
 from .options import ToolOptions
 
 SECTIONS: Mapping[str, Kind] = {

@@ -19,6 +19,7 @@ from .._catalog.rules import Always, GroupActive, Not, Visibility
 from .._limits import quoted
 from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
+from .._session.context import Context
 from .._snapshot import Change
 from .._view.calling import AboutTools, ToolResult, error_result
 from .._view.describe import (
@@ -48,7 +49,6 @@ from ..errors import (
     ToolfoldError,
 )
 from ..machine import TransitionRequest
-from .context import Context
 
 ControlName = Literal["per_group", "none", "open_group", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]

@@ -11,6 +11,7 @@ from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Group
 from .._catalog.rules import Always
 from .._limits import quoted
+from .._session.context import Context
 from .._snapshot import Change
 from .._usercode import caller
 from .._view.calling import AboutTools, ToolResult
@@ -18,7 +19,6 @@ from .._view.describe import Described, Directory, describe_best
 from .._view.reasons import reason_of
 from .._view.search import Found, Ranker, search_of, to_state, unsearched
 from .._view.visibility import RequestView
-from .context import Context
 from .control import REFUSALS, control_component, refusal
 
 FINDER = "find_tools"

@@ -20,11 +20,11 @@ from .._schema.annotations import SchemaCache, bare
 from .._schema.arguments import Arguments, Output
 from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
+from .._session.context import Context, HookContext
 from .._usercode import InThread, caller, is_async, is_async_generator
 from .._view.calling import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
 from ..errors import InvalidDefinition, warn
 from ..machine.transaction import Hook
-from .context import Context, HookContext
 from .options import HOOKS
 
 _OWN = frozenset({"self", "cls"})

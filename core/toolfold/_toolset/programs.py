@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from .._session.context import Context
+from .._session.session import Session
 from .._view.calling import ToolResult
 from .._view.stubs import RESULT, Language, arguments_of, stubs, tool_of
 from .._view.visibility import RequestView
 from ..errors import ToolError
-from .context import Context
-from .session import Session
 
 if TYPE_CHECKING:
     from .toolset import ToolSet

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from .._catalog.catalog import Catalog
 from .._names import ToWire
+from .._session.session import Session
 from .._view.describe import line_of
-from .session import Session
 from .toolset import ToolSet
 
 HEADING = "## Available Tool Groups"

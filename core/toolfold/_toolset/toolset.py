@@ -18,8 +18,11 @@ from .._names import qualified_name
 from .._session.events import ListsAnnounced, SessionOpened
 from .._session.observers import Observer, Observers, Tracer
 from .._session.runtime import Runtime
+from .._session.session import Session
 from .._session.state import Saved
 from .._session.store import Store
+from .._session.stored import StoredSessions
+from .._session.upkeep import Limit, OpenSessions, SessionKind
 from .._session.usage import Label, Usage
 from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
@@ -34,9 +37,6 @@ from .catalog_tool import CatalogTool
 from .control import ControlName, ControlStyle, ControlVisibility
 from .options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions, check_settings
 from .registration import Evict, Registration, Settings
-from .session import Session
-from .sessions import StoredSessions
-from .upkeep import Limit, OpenSessions, SessionKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,6 +131,7 @@ class ToolSet(Displayed):
             on_hidden == "hint",
             state,
         )
+        self.runtime.pool, self.runtime.tools = self.pool, self
 
     def adopt_settings(self, other: ToolSet) -> None:
         """Open groups, list, hint, bound sessions and search as `other` does from now on (SPEC REG-7).
@@ -548,7 +549,7 @@ class ToolSet(Displayed):
         chosen = self.profile(profile)
         start = (*(chosen.active if chosen else ()), *paths_of(active))
         name = identity or self.runtime.new_identity()
-        return Session(self, name, chosen, dict.fromkeys(start), caller)
+        return Session(self.runtime, name, chosen, dict.fromkeys(start), caller)
 
     def restore_session(
         self, data: Any, profile: str | Profile | None = None, *, identity: str | None = None
@@ -573,7 +574,7 @@ class ToolSet(Displayed):
         """
         saved = Saved.read(self.name, data)
         chosen = self.profile(saved.profile if profile is None else profile)
-        return Session(self, identity or self.runtime.new_identity(), chosen, saved)
+        return Session(self.runtime, identity or self.runtime.new_identity(), chosen, saved)
 
     @asynccontextmanager
     async def stored_sessions(
@@ -614,7 +615,7 @@ class ToolSet(Displayed):
         of any other.
         """
         if among is None:
-            session = Session(self, self.runtime.new_identity("request-"), profile, snapshot, caller, owner)
+            session = Session(self.runtime, self.runtime.new_identity("request-"), profile, snapshot, caller, owner)
         else:
             session = among.draft(name, profile, caller, snapshot=snapshot, owner=owner, what="request-")
         async with self.pool.passing(session):
@@ -691,7 +692,7 @@ class ToolSet(Displayed):
     @on_loop
     def _open_default(self) -> Session:
         if (default := self.pool.default) is None:
-            default = self.pool.default = Session(self, f"{self.name}-default", None, None)
+            default = self.pool.default = Session(self.runtime, f"{self.name}-default", None, None)
             self.observers.notify(SessionOpened(default.id))
         return default
 

@@ -74,7 +74,7 @@ class Replaceable:
         for session in self.present.sessions:
             with suppress(ExceptionGroup):  # of hooks that fail as scripted
                 await session.close()
-        tools.pool = self.present.pool  # which the server sweeps
+        tools.pool = tools.runtime.pool = self.present.pool  # which the server sweeps
         self.present = tools
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.core.support import WAIT, Clock
 from toolfold import HookContext, Limit, QuotaExceeded, Session, StoredSessions, ToolSet
-from toolfold._toolset import sessions as of_kind
+from toolfold._session import stored as of_kind
 from toolfold.spi import Full, SessionKind, background
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 

@@ -19,8 +19,8 @@ from toolfold import (
     SessionClosed,
     StoreError,
 )
-from toolfold._toolset import sessions as sessions_module
-from toolfold._toolset import upkeep as upkeep_module
+from toolfold._session import stored as sessions_module
+from toolfold._session import upkeep as upkeep_module
 from toolfold_adapters.stores import MemoryStore
 
 

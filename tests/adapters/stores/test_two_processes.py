@@ -25,7 +25,7 @@ from toolfold import (
     events,
 )
 from toolfold._session import journal as journal_module
-from toolfold._toolset import sessions as sessions_module
+from toolfold._session import stored as sessions_module
 from toolfold_adapters.stores import MemoryStore
 
 PATIENCE = 60

@@ -15,20 +15,20 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .._catalog.components import Profile
-from .._session.events import SessionOpened
-from .._session.journal import Journal, Steps
-from .._session.observers import log
-from .._session.state import Content, decoded
-from .._session.store import Place, Record, Store
 from .._snapshot import Snapshot
 from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
 from .context import HookContext
+from .events import SessionOpened
+from .journal import Journal, Steps
+from .observers import log
 from .session import Session
-from .upkeep import Caller, SessionKind, Upkeep, background
+from .state import Content, decoded
+from .store import Place, Record, Store
 
 if TYPE_CHECKING:
-    from .toolset import ToolSet
+    from .._toolset.toolset import ToolSet
+from .upkeep import Caller, SessionKind, Upkeep, background
 
 CACHED = 10_000
 """How many sessions a process caches."""
@@ -340,7 +340,7 @@ class StoredSessions:
         snapshot: Snapshot | None,
         owner: Session | None,
     ) -> Session:
-        session = Session(self._tools, identity, profile, snapshot, caller, owner)
+        session = Session(self._tools.runtime, identity, profile, snapshot, caller, owner)
         session.executor.journal = Journal(
             partial(HookContext, session),
             store=self._store,

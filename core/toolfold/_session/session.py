@@ -16,10 +16,6 @@ from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.rules import required_groups
 from .._extras import Displayed
 from .._names import ToWire
-from .._session.events import EventRefused, SessionEnded
-from .._session.executor import Executor
-from .._session.observers import Listener, log
-from .._session.state import Saved, dumped, with_fact
 from .._snapshot import Change, GroupInfo, Snapshot
 from .._usercode import on_loop
 from .._view import calling
@@ -29,9 +25,14 @@ from .._view.visibility import RequestView, restrict
 from ..errors import InvalidArguments, SessionClosed, ToolError, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, plan
 from .context import Context, HookContext
+from .events import EventRefused, SessionEnded
+from .executor import Executor
+from .observers import Listener, log
+from .runtime import Runtime
+from .state import Saved, dumped, with_fact
 
 if TYPE_CHECKING:
-    from .toolset import ToolSet
+    from .._toolset.toolset import ToolSet
 
 _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
 
@@ -40,18 +41,18 @@ class Session(Displayed):
     """The activation state of one client or conversation. Made by `ToolSet.open_session`; use it with `async with`.
 
     Attributes:
-        tools: The tool set whose session it is.
+        runtime: What it shares with the other sessions of its tool set.
         id: Its name in logs and events; the key of its record, if it is in a store.
         caller: Whose it is, where that is known.
         owner: The session that runs the hooks of the inherited groups, if there is one.
         executor: Holds its state and changes it; for hosts, which also read and write its record there.
     """
 
-    __slots__ = ("__weakref__", "_discarded", "_start", "caller", "executor", "id", "owner", "tools")
+    __slots__ = ("__weakref__", "_discarded", "_start", "caller", "executor", "id", "owner", "runtime")
 
     def __init__(
         self,
-        tools: ToolSet,
+        runtime: Runtime,
         identity: str,
         profile: Profile | None,
         start: Iterable[str] | Saved | Snapshot | None,
@@ -66,10 +67,10 @@ class Session(Displayed):
         self.id = identity
         self.caller = caller
         self.owner = owner
-        self.tools = tools
+        self.runtime = runtime
         self._start: Iterable[str] | Saved = ()
         self._discarded: tuple[str, ...] = ()
-        self.executor = Executor(identity, tools.runtime, profile)
+        self.executor = Executor(identity, runtime, profile)
         self.executor.status = "open" if start is None or isinstance(start, Snapshot) else "new"
         if isinstance(start, Snapshot):
             self.executor.begin(start)
@@ -107,7 +108,7 @@ class Session(Displayed):
         """
         if self.executor.status == "new":
             start = self._start
-            await self.tools.pool.admit(self)
+            await self.runtime.pool.admit(self)
             self.executor.status, self._start = "open", ()  # which is not needed any more
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
@@ -138,9 +139,9 @@ class Session(Displayed):
                 if self.is_open:
                     failures = await self.executor.end(partial(HookContext, self))
                     if self.executor.is_stored and not self.executor.stored.is_local:
-                        self.tools.observers.notify(SessionEnded(self.id))
+                        self.runtime.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
-                self.tools.pool.forget(self)
+                self.runtime.pool.forget(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -159,6 +160,11 @@ class Session(Displayed):
             raise SessionClosed(self.id)
         async with self.executor.request():
             yield
+
+    @property
+    def tools(self) -> ToolSet:
+        """The tool set whose session it is."""
+        return self.runtime.tools
 
     @property
     def profile(self) -> Profile | None:
@@ -211,7 +217,7 @@ class Session(Displayed):
         Transient groups are left out with what is in them (SPEC PER-4). Raises `SessionClosed`.
         """
         self._check_open()
-        return dumped(self.tools.name, self.profile, self.snapshot)
+        return dumped(self.runtime.name, self.profile, self.snapshot)
 
     @on_loop
     def fork(self, *, identity: str | None = None) -> Session:
@@ -230,7 +236,7 @@ class Session(Displayed):
         self._check_open()
         now = self.snapshot
         state = Saved(now.configuration.oldest_first, now.facts, with_transient=True)
-        return Session(self.tools, identity or self.tools.runtime.new_identity(), self.profile, state, self.caller)
+        return Session(self.runtime, identity or self.runtime.new_identity(), self.profile, state, self.caller)
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""
@@ -243,7 +249,7 @@ class Session(Displayed):
         `to_wire` maps tools' names to those that the caller knows. With `request`, another view of the same request, it
         shares that one's reading and names (SPEC MOD-3).
         """
-        return self.tools.runtime.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
+        return self.runtime.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
@@ -255,7 +261,7 @@ class Session(Displayed):
 
     def list(self, kind: Kind, cursor: str | None = None) -> Page:
         """Return a page of the components of a kind that are listed; see `list_tools` (SPEC REG-9)."""
-        return self.tools.runtime.page(self._view_of_request(), kind, cursor, session=self.id)
+        return self.runtime.page(self._view_of_request(), kind, cursor, session=self.id)
 
     # -- calling ------------------------------------------------------------------------------------------------------
 
@@ -281,7 +287,7 @@ class Session(Displayed):
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        observers, usage = self.tools.observers, self.tools.runtime.usage
+        observers, usage = self.runtime.observers, self.runtime.usage
         with observers.requested(self.id, "tool", name):
             began = 0.0 if usage is None else usage.clock()
             view = self._view_of_request(view)
@@ -309,9 +315,9 @@ class Session(Displayed):
     def _found(self, name: str, view: RequestView) -> Component:
         """Return the tool of a name, or raise `ToolNotFound`, which is counted by its reason (SPEC EXP-1, EXP-3)."""
         try:
-            return calling.find("tool", name, view, hints=self.tools.runtime.hints)
+            return calling.find("tool", name, view, hints=self.runtime.hints)
         except ToolNotFound:
-            self.tools.runtime.refused(self.id, name, view)
+            self.runtime.refused(self.id, name, view)
             raise
 
     async def _open_on(self, tool: str, context: Context) -> tuple[str, ...]:
@@ -322,7 +328,7 @@ class Session(Displayed):
                 opened += (await self.transition(activate=(path,), view=context.request_view)).activated
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
-                self.tools.observers.notify(EventRefused(self.id, tool, error))
+                self.runtime.observers.notify(EventRefused(self.id, tool, error))
         return opened
 
     async def read(self, uri: str, request: Any = None, view: RequestView | None = None) -> Any:
@@ -332,9 +338,9 @@ class Session(Displayed):
 
         Raises `ToolNotFound` if no available resource has that URI, and else as `get_prompt` does.
         """
-        with self.tools.observers.requested(self.id, "resource", uri):
+        with self.runtime.observers.requested(self.id, "resource", uri):
             view = self._view_of_request(view)
-            component, arguments = calling.find_resource(uri, view, hints=self.tools.runtime.hints)
+            component, arguments = calling.find_resource(uri, view, hints=self.runtime.hints)
             to_contents = partial(calling.to_contents, uri, component.definition.get("mimeType"))
             return await calling.fetch(component, arguments, Context(self, component.name, view, request), to_contents)
 
@@ -355,9 +361,9 @@ class Session(Displayed):
             ToolError: The handler raised it for the caller, or failed in another way (SPEC CALL-3).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        with self.tools.observers.requested(self.id, "prompt", name):
+        with self.runtime.observers.requested(self.id, "prompt", name):
             view = self._view_of_request(view)
-            component = calling.find("prompt", name, view, hints=self.tools.runtime.hints)
+            component = calling.find("prompt", name, view, hints=self.runtime.hints)
             return await calling.fetch(component, arguments, Context(self, name, view, request), calling.to_prompt)
 
     # -- changing -----------------------------------------------------------------------------------------------------
@@ -412,7 +418,7 @@ class Session(Displayed):
             QuotaExceeded: The session has too many facts, or the value is too long (SPEC STO-7).
             ReentrantTransition: Asked by a hook of this session.
         """
-        with self.tools.observers.requested(self.id, "set_fact", name):
+        with self.runtime.observers.requested(self.id, "set_fact", name):
             self._use()
             self.executor.refuse_reentry()
             before = self.view(view)
@@ -443,8 +449,8 @@ class Session(Displayed):
     def _use(self) -> None:
         """Record that the session, which must be open, was used now."""
         self._check_open()
-        if self.tools.pool.is_ordered:
-            self.tools.pool.touch(self)
+        if self.runtime.pool.is_ordered:
+            self.runtime.pool.touch(self)
 
     def _check_open(self) -> None:
         if self.executor.status == "new":
@@ -454,4 +460,4 @@ class Session(Displayed):
 
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:
         self._use()
-        return view or self.tools.runtime.view_of(self.snapshot)
+        return view or self.runtime.view_of(self.snapshot)

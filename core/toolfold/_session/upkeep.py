@@ -18,11 +18,11 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import field, frozen
 
-from .._session.events import SessionEnded, SessionOpened
-from .._session.observers import Observers, log
-from .._session.store import Created
 from .._usercode import is_away
 from ..errors import ConfigError, QuotaExceeded, SessionClosed, ToolfoldError
+from .events import SessionEnded, SessionOpened
+from .observers import Observers, log
+from .store import Created
 
 if TYPE_CHECKING:
     from .session import Session
