@@ -19,6 +19,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "registering": ("registering", "measure"),
     "resident": ("sessions", "resident"),
     "traced": ("sessions", "traced"),
+    "traced-counted": ("sessions", "traced_counted"),
     "growth": ("sessions", "growth"),
     "traced-growth": ("sessions", "traced_growth"),
     "telemetry": ("telemetry", "measure"),

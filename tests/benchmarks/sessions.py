@@ -9,6 +9,7 @@ from time import perf_counter
 import anyio
 
 from toolfold import Session, ToolSet
+from toolfold._session.usage import MAX_SESSIONS
 
 from .harness import GROUPS, Row, flat_forest
 
@@ -28,12 +29,22 @@ def resident(*, quick: bool) -> list[Row]:
 def traced(*, quick: bool) -> list[Row]:
     """Return what tracemalloc counts per session."""
     number = SESSIONS // 10 if quick else SESSIONS
+    return [_traced(flat_forest(), number, "tracemalloc")]
+
+
+def traced_counted(*, quick: bool) -> list[Row]:
+    """Return what tracemalloc counts per session where use is counted, of as many as are told apart."""
     tools = flat_forest()
+    tools.count_usage(perf_counter)
+    return [_traced(tools, MAX_SESSIONS // 10 if quick else MAX_SESSIONS, "tracemalloc, use counted")]
+
+
+def _traced(tools: ToolSet, number: int, how: str) -> Row:
     anyio.run(_open, tools, GROUPS)
     tracemalloc.start()
     before = _traced_bytes()
     opened = anyio.run(_open, tools, number)
-    return [_per_session("tracemalloc", number, (_traced_bytes() - before) / len(opened))]
+    return _per_session(how, number, (_traced_bytes() - before) / len(opened))
 
 
 def growth(*, quick: bool) -> list[Row]:

@@ -26,6 +26,7 @@ from .._catalog.components import Component
 from .._catalog.rules import enabling_groups
 from .._memo import Memo
 from .._plain import CHARACTERS_PER_TOKEN
+from .._snapshot import Change
 from .._view.calling import ToolResult
 from .events import Committed, Event, SessionEnded, SessionOpened
 
@@ -103,14 +104,6 @@ class Lists:
     ungrouped: int = 0
 
 
-@define
-class _Awaited:
-    """What no call has followed yet in a session: openings by group, and the tools that the last search found."""
-
-    opened: Counter[str] = field(factory=Counter[str])
-    found: frozenset[str] = frozenset()
-
-
 class Usage:
     """The counters of a tool set; made by `ToolSet.count_usage`.
 
@@ -141,8 +134,9 @@ class Usage:
         self.tools: dict[str, str] = {}
         self._rows: dict[tuple[str, str, str], Calls] = {}
         self._clients = set[str]()
-        self._shared = _Awaited()
-        self._awaited: dict[str, _Awaited] = {}
+        self._opened: dict[str, tuple[str, ...]] = {}  # what no call has followed: tuples, as there are many sessions
+        self._opened_by_others = Counter[str]()
+        self._found: dict[str | None, tuple[str, ...]] = {}  # what the last search found, until a call follows
 
     # -- counting -----------------------------------------------------------------------------------------------------
 
@@ -160,9 +154,10 @@ class Usage:
             row.tokens += -(-sum([len(block.get("text", "")) for block in result.content]) // CHARACTERS_PER_TOKEN)
             if result.about is not None and result.about.ranked:
                 self._searched(session, result.about.tools)
-        for awaited in (self._awaited.get(session), self._shared):  # what opened a session may have been a request
-            if awaited is not None and (awaited.found or awaited.opened):
-                self._followed(awaited, component)
+        if self._found:
+            self._followed_search(session, component.name)
+        if component.control is None and (self._opened_by_others or self._opened.get(session)):
+            self._followed_opening(session, component)
 
     def listed(self, catalog: Catalog, items: tuple[Component, ...], *, begins: bool) -> None:
         """Count a page of a list of tools, which `begins` the list or continues it."""
@@ -175,25 +170,24 @@ class Usage:
         """Count what an event of the tool set says."""
         match event:
             case Committed(session, change):
-                awaited = self._awaited.get(session, self._shared)
                 for path in change.activated:
                     self._openings(path).opened += 1
-                    awaited.opened[path] += 1
                 for path in change.deactivated:
                     self._openings(path).closed += 1
-                    awaited.opened.pop(path, None)
+                self._await(session, change)
             case SessionOpened(session):
                 self.sessions += 1
                 self.follow(session)
             case SessionEnded(session):
-                self._awaited.pop(session, None)
+                self._opened.pop(session, None)
+                self._found.pop(session, None)
             case _:
                 pass
 
     def follow(self, session: str) -> None:
         """Tell the openings and searches of a session from those of others."""
-        if len(self._awaited) < MAX_SESSIONS:
-            self._awaited.setdefault(session, _Awaited())
+        if len(self._opened) < MAX_SESSIONS:
+            self._opened.setdefault(session, ())
 
     def _row(self, component: Component, client: str, era: str) -> Calls:
         if client not in self._clients:
@@ -216,18 +210,39 @@ class Usage:
     def _searched(self, session: str, found: tuple[Component, ...]) -> None:
         self.searches.asked += 1
         self.searches.empty += not found
-        self._awaited.get(session, self._shared).found = frozenset([one.name for one in found])
+        self._found[session if session in self._opened else None] = tuple([one.name for one in found])
 
-    def _followed(self, awaited: _Awaited, component: Component) -> None:
-        """Count that a call followed what a session had opened or found, once for each."""
-        if component.name in awaited.found:
-            self.searches.called += 1
-            awaited.found = frozenset()
-        if awaited.opened and component.control is None:
-            for path in {component.group, *enabling_groups(component.rule)} & awaited.opened.keys():
-                assert path is not None
-                self._openings(path).called += 1
-                awaited.opened -= Counter({path: 1})
+    def _await(self, session: str, change: Change) -> None:
+        """Note what a session has opened, so that a call of a tool there can follow it."""
+        opened = self._opened.get(session)
+        if opened is None:
+            self._opened_by_others.update(change.activated)
+            for path in change.deactivated:
+                del self._opened_by_others[path]
+        else:
+            kept = [path for path in opened if path not in change.deactivated]
+            self._opened[session] = (*kept, *change.activated)
+
+    def _followed_search(self, session: str, name: str) -> None:
+        """Count that a call followed what a session had found, once for each search."""
+        for whose in (session, None):  # what searched for a session may have been a request
+            if name in self._found.get(whose, ()):
+                self.searches.called += 1
+                del self._found[whose]
+
+    def _followed_opening(self, session: str, component: Component) -> None:
+        """Count that a call followed what a session had opened, once for each opening."""
+        paths = {component.group, *enabling_groups(component.rule)}
+        opened = self._opened.get(session, ())
+        followed = [path for path in opened if path in paths]
+        if followed:
+            self._opened[session] = tuple([path for path in opened if path not in paths])
+        if self._opened_by_others:
+            by_others = [path for path in self._opened_by_others if path in paths]
+            self._opened_by_others -= Counter(by_others)
+            followed += by_others
+        for path in followed:
+            self._openings(path).called += 1
 
     # -- figures ------------------------------------------------------------------------------------------------------
 
