@@ -15,6 +15,9 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+Environment = Literal["inherited", "minimal"] | tuple[str, ...]
+"""What a server gets of the environment of what starts it: all, what programs need to run, or that and these names."""
+
 
 @frozen(kw_only=True)
 class HostView:
@@ -64,6 +67,7 @@ class Host:
         permissions: The keys that name tools, which have other names behind a gateway.
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
+        environment: What it gives its servers of its own environment, beside what their entries add (SPEC GWY-8).
         cut: How many characters of a text it shows, if it cuts that before an answer of the default length ends.
         views: What it shows, by the names that an evaluation has for its versions (SPEC EVA-1).
     """
@@ -78,6 +82,7 @@ class Host:
     permissions: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     variable: str | None = None
+    environment: Environment = "inherited"
     cut: int | None = None
     views: Mapping[str, HostView] = field(factory=dict[str, HostView])
 
@@ -89,10 +94,20 @@ _GEMINI: dict[str, Any] = {
     "variable": r"\$([A-Za-z_]\w*)",
 }
 
+_OF_CODEX = (
+    *("HOME", "LOGNAME", "PATH", "SHELL", "USER", "__CF_USER_TEXT_ENCODING", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"),
+    *("PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "USERNAME", "USERDOMAIN", "USERPROFILE", "HOMEDRIVE"),
+    *("HOMEPATH", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "PROGRAMDATA", "LOCALAPPDATA", "APPDATA"),
+    *("TEMP", "TMP", "POWERSHELL", "PWSH"),
+)
+"""What Codex gives every server: `DEFAULT_ENV_VARS` in its sources, of POSIX and of Windows."""
+
 # From each host's own documentation, read in November 2026; what makes it wait for a server and show its tools, and
 # where Cline's command line has its file, was seen by running it.
 HOSTS = (
-    Host(name="Claude Desktop", files=("{settings}/Claude/claude_desktop_config.json",)),
+    Host(  # modelcontextprotocol.io/docs/tools/debugging has its environment
+        name="Claude Desktop", files=("{settings}/Claude/claude_desktop_config.json",), environment="minimal"
+    ),
     Host(  # code.claude.com/docs/en/mcp; `projects` of the first file has those that `claude mcp add` adds
         name="Claude Code",
         files=("{CLAUDE_CONFIG_DIR:-~}/.claude.json", "./.mcp.json"),
@@ -125,6 +140,7 @@ HOSTS = (
         every=("supports_parallel_tool_calls",),
         permissions=("tools", "default_tools_approval_mode", "approval_mode"),
         passed_over=("experimental_environment", "oauth_resource", "scopes", "startup_timeout_ms"),
+        environment=_OF_CODEX,
         views={
             "codex": HostView(
                 client="codex-mcp-client",
@@ -184,6 +200,7 @@ HOSTS = (
         ),
         most={"timeout": 60, "networkTimeout": None},
         permissions=("alwaysAllow", "autoApprove"),
+        environment="minimal",  # that of the SDK for TypeScript
         cut=5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
         views={
             "cline": HostView(

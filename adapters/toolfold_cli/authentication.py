@@ -10,7 +10,7 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints
 
 from toolfold import ConfigError
 from toolfold_adapters.data import read_table
-from toolfold_adapters.gateway.config.clients import Variables
+from toolfold_adapters.gateway.config.clients import Variables, variables_in
 from toolfold_adapters.gateway.config.read import key_problem
 from toolfold_adapters.mcp import Authentication
 from toolfold_adapters.mcp.http.auth import digest_of
@@ -98,6 +98,11 @@ def load_authentication(path: Path) -> Authentication:
     except ConfigError as error:
         text = str(error)
         raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text.removesuffix('.')}.") from error
+
+
+def variables_of(path: Path | None) -> frozenset[str]:
+    """Return the variables that such a file takes its secrets from, none without a file; raises `ConfigError`."""
+    return frozenset() if path is None else variables_in(read_table(path))
 
 
 def _digest(token: str) -> str:

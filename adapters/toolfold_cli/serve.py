@@ -270,7 +270,8 @@ def serve_command(
         show_profiles(target, options)
         return
     beside = Beside(telemetry, stubs, status_tool, usage, server["store"])
-    opening = partial(_open, target, options, server["active"], changed, beside)
+    callers = Callers(many=over_http or many_clients, authentication=http.auth)
+    opening = partial(_open, target, options, server["active"], changed, beside, callers)
     with cancelled_by_signals() as shutdown, extras_named(), starting(over_http=over_http) as started:
         if over_http:
             run(partial(_serve_http, opening, server, http, started))
@@ -290,6 +291,14 @@ class Beside:
     store: Store | None
 
 
+@frozen(kw_only=True)
+class Callers:
+    """Whether one process serves many, and the file that says whose tokens are accepted."""
+
+    many: bool
+    authentication: Path | None
+
+
 Opening = Callable[[], AbstractAsyncContextManager[OpenTarget]]
 
 
@@ -300,8 +309,14 @@ async def _open(
     active: tuple[str, ...],
     changed: Sequence[str],
     beside: Beside,
+    callers: Callers,
 ) -> AsyncGenerator[OpenTarget]:
-    async with open_target(target, options, serving=True, active=active) as opened:
+    from .authentication import variables_of
+
+    own = variables_of(callers.authentication)
+    async with open_target(
+        target, options, serving=True, active=active, many_callers=callers.many, own_variables=own
+    ) as opened:
         if opened.server is not None:
             check_options(opened.tools.name, changed)
         if beside.telemetry:

@@ -208,7 +208,13 @@ def full_name(known: Iterable[str], name: str) -> str | None:
 
 @asynccontextmanager
 async def open_target(
-    target: Target, options: GatewayOptions | None = None, *, serving: bool = False, active: Iterable[str] = ()
+    target: Target,
+    options: GatewayOptions | None = None,
+    *,
+    serving: bool = False,
+    active: Iterable[str] = (),
+    many_callers: bool = False,
+    own_variables: Iterable[str] = (),
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -221,6 +227,9 @@ async def open_target(
             were last asked (SPEC GWY-4), and its configuration is read again when it changes (SPEC GWY-9). Servers
             of which nothing is known are waited for only if they may have a group in `active`.
         active: The groups, or servers, that are to be open first.
+        many_callers: Whether one process serves several callers: then servers get the least of its environment, unless
+            their configuration says more (SPEC GWY-8).
+        own_variables: Variables with secrets of this process, which no server gets.
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -243,7 +252,11 @@ async def open_target(
 
     runtime = Runtime(
         clock=time.monotonic,
-        transport=Transports(stored_folder("tokens")),
+        transport=Transports(
+            stored_folder("tokens"),
+            environment="minimal" if many_callers else "inherited",
+            own=frozenset(own_variables),
+        ),
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
         approvals=Approvals(stored_folder("approved"), serving=serving),
     )

@@ -224,7 +224,13 @@ def _command(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _environment(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the environment as texts, with the names of variables that Codex passes on, and the file of others."""
+    """Return the environment as texts, with the names of variables that Codex passes on, and the file of others.
+
+    A text or a list under `environment` is no table of variables but our own setting, the choice of what is inherited.
+    """
+    chosen = given.get("environment")
+    if isinstance(chosen, str | list):
+        return {**_environment({key: one for key, one in given.items() if key != "environment"}), "environment": chosen}
     environment = table(given.get(next((key for key in _ENVIRONMENTS if key in given), ""), {}))
     names = [(table(one) or {}).get("name", one) for one in _listed(given.get("env_vars"))]
     if environment is None or not all(isinstance(name, str) for name in names):
@@ -336,6 +342,19 @@ class Variables:
         if value is None and name not in self.environ:
             raise ConfigError(f"the environment variable {name} is not set; set it, or write ${{{name}:-default}}")
         return value or ""
+
+
+def variables_in(value: Any) -> frozenset[str]:
+    """Return the names of the variables of the environment in the texts of a value."""
+    names: set[str] = set()
+
+    def note(text: str) -> str:
+        found = (_NAME.fullmatch(reference) for escape, reference in _REFERENCE.findall(text) if not escape)
+        names.update(match[1] for match in found if match is not None)
+        return text
+
+    with_texts(value, note)
+    return frozenset(names)
 
 
 def input_variable(name: str) -> str:

@@ -23,7 +23,7 @@ from toolfold import ConfigError, ManifestError
 from toolfold.spi import array, extras_named, table
 
 from ...data import quoted_key, read_table, read_text
-from ...hosts import SECTIONS, host_of
+from ...hosts import SECTIONS, Host, host_of
 from ...names import ONE_SERVER, server_name
 from ...skills import Skill, skills_in
 from ..registration import check_config
@@ -96,7 +96,7 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
         file,
         variables,
         lambda name: f"{section}.{name}",
-        lambda entry: _client_settings(variables, entry, host.variable if host else None),
+        lambda entry: _client_settings(variables, entry, host),
     )
     reader.read(servers.entries)
     if not servers.entries or (len(servers.entries) == len(reader.left_out) and not reader.wrong):
@@ -153,11 +153,13 @@ def _skills(file: Path, given: object) -> tuple[Skill, ...]:
         raise ConfigError(f"{file}, skills: {error}") from error
 
 
-def _client_settings(variables: Variables, entry: Any, variable: str | None) -> dict[str, Any]:
+def _client_settings(variables: Variables, entry: Any, host: Host | None) -> dict[str, Any]:
     """Return the settings of a client's entry, with the environment that it takes from the client's and from a file.
 
-    What the entry itself says has precedence; null is no variable.
+    What the entry itself says has precedence; null is no variable. A host that gives its servers little of its own
+    environment gives them no more through a gateway (SPEC GWY-8).
     """
+    variable = host.variable if host else None
     if repeated := getattr(entry, "repeated", None):
         raise ConfigError(f"{min(repeated)}: is given twice; merge the two")
     as_others_write = entry if variable is None else with_texts(entry, partial(re.sub, variable, r"${\1}"))
@@ -167,6 +169,8 @@ def _client_settings(variables: Variables, entry: Any, variable: str | None) -> 
         environment |= _env_file(file, variables)
     literal = {name: value and value.replace("${", "$${") for name, value in environment.items()}
     texts = {name: value for name, value in {**literal, **settings.pop("env", {})}.items() if value is not None}
+    if host is not None and host.environment != "inherited" and "command" in settings:
+        settings.setdefault("environment", host.environment)
     return {**settings, "env": texts} if texts else settings
 
 

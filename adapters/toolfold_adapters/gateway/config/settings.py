@@ -10,6 +10,8 @@ on_change = "quarantine"                # withhold definitions that changed unti
                                         # one server without a name, whose tools keep theirs
 command = ["npx", "-y", "some-server"]  # or: url = "https://example.org/mcp", and headers
 env = { TOKEN = "${FILES_TOKEN}" }      # ${VAR} and ${VAR:-default} are replaced in all texts about servers
+environment = "inherited"               # all of what started the gateway but TOOLFOLD_*; "minimal" for what programs
+                                        # need to run, the default with --http; or that and a list of names
 cwd = "/srv/data"
 start_timeout = 30                      # seconds to start and list its tools
 include_tools = ["*"]                   # patterns of its tools to serve, and exclude_tools
@@ -46,14 +48,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from attrs import evolve
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
 
 from ...data import quoted_key
+from ...hosts import Environment
 from ...names import ONE_SERVER, WIRE_SEPARATOR
 from ...search import bm25, by_meaning
 from ...sentences import packaged_model
@@ -90,6 +93,9 @@ class UpstreamConfig(_Table):
         transport: How it speaks: `"http"` is streamable HTTP, `"sse"` what came before.
         headers: More for the headers of each HTTP request.
         env: More for the environment of the command.
+        environment: What the command gets of the gateway's environment (SPEC GWY-8): `"inherited"` for all but what is
+            the gateway's own, `"minimal"` for what programs need to run, or a list of names for that and these. By
+            default all, and the least where one process serves many callers.
         cwd: The folder that the command runs in; the gateway's own otherwise.
         title: The name that people see, in place of the server's own.
         description: What the model reads about it, in place of the server's instructions.
@@ -110,6 +116,7 @@ class UpstreamConfig(_Table):
     transport: Literal["http", "sse"] = "http"
     headers: Mapping[str, str] = {}
     env: Mapping[str, str] = {}
+    environment: Environment | None = None
     cwd: str | None = None
     title: str | None = None
     description: str | None = None
@@ -123,14 +130,22 @@ class UpstreamConfig(_Table):
     max_message_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
     mode: Literal["legacy", "auto"] | None = None
 
+    @field_validator("environment", mode="before")
+    @classmethod
+    def _chosen(cls, given: Any) -> Any:
+        names = isinstance(given, list | tuple) and all(isinstance(one, str) for one in cast("list[object]", given))
+        if names or given in (None, "inherited", "minimal"):
+            return given
+        raise ValueError('must be "inherited", "minimal", or a list of names of variables')
+
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError('give either a command, such as ["npx", "some-server"], or a url')
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             raise ValueError("the url must start with http:// or https://")
-        if self.url is not None and (self.env or self.cwd):
-            raise ValueError("env and cwd are for a command; a server at a url has its own")
+        if self.url is not None and (self.env or self.cwd or self.environment):
+            raise ValueError("env, environment and cwd are for a command; a server at a url has its own")
         if self.url is None and (self.headers or self.transport != "http"):
             raise ValueError("headers and transport are for a url; a command speaks over stdio")
         return self

@@ -1,7 +1,8 @@
 """How an upstream is reached: a command that speaks over its standard streams, or a URL (SPEC GWY-1, GWY-8).
 
-What is started, and how it is ended, is as the SDK does it: the environment is the SDK's default one and what the
-configuration adds, and the process is ended with its children.
+What is started sees what it would see if its host started it: the environment that the host gives its servers, which
+the gateway has from it, and what the configuration adds (see `environment_of`). It is ended with its children, as the
+SDK does it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Container, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,10 +24,13 @@ from anyio.abc import ByteReceiveStream, Process
 from mcp.client.stdio import get_default_environment
 
 from ... import processes
+from ...hosts import Environment
 from ...lines import Lines
 from ..config.settings import UpstreamConfig
 from .wire import OpenUrl, Transport
 
+OWN_PREFIX = "TOOLFOLD_"
+"""What the names of the gateway's own variables begin with: options, keys, the URL of its store."""
 LINE_BYTES = 8192
 """A line that is longer is passed on in parts of this length."""
 LINES = 20
@@ -42,17 +46,29 @@ class Transports:
     Args:
         tokens: Where the tokens of logins are stored; without a folder, nobody is asked to log in.
         open_url: Shows a page to the user.
+        environment: What servers get of the gateway's environment whose configuration does not say.
+        own: Variables that only the gateway may know, beside those that begin with `TOOLFOLD_`.
     """
 
-    def __init__(self, tokens: Path | None = None, open_url: OpenUrl | None = None) -> None:
+    def __init__(
+        self,
+        tokens: Path | None = None,
+        open_url: OpenUrl | None = None,
+        *,
+        environment: Environment = "inherited",
+        own: Container[str] = (),
+    ) -> None:
         self._tokens = tokens
         self._open_url = open_url
+        self._environment = environment
+        self._own = own
         self._logins: dict[str, Any] = {}
 
     def __call__(self, config: UpstreamConfig) -> Transport:
         """Return the transport to an upstream; a header of its own for authorization is left alone."""
         if config.url is None:
-            return _process(config)
+            environment = environment_of(config, os.environ, self._environment, self._own)
+            return _running(list(config.command or ("",)), environment, config.cwd, config.max_message_bytes)
         from .http import login_at, transport_to  # not for those who have no server at a URL
 
         if self._tokens is None or any(name.lower() == "authorization" for name in config.headers):
@@ -62,9 +78,27 @@ class Transports:
         return transport_to(config.url, config, self._logins[config.url])
 
 
-def _process(config: UpstreamConfig) -> Transport:
-    environment = {**get_default_environment(), **config.env}
-    return _running(list(config.command or ("",)), environment, config.cwd, config.max_message_bytes)
+def environment_of(
+    config: UpstreamConfig,
+    environ: Mapping[str, str],
+    default: Environment = "inherited",
+    own: Container[str] = (),
+) -> dict[str, str]:
+    """Return the environment of a server (SPEC GWY-8).
+
+    Args:
+        config: How the server is reached: what it says of the environment, and what it adds.
+        environ: The environment of the gateway.
+        default: What the server gets of that, if its configuration does not say: all (`"inherited"`), what programs
+            need to run (`"minimal"`), or that and the variables of these names.
+        own: Variables that only the gateway may know, beside those that begin with `TOOLFOLD_`.
+    """
+    wanted = default if config.environment is None else config.environment
+    given = {name: value for name, value in environ.items() if not name.startswith(OWN_PREFIX) and name not in own}
+    if wanted != "inherited":
+        names = {*get_default_environment(), *(() if wanted == "minimal" else wanted)}
+        given = {name: value for name, value in given.items() if name in names}
+    return {**given, **config.env}
 
 
 @asynccontextmanager

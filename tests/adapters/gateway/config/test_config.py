@@ -150,7 +150,7 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ("[upstream]\nurl = 'ftp://x'", "[upstream]: the url must start with http:// or https://."),
         (
             "[upstream]\nurl = 'http://x'\ncwd = '/'",
-            "[upstream]: env and cwd are for a command; a server at a url has its own.",
+            "[upstream]: env, environment and cwd are for a command; a server at a url has its own.",
         ),
         ("[upstream]\nurl = 'http://x'\nstart_timeout = 0", "[upstream], start_timeout: must be more than 0."),
         ("[upstream]\nurl = 'http://x'\nmode = 'new'", "[upstream], mode: must be 'legacy' or 'auto'."),
