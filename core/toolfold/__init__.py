@@ -26,7 +26,7 @@ from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
 from ._plain import CHARACTERS_PER_TOKEN, approximate_tokens
 from ._session import events as events
-from ._session.context import Context, HookContext
+from ._session.context import Context, HookContext, Slot
 from ._session.session import Session
 from ._session.store import Created, Lease, Place, Record, Store
 from ._session.stored import StoredSessions
@@ -130,6 +130,7 @@ __all__ = [
     "SearchDocument",
     "Session",
     "SessionClosed",
+    "Slot",
     "Snapshot",
     "Store",
     "StoreError",

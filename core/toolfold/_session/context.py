@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from attrs import frozen
 
@@ -16,6 +17,8 @@ from .._view.visibility import RequestView
 
 if TYPE_CHECKING:
     from .session import Session
+
+T = TypeVar("T")
 
 
 @frozen(eq=False)
@@ -102,3 +105,58 @@ class HookContext:
     def facts(self) -> Mapping[str, Any]:
         """The session's facts."""
         return self.session.facts
+
+
+class Slot(Generic[T]):
+    """Where a group's hook puts what it opened for a session, and the group's tools find it (SPEC HOOK-1, CALL-5).
+
+        database = Slot[Connection]("database")
+
+        def open_database(hook: HookContext) -> None:
+            database.fill(hook, connect("shop.db"))
+
+        def close_database(hook: HookContext) -> None:
+            database.empty(hook).close()
+
+        tools.register_group("orders", on_activate=open_database, on_deactivate=close_database)
+
+        @tools.tool(group="orders")
+        def count(context: Context) -> int:
+            return database.of(context).execute("select count(*) from orders").fetchone()[0]
+
+    Each session has a value of its own; one that inherits the group from another session uses that one's. It is kept in
+    this process alone: give a group of stored sessions a `resume` hook that fills the slot again.
+
+    Args:
+        name: What is in it, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._values: WeakKeyDictionary[Session, T] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"Slot({self.name!r})"
+
+    def fill(self, hook: HookContext, value: T) -> None:
+        """Put a value into the slot of the hook's session."""
+        self._values[hook.session] = value
+
+    def empty(self, hook: HookContext) -> T:
+        """Take the value out of the slot of the hook's session, and return it; `LookupError` if there is none."""
+        if hook.session not in self._values:
+            raise self._nothing(hook.session)
+        return self._values.pop(hook.session)
+
+    def of(self, context: Context | HookContext) -> T:
+        """Return the value for the context's session; raises `LookupError` if no hook has filled the slot."""
+        for session in (context.session, context.session.owner):
+            if session is not None and session in self._values:
+                return self._values[session]
+        raise self._nothing(context.session)
+
+    def _nothing(self, session: Session) -> LookupError:
+        return LookupError(
+            f"The slot {self.name!r} of session {session.id!r} is empty: no hook has filled it in this process. Fill "
+            "it in on_activate of the group whose tools use it, and in resume if sessions are stored."
+        )
