@@ -8,13 +8,13 @@ that groups have in one of them (SPEC DEL-5), and what MCP has for each list.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain, count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from toolfold import ConfigError, WireNames
+from toolfold import Component, ConfigError, WireNames
 from toolfold.spi import Kind
 
 WIRE_SEPARATOR = "__"
@@ -205,3 +205,11 @@ def _word(part: str) -> str:
     if _PLAIN.fullmatch(part):
         return f"0w{part}" if part.startswith("0") else part
     return "0" + "".join(_CODES.get(one) or f"c{one.lower()}" for one in part)
+
+
+def render_for_hosts(component: Component, to_wire: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return a definition as servers list it: what opens groups stays in view of hosts that load tools late."""
+    rendered = component.render(to_wire)
+    if component.control is not None and not component.control[1]:  # it is for all groups
+        rendered["_meta"] = {**rendered.get("_meta", {}), ALWAYS_LOAD_META: True}
+    return rendered

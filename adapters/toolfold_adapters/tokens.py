@@ -7,7 +7,8 @@ Schema are mostly within a quarter of that; ratios of two costs are much closer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from attrs import frozen
 
@@ -22,9 +23,15 @@ LEAST_ANSWER_TOKENS = 1_200
 """The smallest such maximum: it has room for the longest handle that is accepted, and for the sentence about it."""
 
 
-def cost(components: Iterable[Component], to_wire: Callable[[str], str] = str) -> int:
+Render = Callable[[Component, Callable[[str], str]], Mapping[str, Any]]
+"""Returns the definition of a component as a client reads it, with names converted."""
+
+
+def cost(
+    components: Iterable[Component], to_wire: Callable[[str], str] = str, render: Render = Component.render
+) -> int:
     """Return the approximate number of tokens of tools' definitions, with names converted by `to_wire`."""
-    return sum(approximate_tokens(component.render(to_wire)) for component in components)
+    return sum(approximate_tokens(render(component, to_wire)) for component in components)
 
 
 @frozen(kw_only=True)
@@ -47,10 +54,16 @@ class GroupCost:
 
     @classmethod
     def of(
-        cls, path: str | None, own: Sequence[Component], now: Sequence[Component], to_wire: Callable[[str], str] = str
+        cls,
+        path: str | None,
+        own: Sequence[Component],
+        now: Sequence[Component],
+        to_wire: Callable[[str], str] = str,
+        render: Render = Component.render,
     ) -> GroupCost:
         """Return what tools cost: `own` without groups, and `now` as they are listed."""
-        return cls(path=path, tools=len(own), listed=len(now), before=cost(own, to_wire), after=cost(now, to_wire))
+        before, after = cost(own, to_wire, render), cost(now, to_wire, render)
+        return cls(path=path, tools=len(own), listed=len(now), before=before, after=after)
 
 
 @frozen
@@ -90,12 +103,12 @@ def saved_percent(before: int, after: int) -> float:
     return round(100 * (before - after) / before, 1) if before else 0.0
 
 
-def measure(view: RequestView, extra: Iterable[Component] = ()) -> Costs:
+def measure(view: RequestView, extra: Iterable[Component] = (), render: Render = Component.render) -> Costs:
     """Return the cost of the tools that a session lists, and of all tools of its catalog (SPEC GWY-5).
 
     Tools that are never listed are not counted. Control tools count only in `after`, since without groups there are
     none. A loader counts among the tools in no group, and so do the tools that an adapter adds to a list, `extra`.
-    Names are those that the caller of the view knows.
+    Names are those that the caller of the view knows; `render` makes the definitions that it reads.
     """
     catalog = view.snapshot.catalog
     before: dict[str | None, list[Component]] = {None: [], **{group.path: [] for group in catalog.groups}}
@@ -106,7 +119,7 @@ def measure(view: RequestView, extra: Iterable[Component] = ()) -> Costs:
             before[component.group].append(component)
     for component in listed(view, "tool"):
         after[_owner(component)].append(component)
-    return Costs(tuple(GroupCost.of(path, before[path], after[path], view.to_wire) for path in before))
+    return Costs(tuple(GroupCost.of(path, before[path], after[path], view.to_wire, render) for path in before))
 
 
 def _owner(component: Component) -> str | None:

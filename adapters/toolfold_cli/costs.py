@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
-from toolfold_adapters.names import wire_name
+from toolfold_adapters.names import render_for_hosts, wire_name
 from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens, measure
 
@@ -71,14 +71,14 @@ def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) 
     except ModuleNotFoundError:
         return measure(view), None
     if not view.snapshot.catalog.groups:
-        costs = measure(view)
+        costs = measure(view, render=render_for_hosts)
         return costs, costs.after
     plain, modern = (
         proxies_of(CALL_TOOL, with_handle=one, read_tool=read_tool, call_tools=call_tools).values()
         for one in (False, True)
     )
-    costs = measure(view, [proxy.component for proxy in plain])
-    rendered = [(component, component.render(view.to_wire)) for component in listed(view, "tool")]
+    costs = measure(view, [proxy.component for proxy in plain], render_for_hosts)
+    rendered = [(component, render_for_hosts(component, view.to_wire)) for component in listed(view, "tool")]
     definitions = [with_handle(definition) if component.control else definition for component, definition in rendered]
     definitions += [dict(proxy.component.definition) for proxy in modern]
     return costs, sum(map(approximate_tokens, definitions))

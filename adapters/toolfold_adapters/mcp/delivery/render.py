@@ -47,7 +47,7 @@ from toolfold import (
 )
 from toolfold.spi import MAX_URI, Full, Kind, Passed, array, quoted, table
 
-from ...names import ALWAYS_LOAD_META, HANDLE_META, LISTS, MOUNTED_META, NO_HANDLE
+from ...names import HANDLE_META, LISTS, MOUNTED_META, NO_HANDLE, render_for_hosts
 from ..request import HANDLE_ERRORS, SELECTION_FAILURES, record_refusal, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
@@ -129,11 +129,9 @@ class Renderer:
         return {**rendered, **{key: component.definition[key] for key in FROM_MODES if key in component.definition}}
 
     def _render(self, component: Component) -> dict[str, Any] | None:
-        rendered = component.render(self.names.to_wire)
+        rendered = render_for_hosts(component, self.names.to_wire)
         if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
-        if component.control is not None and not component.control[1]:  # it is for all groups
-            rendered["_meta"] = {**rendered.get("_meta", {}), ALWAYS_LOAD_META: True}
         without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
         for candidate in (rendered, without_output):
             if self._fits(candidate, component.kind):
