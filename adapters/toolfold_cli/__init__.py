@@ -13,7 +13,7 @@ printing, failures, logs          tables and texts, failures, and what is logged
 costs                             initial token counts
 drivers                           how `conform` reaches a target, and the starters of drivers
 runs, completion, man             long runs and their early end, what a shell completes, the manual page
-scenario, library                 the steps of the demonstration, and its tools
+scenario, shop                    the steps of the demonstration, and its tools
 mkdocs, sphinx, zensical          pictures in pages of documentation
 
 Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for failure, 2 for

@@ -1,31 +1,28 @@
-"""The steps of `toolfold demo`: a real MCP client drives the library's desk, and the result of every step is checked.
+"""The steps of `toolfold demo`: a real MCP client drives the shop without a session, and every step is checked.
 
-Everything that is reported was received from the server.
+Everything that is reported was received from the server. The list never changes, so what the client reads only grows:
+the list, and then each answer. Beside it stands what it would have read with all tools listed: those, and the answers
+that are not about groups.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import define, frozen
 
 from toolfold import ToolSet
 from toolfold.spi import extras_named
 from toolfold_adapters.names import wire_name
 from toolfold_adapters.tokens import approximate_tokens, cost
 
-from .library import TITLES, desk
+from .shop import tools as tools
 
 if TYPE_CHECKING:
     from mcp import Client
-
-OPENED = (
-    *("catalog__describe", "catalog__search", "catalog__similar"),
-    *("catalog__deactivate", "catalog__loans__activate"),
-)
 
 
 @frozen(kw_only=True)
@@ -33,92 +30,89 @@ class DemoStep:
     """A step of the demo, as it happened.
 
     Attributes:
-        title: The subject of the step.
-        request: The client's requests.
-        answers: The texts of the responses and of other effects.
-        listed: How many tools are listed after the step.
-        before: The approximate tokens of the list before the step.
-        after: The same after the step.
-        notices: How many times the client was notified that its list changed.
+        title: What it shows.
+        request: The client's request.
+        answer: The text of the answer.
+        open_groups: The groups that are open after it.
+        read: The approximate tokens that the client has read until now.
+        flat: Those that it would have read until now if all tools were listed.
         failures: The expectations that were not met; empty if the step succeeded.
     """
 
     title: str
     request: str
-    answers: tuple[str, ...]
-    listed: int
-    before: int
-    after: int
-    notices: int
+    answer: str
+    open_groups: tuple[str, ...]
+    read: int
+    flat: int
     failures: tuple[str, ...] = ()
 
 
 @frozen
+class Response:
+    """What a call was answered with.
+
+    Attributes:
+        succeeded: Whether it is not an error.
+        text: What the model reads.
+        change: What a call that opened or closed groups changed; empty for others.
+        structured: The structured content.
+    """
+
+    succeeded: bool
+    text: str
+    change: dict[str, Any]
+    structured: Any
+
+
+@define
 class DemoClient:
-    """The client of the demo: the connection, and the observations so far."""
+    """The client of the demo: its connection, the handle that it was given last, and what it has read so far."""
 
     connection: Client
-    hook_log: list[str]
-    notifications: list[str]
-    tokens: list[int] = field(factory=lambda: [0])
+    handle: str | None = None
+    open_groups: tuple[str, ...] = ()
+    read: int = 0
+    flat: int = 0
 
-    async def list_tools(self) -> tuple[set[str], int]:
-        """Return the names of the tools that are listed now, and their approximate tokens."""
-        tools = (await self.connection.list_tools(cache_mode="bypass")).tools
-        wire = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
-        return {tool.name for tool in tools}, sum(map(approximate_tokens, wire))
+    async def call(self, name: str, /, **arguments: Any) -> Response:
+        """Call a tool with the handle, and keep the handle that its answer has."""
+        given = arguments if self.handle is None else {**arguments, "handle": self.handle}
+        result = await self.connection.call_tool(name, given)
+        change = (result.meta or {}).get("dev.toolfold/change", {})
+        text = "\n".join(getattr(block, "text", "") for block in result.content)
+        self.read += approximate_tokens(text)
+        if name == "call_tool":
+            self.flat += approximate_tokens(text)
+        if change:
+            self.handle, self.open_groups = change.get("handle", self.handle), tuple(change["active"])
+        return Response(not result.is_error, text, change, result.structured_content)
 
-    async def step(
-        self, title: str, request: str, answers: list[str], checks: dict[str, bool], notices: int
-    ) -> DemoStep:
+    def step(self, title: str, request: str, answer: str, checks: dict[str, bool]) -> DemoStep:
         """Return the step that was just taken; `checks` has the expectations, and whether they were met."""
-        names, tokens = await self.list_tools()
-        before, notified = self.tokens[-1], len(self.notifications)
-        self.notifications.clear()
-        self.tokens.append(tokens)
-        checks = {**checks, f"{notices} notification(s) that the list changed, not {notified}": notified == notices}
         return DemoStep(
             title=title,
             request=request,
-            answers=tuple(answers),
-            listed=len(names),
-            before=before,
-            after=tokens,
-            notices=notified,
+            answer=answer,
+            open_groups=self.open_groups,
+            read=self.read,
+            flat=self.flat,
             failures=tuple(check for check, met in checks.items() if not met),
         )
 
-    async def call(self, name: str, **arguments: Any) -> tuple[bool, str]:
-        """Call a tool, and return whether it succeeded and the text of its result or error."""
-        from mcp import MCPError
 
-        try:
-            result = await self.connection.call_tool(name, arguments)
-        except MCPError as error:
-            return False, f"error {error.code}: {error.message}"
-        return not result.is_error, "\n".join(getattr(block, "text", "") for block in result.content)
-
-
-async def play(on_step: Callable[[DemoStep], None]) -> None:
-    """Take the steps of the demo, and pass each one to `on_step`."""
+async def play(on_step: Callable[[DemoStep], Awaitable[None]], shop: ToolSet = tools) -> None:
+    """Take the steps of the demo, and pass each one to `on_step` as it happens."""
     with extras_named():
         from mcp import Client
 
         from toolfold_adapters.mcp import build_server
 
-    hook_log: list[str] = []
-    notifications: list[str] = []
-
-    async def on_message(message: Any) -> None:
-        if getattr(message, "method", None) == "notifications/tools/list_changed":
-            notifications.append(message.method)
-
-    tools = desk(hook_log)
-    async with _silent_log(), Client(build_server(tools), mode="legacy", message_handler=on_message) as connection:
-        client = DemoClient(connection, hook_log, notifications)
-        on_step(await _first_list(client, tools))
-        for step in (_hidden, _open, _use, _nested, _rollback, _exclusion, _close):
-            on_step(await step(client))
+    async with _silent_log(), Client(build_server(shop), mode="auto") as connection:
+        client = DemoClient(connection)
+        await on_step(await _first_list(client, shop))
+        for step in (_closed, _open, _use, _rule, _rollback, _exclusion, _same_list):
+            await on_step(await step(client))
 
 
 @asynccontextmanager
@@ -136,136 +130,122 @@ def _reject(record: logging.LogRecord) -> bool:
     return False
 
 
-async def _first_list(client: DemoClient, tools: ToolSet) -> DemoStep:
-    own = [component for component in tools.catalog.tools.values() if component.control is None]
-    names, _ = await client.list_tools()
-    client.tokens[-1] = everything = cost(own, wire_name)
-    shown = sorted(names & {component.name for component in own})
-    openers = {name for name in names if name.endswith("__activate")}
-    more = sorted(names - openers - {*shown})
-    return await client.step(
-        "A client connects and lists the tools",
+async def _listed(client: DemoClient) -> list[dict[str, Any]]:
+    """Return the definitions that the server lists now."""
+    tools = (await client.connection.list_tools(cache_mode="bypass")).tools
+    return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+
+
+async def _first_list(client: DemoClient, shop: ToolSet) -> DemoStep:
+    own = [component for component in shop.catalog.tools.values() if component.control is None]
+    listed = await _listed(client)
+    client.read, client.flat = sum(map(approximate_tokens, listed)), cost(own, wire_name)
+    names = [tool["name"] for tool in listed]
+    return client.step(
+        "The client lists the tools, once",
         "tools/list",
-        [
-            f"{len(shown)} of {len(own)} tools ({', '.join(shown)}), {len(openers)} that open groups"
-            + "".join(f", and {name}" for name in more),
-            f"(all {len(own)} would be ~{everything:,} tokens)",
-        ],
-        {"only the tools in no group are listed": shown == ["find_shelf", "opening_hours"]},
-        notices=0,
+        f"{len(names)} tools instead of {len(own)}: {', '.join(names)}",
+        {"only tools in no group, and those that open groups, are listed": not any("orders" in name for name in names)},
     )
 
 
-async def _search(client: DemoClient, title: str, check: str, expected: Callable[[bool, str], bool]) -> DemoStep:
-    """Return the step of a search, whose success and text are `expected`."""
-    succeeded, text = await client.call("catalog__search", words="atlas")
-    request = 'tools/call catalog__search {"words": "atlas"}'
-    return await client.step(title, request, [text], {check: expected(succeeded, text)}, notices=0)
-
-
-async def _hidden(client: DemoClient) -> DemoStep:
-    return await _search(
-        client,
-        "A tool of a closed group does not exist",
-        "the call is refused with -32602",
-        lambda succeeded, text: not succeeded and text.startswith("error -32602"),
+async def _closed(client: DemoClient) -> DemoStep:
+    found = await client.call("call_tool", name="orders__find", arguments={"state": "paid"})
+    return client.step(
+        "A tool of a closed group can't be called",
+        'orders__find {"state": "paid"}',
+        found.text,
+        {"the call is refused": not found.succeeded},
     )
 
 
 async def _open(client: DemoClient) -> DemoStep:
-    before, _ = await client.list_tools()
-    succeeded, text = await client.call("catalog__activate")
-    new = (await client.list_tools())[0] - before
-    return await client.step(
-        "Opening a group",
-        "tools/call catalog__activate",
-        [text],
+    opened = await client.call("open_group", group="orders")
+    return client.step(
+        "Opening the group opens the database, and the answer has a handle and the tools",
+        'open_group {"group": "orders"}',
+        _shortened(opened),
         {
-            "the activator answers": succeeded,
-            "the tools of the group are listed, and what opens the next one": {*OPENED} == new,
+            "the group opens": opened.change.get("active") == ["orders"],
+            "the answer has the definitions": "orders__find" in opened.text and "orders__ship" in opened.text,
+            "the answer has a handle": client.handle is not None,
         },
-        notices=1,
     )
 
 
 async def _use(client: DemoClient) -> DemoStep:
-    return await _search(
-        client,
-        "Its tools work now",
-        "the search finds the title",
-        lambda succeeded, text: succeeded and TITLES[1] in text,
+    found = await client.call("call_tool", name="orders__find", arguments={"state": "paid"})
+    return client.step(
+        "With the handle, its tools return rows",
+        'orders__find {"state": "paid"}',
+        found.text,
+        {"the order is found": found.succeeded and found.structured["result"][0]["id"] == 4711},
     )
 
 
-async def _nested(client: DemoClient) -> DemoStep:
-    opened, text = await client.call("catalog__loans__activate")
-    lent, answer = await client.call("catalog__loans__lend", title=TITLES[1], member="Ada")
-    return await client.step(
-        "A group inside it opens the same way",
-        "tools/call catalog__loans__activate, then catalog__loans__lend",
-        [_first_line(text), answer],
-        {"the inner group opens": opened, "its tool answers": lent and "Ada" in answer},
-        notices=1,
+async def _rule(client: DemoClient) -> DemoStep:
+    opened = await client.call("open_group", group="orders.refunds")
+    paid = await client.call("call_tool", name="orders__refunds__pay", arguments={"refund": 1})
+    return client.step(
+        "A group inside it opens the same way, but only managers may pay",
+        'open_group {"group": "orders.refunds"}, then orders__refunds__pay {"refund": 1}',
+        f"{_shortened(opened)}\n{paid.text}",
+        {
+            "the inner group opens": "orders.refunds" in opened.change.get("active", ()),
+            "what the rule forbids is not offered": "orders__refunds__pay" not in opened.text,
+            "what the rule forbids can't be called": not paid.succeeded,
+        },
     )
 
 
 async def _rollback(client: DemoClient) -> DemoStep:
-    opened, _ = await client.call("stocktake__activate")
-    before, _ = await client.list_tools()
-    client.hook_log.clear()
-    succeeded, text = await client.call("vault__activate")
-    after, _ = await client.list_tools()
-    hooks = list(client.hook_log)
-    return await client.step(
-        "A hook fails, and what was done is undone",
-        "tools/call stocktake__activate, then vault__activate",
-        [text, "hooks: " + ", ".join(hooks)],
+    await client.call("open_group", group="stock")
+    before = client.open_groups
+    refused = await client.call("open_group", group="stock.count")
+    found = await client.call("call_tool", name="orders__show", arguments={"order": 4711})
+    return client.step(
+        "A hook fails: what was done is undone, and nothing has changed",
+        'open_group {"group": "stock"}, then {"group": "stock.count"}, then orders__show {"order": 4711}',
+        f"{refused.text}\n{found.text}",
         {
-            "the first group opens": opened,
-            "the second is refused": not succeeded,
-            "the hook that had run is undone": hooks == ["shelves: opened", "vault: the lock jams", "shelves: closed"],
-            "the list is the same as before": before == after and "stocktake__count" in after,
+            "the group does not open": not refused.succeeded,
+            "the same groups are open": client.open_groups == before,
+            "the database, which had been closed for it, is open again": found.succeeded,
         },
-        notices=1,
     )
 
 
 async def _exclusion(client: DemoClient) -> DemoStep:
-    client.hook_log.clear()
-    succeeded, text = await client.call("vault__activate")
-    names, _ = await client.list_tools()
-    hooks = list(client.hook_log)
-    return await client.step(
-        "The second attempt succeeds, and closes the group that it excludes",
-        "tools/call vault__activate",
-        [_first_line(text), "hooks: " + ", ".join(hooks)],
+    await client.call("call_tool", name="charge_scanner", arguments={})
+    opened = await client.call("open_group", group="stock.count")
+    return client.step(
+        "With the scanner charged it opens, and closes the groups that it excludes",
+        'charge_scanner, then open_group {"group": "stock.count"}',
+        _shortened(opened),
         {
-            "the group opens": succeeded and "vault__hand_out" in names,
-            "the other one is closed": "stocktake__count" not in names,
-            "both hooks ran once": hooks == ["shelves: opened", "vault: unlocked"],
+            "the group opens": "stock.count" in client.open_groups,
+            "the excluded group closes, with what is in it": client.open_groups == ("stock", "stock.count"),
         },
-        notices=1,
     )
 
 
-async def _close(client: DemoClient) -> DemoStep:
-    client.hook_log.clear()
-    closed, text = await client.call("catalog__deactivate")
-    closed_too, _ = await client.call("vault__deactivate")
-    hooks = list(client.hook_log)
-    _, tokens = await client.list_tools()
-    return await client.step(
-        "Closing a group closes the groups inside it",
-        "tools/call catalog__deactivate, then vault__deactivate",
-        [text, "hooks: " + ", ".join(hooks)],
+async def _same_list(client: DemoClient) -> DemoStep:
+    names = {tool["name"] for tool in await _listed(client)}
+    entered = await client.call("call_tool", name="stock__count__enter", arguments={"sku": "TEA-9", "found": 78})
+    return client.step(
+        "The list has not changed: what a provider has cached stays cached",
+        'stock__count__enter {"sku": "TEA-9", "found": 78}',
+        entered.text,
         {
-            "both close": closed and closed_too,
-            "the list is the first one again": tokens == client.tokens[1],
-            "the hook ran": hooks == ["vault: locked"],
+            "the tool answers": entered.succeeded,
+            "the list is the first one": "open_group" in names and not any("stock" in name for name in names),
         },
-        notices=2,
     )
 
 
-def _first_line(text: str) -> str:
-    return text.splitlines()[0].removesuffix(" Now available:")
+def _shortened(answer: Response) -> str:
+    """Return what an answer to opening a group says, with the names of the tools in place of their definitions."""
+    lines = [line for line in answer.text.splitlines() if not line.startswith(("  {", "Give it as"))]
+    names = ", ".join(line.removeprefix("- ").split(":")[0] for line in lines if line.startswith("- "))
+    said = [line.removesuffix(" Now available:") for line in lines if not line.startswith("- ")]
+    return "\n".join([*said, *([f"Now available, with their schemas: {names}"] if names else [])])

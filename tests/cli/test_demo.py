@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.util import find_spec, module_from_spec
+from typing import cast
 
 import pytest
 
 from tests.cli.support import invoke
 from toolfold import ToolSet
-from toolfold_cli import scenario
-from toolfold_cli.library import desk
+from toolfold_cli import scenario, shop
 
 
-@pytest.mark.spec("CALL-1", "ACT-4", "HOOK-4", "HOOK-5", "NTF-1", "DEL-1")
-async def test_every_step_succeeds() -> None:
+@pytest.mark.spec("DEL-2", "CALL-1", "ACT-4", "HOOK-4", "HOOK-5", "VIS-5", "DEL-7")
+async def test_every_step_succeeds_and_costs_less_than_all_tools() -> None:
     steps: list[scenario.DemoStep] = []
-    await scenario.play(steps.append)
+
+    async def keep(step: scenario.DemoStep) -> None:
+        steps.append(step)
+
+    await scenario.play(keep)
     assert [step.failures for step in steps] == [()] * 8
-    assert [step.notices for step in steps] == [0, 0, 1, 0, 1, 1, 1, 2]
-    assert steps[0].after == steps[-1].after < steps[0].before
+    assert steps[0].read < 0.3 * steps[0].flat
+    assert all(step.read < step.flat for step in steps)
+    assert [step.open_groups for step in steps[2::2]] == [
+        ("orders",),
+        ("orders", "orders.refunds"),
+        ("stock", "stock.count"),
+    ]
 
 
 def test_it_prints_each_step_with_its_answers() -> None:
@@ -27,8 +37,10 @@ def test_it_prints_each_step_with_its_answers() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
     assert result.stdout.count("✓") == 8
-    assert "error -32602: Unknown tool: catalog__search" in result.stdout
+    assert "Unknown tool: orders__find" in result.stdout
     assert "All 8 steps succeeded." in result.stdout
+    assert "├─ ○ orders · 8 tools" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 110
 
 
 def test_it_prints_json() -> None:
@@ -36,34 +48,33 @@ def test_it_prints_json() -> None:
     assert result.exit_code == 0
     steps = json.loads(result.stdout)
     assert len(steps) == 8
-    assert set(steps[0]) == {"title", "request", "answers", "listed", "before", "after", "notices", "failures"}
+    assert set(steps[0]) == {"title", "request", "answer", "open_groups", "read", "flat", "failures"}
 
 
-def broken_by(change: Callable[[ToolSet], object]) -> Callable[[list[str] | None], ToolSet]:
-    """Return a function that makes the library's desk with something changed."""
-    make = desk
-
-    def made(hook_log: list[str] | None = None) -> ToolSet:
-        tools = make(hook_log)
-        change(tools)
-        return tools
-
-    return made
+def fresh_shop() -> ToolSet:
+    """Return the tools of the shop, made anew, so that a test may change them."""
+    spec = find_spec(shop.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return cast(ToolSet, module.tools)
 
 
 @pytest.mark.parametrize(
     ("change", "expectation"),
     [
-        (lambda tools: tools.register("extra", print, input_schema={"type": "object"}), "only the tools in no group"),
-        (lambda tools: tools.unregister("catalog.search"), "the tools of the group are listed"),
-        (lambda tools: tools.unregister("catalog.loans.lend"), "its tool answers"),
-        (lambda tools: tools.register_exclusion("catalog", "stocktake"), "both close"),
+        (lambda tools: tools.unregister("orders.find"), "the answer has the definitions"),
+        (lambda tools: tools.unregister("stock.count.enter"), "the tool answers"),
+        (lambda tools: tools.register_exclusion("orders", "stock"), "the database, which had been closed"),
     ],
 )
 def test_it_fails_if_a_step_does(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[ToolSet], object], expectation: str
 ) -> None:
-    monkeypatch.setattr(scenario, "desk", broken_by(change))
+    tools = fresh_shop()
+    change(tools)
+    monkeypatch.setattr(scenario, "tools", tools)
     result = invoke("demo")
     assert result.exit_code == 1
     assert "✗" in result.stdout

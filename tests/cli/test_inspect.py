@@ -16,7 +16,7 @@ from tests.cli.support import invoke
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.tokens import approximate_tokens, measure, saved_percent
 from toolfold_cli.costs import initial_view
-from toolfold_cli.library import desk
+from toolfold_cli.shop import tools as back_office
 from toolfold_cli.targets import open_target, parse_target
 
 
@@ -138,7 +138,7 @@ def test_the_advice_on_what_costs_less_leaves_out_what_is_done_already(shop: Pat
 
 
 def test_the_table_says_how_much_is_saved(shop: Path) -> None:
-    result = invoke("inspect", "toolfold_cli.library:desk")
+    result = invoke("inspect", "toolfold_cli.shop:tools")
     assert "% of the tokens are saved at first." in result.stdout
 
 
@@ -166,7 +166,7 @@ def test_what_a_module_prints_stays_out_of_the_output(shop: Path) -> None:
 
 @pytest.mark.spec("GWY-5")
 @pytest.mark.parametrize(("mode", "key"), [("legacy", "after"), ("auto", "after_without_session")])
-@pytest.mark.parametrize("target", ["toolfold_cli.library:desk", "shop:tools", "plain:tools"])
+@pytest.mark.parametrize("target", ["toolfold_cli.shop:tools", "shop:tools", "plain:tools"])
 @pytest.mark.parametrize("more", [[], ["--call-tools"]])
 async def test_the_counts_are_those_of_the_list_that_clients_are_given(
     shop: Path, target: str, mode: Literal["legacy", "auto"], key: str, more: list[str]
@@ -189,8 +189,8 @@ async def test_the_counts_are_those_of_the_list_that_clients_are_given(
 @pytest.mark.spec("GWY-5")
 def test_without_mcp_a_conversation_in_process_is_counted(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "toolfold_adapters.mcp.delivery.proxy", None)
-    report = json.loads(invoke("inspect", "toolfold_cli.library:desk", "--json").stdout)
-    costs = measure(initial_view(desk()))
+    report = json.loads(invoke("inspect", "toolfold_cli.shop:tools", "--json").stdout)
+    costs = measure(initial_view(back_office))
     assert report["tokens"]["after"] == costs.after
     assert report["tokens"]["after_without_session"] is None
 

@@ -34,4 +34,4 @@ def test_profiles_are_printed_as_json(shop: Path) -> None:
 
 
 def test_a_target_without_profiles_is_reported() -> None:
-    assert invoke("profiles", "toolfold_cli.library:desk").stdout == "There are no profiles.\n"
+    assert invoke("profiles", "toolfold_cli.shop:tools").stdout == "There are no profiles.\n"

@@ -85,9 +85,9 @@ async def test_a_file_is_the_module_that_others_import(elsewhere: Path) -> None:
             "Did you mean 'shop'?",
         ),
         (
-            "toolfold_cli.libary:desk",
-            "There is no module 'toolfold_cli.libary'; searched: package 'toolfold_cli'. "
-            "Did you mean 'toolfold_cli.library'?",
+            "toolfold_cli.shoop:tools",
+            "There is no module 'toolfold_cli.shoop'; searched: package 'toolfold_cli'. "
+            "Did you mean 'toolfold_cli.shop'?",
         ),
         ("warehouse:tools", "The current folder has: configured, deep, dividing, "),
         ("npx", " A command goes after --."),

@@ -27,7 +27,7 @@ pictures += [structure(support.hostile()), structure(support.somewhere(support.f
 pictures += [reachable(desk()), statechart(support.forest(12)), transaction_chart(), region_chart()]
 for picture in pictures:
     print(picture.dot, picture.mermaid)
-print(CliRunner().invoke(program, ["inspect", "toolfold_cli.library:desk", "--json"]).stdout)
+print(CliRunner().invoke(program, ["inspect", "toolfold_cli.shop:tools", "--json"]).stdout)
 """
 
 
