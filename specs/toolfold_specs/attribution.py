@@ -393,7 +393,7 @@ _LIST = Kind(
         Row("CTL-1", "controls", lambda j: not j.refused and j.oracle.paths and not j.setup.relevant_controls),
         Row("CTL-2", "controls", lambda j: not j.refused and j.oracle.paths and j.setup.relevant_controls),
         Row("VIS-6", "tools", _some_tool(lambda j, tool: tool.hidden and j.oracle.available(j.before, tool))),
-        Row("SES-5", "tools", _some_tool(lambda j, tool: tool.when.removeprefix("fact ") in j.before.facts)),
+        Row("SES-5", "tools", _some_tool(lambda j, tool: tool.fact in j.before.facts)),
         Row("LST-2", "tools", lambda j: not j.refused and (j.arguments.get("cursor") or j.expected.next_cursor)),
         Row("LST-2", "next_cursor"),
     ),

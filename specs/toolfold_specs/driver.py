@@ -19,6 +19,9 @@ from .exchange import Exchange
 MAIN = "main"
 """The default session of operations."""
 
+RESERVED = ("activate", "deactivate")
+"""The names of control tools, which follow no group, nor does what replaces them (SPEC NAM-4)."""
+
 Phase: TypeAlias = Literal["on_activate", "on_deactivate", "on_rollback"]
 PHASES: tuple[Phase, ...] = ("on_activate", "on_deactivate", "on_rollback")
 
@@ -123,8 +126,9 @@ class Tool:
     """A tool of a setup.
 
     Its full name is the group's path and `name`, joined by a dot. `when` is "group" (available with its group, or
-    always if it has none), "always", "fact NAME": available while that fact is true, or "raises": its rule raises an
-    exception, so it is never available (SPEC VIS-4). `does` is the handler's behaviour: "echo" returns ``{"tool": full
+    always if it has none), "always", "fact NAME": a predicate, by which it is available while that fact is true and its
+    group, if any, is active (SPEC VIS-2), or "raises": its rule raises an exception, so it is never available (SPEC
+    VIS-4). `does` is the handler's behaviour: "echo" returns ``{"tool": full
     name, "arguments": …}`` as JSON text, "refuse" raises an error for the model with the text "refused on purpose",
     "crash" raises any other exception with the text "secret". A `flat` tool is listed under its unqualified name (SPEC
     NAM-5); only servers that were not built for the kit have such tools.
@@ -142,6 +146,16 @@ class Tool:
     def full_name(self) -> str:
         """The name by which it is listed and called (SPEC NAM-2)."""
         return self.name if self.group is None or self.flat else f"{self.group}.{self.name}"
+
+    @property
+    def follows(self) -> str | None:
+        """The group that must be active for it to be available, if any (SPEC VIS-2, NAM-4)."""
+        return None if self.when == "always" or self.name in RESERVED else self.group
+
+    @property
+    def fact(self) -> str | None:
+        """The fact that must be true for it to be available, if any."""
+        return self.when.removeprefix("fact ") if self.when.startswith("fact ") else None
 
 
 def _groups(values: Iterable[Group]) -> tuple[Group, ...]:

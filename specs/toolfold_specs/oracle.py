@@ -23,7 +23,6 @@ from .reference import System
 NEXT = "next"
 """A symbolic cursor: the one that the session's last page returned."""
 
-RESERVED = ("activate", "deactivate")
 SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_NAME = 128  # characters
 
@@ -222,11 +221,9 @@ class Oracle:
 
     def available(self, session_state: SessionState, tool: Tool) -> bool:
         """Return whether a tool is available (SPEC VIS-2, VIS-4, NAM-4)."""
-        if tool.when == "group":
-            return tool.group is None or tool.name in RESERVED or self.number[tool.group] in session_state.active
-        if tool.when == "raises":
+        if tool.when == "raises" or not (tool.fact is None or tool.fact in session_state.facts):
             return False
-        return tool.when == "always" or tool.when.removeprefix("fact ") in session_state.facts
+        return tool.follows is None or self.number[tool.follows] in session_state.active
 
     def state(self, session_state: SessionState, path: str) -> str:
         """Return the state of a group's region."""
@@ -380,8 +377,8 @@ class Oracle:
         tool = self.tools.get(name)
         if tool is None or not self.available(session_state, tool):
             return world, Answer(error="ToolNotFound")
-        if self.setup.evict_idlest and tool.group is not None and tool.when == "group":
-            used = [*self.system.ancestors(self.number[tool.group]), self.number[tool.group]]
+        if self.setup.evict_idlest and tool.follows is not None:
+            used = [*self.system.ancestors(self.number[tool.follows]), self.number[tool.follows]]
             order = (*(one for one in session_state.order if one not in used), *used)
             world = world.having(session, evolve(session_state, order=order))
         return world, self._called(tool, arguments)
@@ -393,9 +390,9 @@ class Oracle:
             return "unknown"
         if self.available(session_state, tool):
             return "hidden" if tool.hidden else "listed"
-        if tool.group is None or tool.when != "group":
+        if tool.follows is None or self.number[tool.follows] in session_state.active:
             return "predicate"
-        number = self.number[tool.group]
+        number = self.number[tool.follows]
         closed = frozenset({*self.system.ancestors(number), number}) - session_state.active
         if any(session_state.active.intersection(self.system.excluded(one)) for one in closed):
             return "excluded"

@@ -17,11 +17,28 @@ from toolfold import (
     ToolNotFound,
     ToolSet,
     TransitionRequest,
+    View,
     Visibility,
     explain,
 )
 from toolfold_specs.reference import System
 from verification.systems import reachable
+
+
+def is_unlocked(view: View) -> bool:
+    return bool(view.state == "unlocked")
+
+
+LINE = is_unlocked.__code__.co_firstlineno
+
+
+def fail(view: View) -> bool:
+    raise RuntimeError("no state")
+
+
+def is_locked(state: str, view: View) -> bool:
+    return bool(view.state != state)
+
 
 CALLABLE = {"listed", "hidden"}
 
@@ -113,7 +130,25 @@ def opened_by_and_by(snapshot: Snapshot, name: str) -> Reason:
         ),
         (("a",), "calm", "excluded", "It is not there while a is open."),
         (("a", "a.b"), "calm", "excluded", "It is not there while a and a.b are open."),
-        ((), "unlocked", "predicate", "The rule that decides whether it is there does not hold now."),
+        ((), "unlocked", "predicate", f"Its predicate is_unlocked ({__file__}:{LINE}) does not hold now."),
+        ((), "locked", "listed", "It is listed and can be called."),
+        ((), "never", "predicate", "Its rule does not hold now."),
+        (
+            (),
+            "a.unlocked",
+            "group",
+            "It needs the group a, which is closed: call a.activate first. "
+            f"Its predicate is_unlocked ({__file__}:{LINE}) does not hold now.",
+        ),
+        (("a",), "a.unlocked", "predicate", f"Its predicate is_unlocked ({__file__}:{LINE}) does not hold now."),
+        (
+            (),
+            "neither",
+            "predicate",
+            f"Its predicate is_unlocked ({__file__}:{LINE}) does not hold "
+            f"and its predicate fail ({__file__}:{LINE + 7}) fails now.",
+        ),
+        ((), "not", "predicate", f"Its predicate is_locked ({__file__}:{LINE + 11}) holds, which rules it out now."),
         ((), "moded", "predicate", "None of its modes is available now."),
         (
             ("a", "a.b"),
@@ -137,7 +172,13 @@ def test_each_reason_has_its_sentence(active: tuple[str, ...], name: str, why: s
     tools.register("secret", answer, hidden=True)
     a, b = map(Visibility.group, ("a", "a.b"))
     tools.register("calm", answer, visibility=~a & ~b)
-    tools.register("unlocked", answer, visibility=Visibility.when(lambda view: view.state == "unlocked"))
+    unlocked, locked = Visibility.when(is_unlocked), Visibility.when(partial(is_locked, "unlocked"))
+    tools.register("unlocked", answer, visibility=unlocked)
+    tools.register("unlocked", answer, group="a", visibility=unlocked)
+    tools.register("locked", answer, visibility=locked)
+    tools.register("not", answer, visibility=~locked)
+    tools.register("neither", answer, visibility=unlocked | Visibility.when(fail))
+    tools.register("never", answer, visibility=~Visibility.always())
     tools.register("moded", lambda what: what, modes=Modes("what", {"all": Mode(available=lambda view: False)}))
     reason = explain(snapshot_of(tools.catalog, active), name)
     assert (reason.why, str(reason)) == (why, text)

@@ -73,15 +73,18 @@ async def test_it_follows_its_group_and_is_never_listed_if_it_is_hidden(kind: Ki
 
 @pytest.mark.spec("REG-9", "VIS-2", "VIS-4", "VIS-7")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_it_follows_its_rule(kind: Kind) -> None:
+async def test_it_follows_its_rule_in_its_group(kind: Kind) -> None:
     tools = with_groups("g")
     rule = Visibility.when(lambda view: view.facts["open"] is True)  # raises until the fact is set
     name = register(tools, kind, group="g", visibility=rule)
     session = tools.default_session
-    for value, expected in ((None, False), (True, True), (False, False)):
-        if value is not None:
-            session.set_fact("open", value)
-        assert await state_of(session, kind, name) == (expected, expected)
+    for active in (False, True):
+        for value in (None, True, False):
+            if value is not None:
+                session.set_fact("open", value)
+            expected = active and value is True
+            assert await state_of(session, kind, name) == (expected, expected)
+        await session.activate("g")
 
 
 @pytest.mark.spec("REG-9", "CALL-1")

@@ -66,6 +66,64 @@ async def test_a_predicate_holds_if_its_result_is_true(given: Any, expected: boo
     assert await is_available(tools, "t") is expected
 
 
+YES, NO = Visibility.when(lambda view: True), Visibility.when(lambda view: False)
+OPEN, ALWAYS = Visibility.group("a"), Visibility.always()
+
+
+@pytest.mark.spec("VIS-2")
+@pytest.mark.parametrize(
+    ("rule", "closed", "opened"),
+    [
+        (None, False, True),
+        (YES, False, True),
+        (NO, False, False),
+        (~NO, False, True),
+        (YES | NO, False, True),
+        (YES & NO, False, False),
+        (ALWAYS, True, True),
+        (ALWAYS & YES, True, True),
+        (ALWAYS & NO, False, False),
+        (NO | OPEN, False, True),
+        (~OPEN & YES, True, False),
+        (Visibility.group("c"), False, False),
+    ],
+)
+async def test_predicates_alone_narrow_the_rule_of_a_group_and_whatever_names_groups_or_always_replaces_it(
+    rule: Visibility | None, closed: bool, opened: bool
+) -> None:
+    tools = desk()
+    tools.register("t", answer, group="a", visibility=rule)
+    tools.register_prompt("asked", answer, group="a", visibility=rule)
+    tools.register_resource("file:///read", answer, group="a", visibility=rule)
+    for expected in (closed, opened):
+        assert await is_available(tools, "a.t") is expected
+        session = tools.default_session
+        assert [bool(session.list(kind).names) for kind in ("prompt", "resource")] == [expected, expected]
+        await tools.activate_group("a")
+
+
+@pytest.mark.spec("VIS-2", "EXP-1")
+async def test_nothing_in_a_closed_group_is_callable_before_the_hook_that_opens_its_resources_has_run() -> None:
+    opened: list[str] = []
+    tools = ToolSet("orders")
+    tools.register_group("refunds", on_activate=lambda: opened.append("database"))
+
+    @tools.tool(group="refunds", visibility=Visibility.when(lambda view: bool(view.facts.get("boss"))))
+    def pay() -> str:
+        return f"paid from the {opened[0]}"
+
+    async with tools.open_session() as session:
+        session.set_fact("boss", True)
+        assert "refunds.pay" not in session.list_tools().names
+        with pytest.raises(ToolNotFound):
+            await session.call("refunds.pay")
+        await session.activate("refunds")
+        assert (await session.call("refunds.pay")).text == "paid from the database"
+        session.set_fact("boss", False)
+        with pytest.raises(ToolNotFound):
+            await session.call("refunds.pay")
+
+
 NEVER: Twofold = (~Visibility.always(), lambda active: False)
 
 
@@ -191,7 +249,7 @@ async def test_a_tool_that_was_registered_again_is_reported_again() -> None:
         if round_ == 2:
             await tools.unregister_group("a")
             tools.register_group("a")
-        tools.register("bad", answer, group="a", visibility=Visibility.when(fail))
+        tools.register("bad", answer, group="a", visibility=Visibility.always() & Visibility.when(fail))
         tools.list_tools()
         assert len(received) == round_
 

@@ -61,7 +61,22 @@ Predicate = Callable[[View], bool]
 
 
 class Visibility:
-    """A rule that says when something is available; combine rules with `&`, `|` and `~` (SPEC VIS-1)."""
+    """A rule that says when something is available; combine rules with `&`, `|` and `~` (SPEC VIS-1, VIS-2).
+
+    What is in a group is available while the group is active. A rule of predicates alone narrows that: the group must
+    be active and the predicates true. A rule that names groups, or `always`, replaces it:
+
+        tools.register_group("refunds", on_activate=connect)
+
+        @tools.tool(group="refunds", visibility=Visibility.when(is_boss))  # while it is active, for the boss
+        def refund(order: int) -> str: ...
+
+        @tools.tool(group="refunds", visibility=Visibility.always())  # always
+        def rates() -> str: ...
+
+        @tools.tool(group="refunds", visibility=Visibility.always() & Visibility.when(is_boss))  # always, for the boss
+        def audit() -> str: ...
+    """
 
     __slots__ = ()
 
@@ -77,7 +92,7 @@ class Visibility:
 
     @staticmethod
     def when(predicate: Predicate) -> Visibility:
-        """Return the rule that holds while `predicate(view)` is true.
+        """Return the rule that holds while `predicate(view)` is true; given in a group, while that is active, too.
 
         The predicate must be fast, free of side effects, and not async (`InvalidDefinition`, SPEC VIS-4).
         """
@@ -164,6 +179,17 @@ def leaves(rule: Visibility) -> Iterator[Visibility]:
             yield from leaves(inner)
         case _:
             yield rule
+
+
+def within(group: str, rule: Visibility | None) -> Visibility:
+    """Return the rule of what is in a group and is given `rule`: one of predicates alone narrows the group's (VIS-2).
+
+    A closed group's hooks have not run, so nothing in it is callable unless its rule says so: by `Always` or by groups.
+    """
+    own = GroupActive(group)
+    if rule is None:
+        return own
+    return own & rule if all(isinstance(leaf, When) for leaf in leaves(rule)) else rule
 
 
 def groups_of(rule: Visibility) -> set[str]:

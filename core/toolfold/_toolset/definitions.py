@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from .._catalog.components import Component, Kind
 from .._catalog.modes import with_modes
-from .._catalog.rules import Always, GroupActive, Visibility, groups_of
+from .._catalog.rules import Always, GroupActive, Visibility, groups_of, within
 from .._catalog.uri_templates import template_variables
 from .._limits import MAX_URI
 from .._names import check_name, check_segment, is_text, qualified_name, split_name
@@ -152,7 +152,7 @@ def _place(
     full = base if flat else qualified_name(group, base)
     if kind == "tool" and base in RESERVED and not flat:
         return full, group, _replacement_rule(full, rule)
-    return full, group, GroupActive(group) if rule is None else rule
+    return full, group, within(group, rule)
 
 
 def _split(name: str, group: str | None, flat: bool) -> tuple[str | None, str]:

@@ -25,7 +25,9 @@ class ComponentOptions(TypedDict, total=False):
 
     Attributes:
         group: The group that it belongs to; root otherwise.
-        visibility: A rule in place of the group's (SPEC VIS-2).
+        visibility: A rule that narrows the group's if it is made of predicates alone, so that both must hold, and
+            replaces it if it names groups or `Visibility.always()`: `visibility=Visibility.when(is_boss)` in a group is
+            for the boss while the group is active; see `Visibility` (SPEC VIS-2).
         always: `True` is short for the rule that always holds (SPEC KIT-7).
         hidden: Leave it out of lists, or a rule: leave it out while the rule holds. It can be called while it is
             available, hidden or not (SPEC VIS-6).

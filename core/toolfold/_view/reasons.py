@@ -9,13 +9,14 @@ have can only guess.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal
 
 from attrs import evolve, frozen
 
 from .._catalog.components import Component, Kind, words
-from .._catalog.rules import Both, Either, GroupActive, Not, Visibility, required_groups
+from .._catalog.rules import Both, Either, GroupActive, Not, Visibility, When, required_groups
 from .._limits import enumerated, quoted
 from .._names import SEPARATOR, canonical_key
 from .._snapshot import Snapshot
@@ -55,6 +56,8 @@ class Reason:
         text: What that means, in a sentence for an operator.
         group: The closed group that has to open first, if any.
         excluding: The open groups that exclude it, or that would close for it.
+        predicates: The predicates in its rule that keep it away, where each stands and what it does, as clauses; also
+            beside a closed group.
         how: What opens that group now, as a clause with the caller's names of tools; `None` if nothing does.
         near: Names that the name may stand for.
     """
@@ -65,6 +68,7 @@ class Reason:
     text: str
     group: str | None = None
     excluding: tuple[str, ...] = ()
+    predicates: tuple[str, ...] = ()
     how: str | None = None
     near: tuple[str, ...] = ()
 
@@ -121,15 +125,19 @@ def reason_of(component: Component, view: RequestView) -> Reason:
         return evolve(reason, why="hidden", text="It can be called, but it is hidden: no list has it.")
     failing = [*_failing(component.rule, True, component, view)]
     closed = [one.path for one in failing if isinstance(one, GroupActive) and not view.snapshot.is_active(one.path)]
+    reason = evolve(reason, predicates=_of_predicates(failing, component, view))
+    about = " and ".join(f"its predicate {one}" for one in reason.predicates)
+    about = f"{about[:1].upper()}{about[1:]} now." if about else ""
     if closed:
         needed = required_groups(component.rule).intersection(closed)
         possible = [path for path in closed if path in view.snapshot.catalog.index]
-        return _closed(reason, sorted(needed or possible or closed, key=canonical_key), view)
+        why = _closed(reason, sorted(needed or possible or closed, key=canonical_key), view)
+        return evolve(why, text=f"{why.text} {about}") if about else why
     if excluding := tuple(sorted({one.path for one in failing if isinstance(one, GroupActive)}, key=canonical_key)):
         text = f"It is not there while {_open(excluding)}."
         return evolve(reason, why="excluded", text=text, excluding=excluding)
-    what = "The rule that decides whether it is there does not hold" if failing else "None of its modes is available"
-    return evolve(reason, why="predicate", text=f"{what} now.")
+    what = "Its rule does not hold now." if failing else "None of its modes is available now."
+    return evolve(reason, why="predicate", text=about or what)
 
 
 def _failing(rule: Visibility, wanted: bool, component: Component, view: RequestView) -> Iterator[Visibility]:
@@ -144,6 +152,27 @@ def _failing(rule: Visibility, wanted: bool, component: Component, view: Request
             yield from _failing(right, wanted, component, view)
         case _:
             yield rule
+
+
+def _of_predicates(failing: Iterable[Visibility], component: Component, view: RequestView) -> tuple[str, ...]:
+    """Return a clause for each predicate among what keeps a rule from holding: its name, where it stands, and why."""
+    said: list[str] = []
+    for rule in failing:
+        if isinstance(rule, When):
+            answer = view.ask(component, partial(holds, rule, view), otherwise=None)
+            what = "fails" if answer is None else "holds, which rules it out" if answer else "does not hold"
+            said.append(f"{_place_of(rule.predicate)} {what}")
+    return tuple(dict.fromkeys(said))
+
+
+def _place_of(predicate: Callable[..., Any]) -> str:
+    """Return the name of a predicate with the file and the line that it stands at, as far as they are known."""
+    function: Any = predicate
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__qualname__", type(function).__qualname__).rpartition("<locals>.")[2]
+    code = getattr(function, "__code__", getattr(type(function).__call__, "__code__", None))
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
@@ -198,7 +227,8 @@ def refusal(component: Component | None, kind: Kind, name: str, view: RequestVie
         view: The view of the call.
         groups: Whether the caller may know which group to open first, and by which tool.
     """
-    if groups and component is not None and (reason := reason_of(component, view)).group is not None:
+    reason = reason_of(component, view) if groups and component is not None else None
+    if reason is not None and reason.group is not None and not reason.predicates:  # else opening it would not help
         hint = needing(reason.group, reason.how)
     else:
         near = _of_base_name(kind, name, view)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 
 from attrs import define, field
 
-from toolfold_specs.driver import MAIN, Answer, Driver, Operation, Setup, TargetFailed
+from toolfold_specs.driver import MAIN, RESERVED, Answer, Driver, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.exchange import Exchange
 
 from .connection import Connection
@@ -17,9 +17,6 @@ from .protocol import ERROR_META, HANDLE, HANDLE_META, INVALID_PARAMS, TOOL
 from .replies import Reply, WireError
 
 T = TypeVar("T")
-
-RESERVED: Final = ("activate", "deactivate")
-"""Tools of these names replace control tools, and are listed whatever is active (SPEC NAM-4)."""
 
 GRACE: Final = 0.5
 """Seconds that a notice may arrive after the answer that it belongs to."""
@@ -146,8 +143,8 @@ class McpDriver(Driver):
         """Return the groups that have a tool on the list; None if some group has none by which it is recognised."""
         marks: dict[str, set[str]] = {}
         for tool in self._setup.tools:
-            if tool.group is not None and tool.when == "group" and not (tool.hidden or tool.name in RESERVED):
-                marks.setdefault(tool.group, set()).add(tool.full_name)
+            if tool.follows is not None and tool.when == "group" and not tool.hidden:
+                marks.setdefault(tool.follows, set()).add(tool.full_name)
         if "listing" not in self.capabilities or marks.keys() != set(self._setup.paths):
             return None
         listed = set(map(self._label, self._names(session)))
@@ -290,9 +287,9 @@ class McpDriver(Driver):
             due = self._list_follows_fact(session, **operation.arguments)
         else:
             moved = changed if changed is not None else active != session.active  # not every server says
-            due = moved and self._list_follows(session.active, active)
+            due = moved and self._list_follows(session.active, active, session.facts)
         self._await_notices(session, due)
-        session.active, session.connection.follows = active, self._list_follows((), active)
+        session.active, session.connection.follows = active, self._list_follows((), active, session.facts)
         return Answer(error, changed, detail, active=active, hooks=hooks, notified=self._notified(session, due))
 
     def _refusal(self, operation: Operation, reply: Reply) -> tuple[str | None, Mapping[str, Any]]:
@@ -332,18 +329,27 @@ class McpDriver(Driver):
         tools = tuple(name for name in names if name not in control)
         return Answer(tools=tools, controls=tuple(control), names=tuple(names), next_cursor=page.get("nextCursor"))
 
-    def _list_follows(self, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> bool:
+    def _list_follows(self, before: Sequence[str] | None, after: Sequence[str] | None, facts: Collection[str]) -> bool:
         """Return whether the list may differ before and after a change, so that a notice is due."""
         if before is None or after is None or self._setup.relevant_controls:
             return True
-        switched = set(before).symmetric_difference(after)
-        return any(tool.group in switched and tool.when == "group" and not tool.hidden for tool in self._setup.tools)
+        return self._shown(before, facts) != self._shown(after, facts)
+
+    def _shown(self, active: Collection[str], facts: Collection[str]) -> tuple[Tool, ...]:
+        """Return the tools on the list while these groups are active and these facts true (SPEC VIS-2)."""
+        return tuple(
+            tool
+            for tool in self._setup.tools
+            if not (tool.hidden or tool.when == "raises")
+            and (tool.follows is None or tool.follows in active)
+            and (tool.fact is None or tool.fact in facts)
+        )
 
     def _list_follows_fact(self, session: Session, fact: str, value: bool) -> bool:
         """Note a fact; return whether the list differs before and after it."""
-        was = fact in session.facts
-        session.facts = session.facts | {fact} if value else session.facts - {fact}
-        return was != value and any(tool.when == f"fact {fact}" and not tool.hidden for tool in self._setup.tools)
+        before, session.facts = session.facts, session.facts | {fact} if value else session.facts - {fact}
+        active = self._setup.paths if session.active is None else session.active
+        return self._shown(active, before) != self._shown(active, session.facts)
 
     def _await_notices(self, session: Session, due: bool) -> None:
         """Wait for a notice that is due; or, where notices arrive late, for one that is not, which would too.

@@ -100,7 +100,7 @@ class Wire:
 
     def tools_of(self, path: str) -> list[str]:
         """Return the names, as clients see them, of the tools that are listed while a group is active."""
-        shown = [tool for tool in self.setup.tools if tool.group == path and tool.when == "group" and not tool.hidden]
+        shown = [tool for tool in self.setup.tools if tool.follows == path and tool.when == "group" and not tool.hidden]
         return [self.driver.name_of(tool.full_name) for tool in shown]
 
     @property

@@ -32,8 +32,10 @@ VISIBILITY = (
         Engine.available, lambda right, self, tool, session: right() if tool.when != "raises" else refuse("error")
     ),
     vectors("applies the group's rule beside the tool's own", "VIS-2")(
-        Engine.available,
-        lambda right, self, tool, session: right() and (self.is_free(tool) or tool.group in session.active),
+        Engine.is_free, lambda right, self, tool: right() and (tool.group is None or self.replaces_control(tool))
+    ),
+    vectors("lets a predicate replace the group's rule", "VIS-2")(
+        Engine.is_free, lambda right, self, tool: right() or tool.when.startswith("fact ")
     ),
     vectors("calls tools that are not available", "VIS-5")(Engine.callable, lambda right, self, tool, session: True),
     vectors("lists hidden tools", "VIS-6")(
@@ -48,7 +50,8 @@ VISIBILITY = (
     vectors("refuses calls of listed tools whose group is inactive", "VIS-7")(
         Engine.callable,
         lambda right, self, tool, session: (
-            self.available(tool, session) and (self.is_free(tool) or tool.group in session.active)
+            self.available(tool, session)
+            and (tool.group is None or self.replaces_control(tool) or tool.group in session.active)
         ),
     ),
 )

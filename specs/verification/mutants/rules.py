@@ -198,26 +198,29 @@ class Rules:
         return [path for path in after if path in before and path not in required]
 
     def use(self, session: Session, tool: Tool) -> None:  # FND-3
-        if self.setup.evict_idlest and tool.group is not None and tool.when == "group":
+        if self.setup.evict_idlest and tool.group is not None and not self.is_free(tool):
             last = [*self.ancestors(tool.group), tool.group]
             session.active = [path for path in session.active if path not in last] + last
 
     # -- visibility and control tools (SPEC 6, 8) ---------------------------------------------------------------------
 
     def available(self, tool: Tool, session: Session) -> bool:  # VIS-2
-        if tool.when.startswith("fact "):
-            return session.facts.get(tool.when.removeprefix("fact "), False)
+        in_group = self.is_free(tool) or tool.group in session.active
+        return in_group and self.is_allowed(tool, session)
+
+    def is_allowed(self, tool: Tool, session: Session) -> bool:
+        """Whether a tool's predicate holds, if it has one."""
         if tool.when == "raises":
             return self.if_raises()
-        return tool.when == "always" or self.is_free(tool) or tool.group in session.active
+        return not tool.when.startswith("fact ") or session.facts.get(tool.when.removeprefix("fact "), False)
 
     def if_raises(self) -> bool:  # VIS-4
         """Whether a tool whose rule raises is available."""
         return False
 
     def is_free(self, tool: Tool) -> bool:
-        """VIS-1, NAM-4: whether a tool is independent of groups."""
-        return tool.group is None or self.replaces_control(tool)
+        """VIS-1, VIS-2, NAM-4: whether a tool is independent of groups."""
+        return tool.group is None or tool.when == "always" or self.replaces_control(tool)
 
     def replaces_control(self, tool: Tool) -> bool:  # NAM-4
         return tool.group is not None and tool.name in CONTROLS
@@ -327,7 +330,7 @@ class Rules:
             return "unknown"
         if self.available(tool, session):
             return "hidden" if tool.hidden else "listed"
-        if tool.group is None or tool.when != "group":
+        if tool.group is None or self.is_free(tool) or tool.group in session.active:
             return "predicate"
         closed = {*self.ancestors(tool.group), tool.group} - set(session.active)
         apart = (closed & set(members) and set(members) & set(session.active) for members in self.setup.exclusions)
