@@ -14,7 +14,7 @@ hosts, tally             the programs that people run servers in, as data; count
 processes, sdk           processes and their children; the only module that uses private parts of the `mcp` SDK
 signals, starting        signals and standard streams of a program that serves, and what it loads
 lines, bridge            messages over standard streams, and from there over HTTP
-http_client, http_headers    what carries messages over HTTP, and what goes with them
+http_client, http_headers, http_refusals    what carries messages over HTTP, goes with them, and refuses them
 
 Nothing is imported here, so that each needs only its own extra.
 """

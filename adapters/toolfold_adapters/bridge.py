@@ -35,6 +35,7 @@ from toolfold.spi import table
 
 from .http_client import CONNECT_SECONDS, http_transport
 from .http_headers import ModernHeaders
+from .http_refusals import session_forgotten
 from .lines import standard_streams
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 15)
@@ -171,7 +172,7 @@ class ReconnectingClient(httpx2.AsyncClient):
         sent = self._in_session(request)
         response = await self._patiently(sent, **options)
         session = sent.headers.get(MCP_SESSION_ID)
-        if response.status_code == 404 and session is not None and await self._begin_again(session, request):
+        if session is not None and await session_forgotten(response) and await self._begin_again(session, request):
             await response.aclose()
             response = await self._patiently(self._in_session(request), **options)
         if request.method == "GET":

@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
-from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
+from mcp.client.streamable_http import streamable_http_client
+
+from .http_refusals import Answers
 
 CONNECT_SECONDS = 30.0
 
@@ -20,7 +22,7 @@ async def http_transport(
     make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
     limit: int | None = None,
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """Carry messages over streamable HTTP for the duration of the block.
+    """Carry messages over streamable HTTP for the duration of the block; refusals by a status are errors that say why.
 
     Args:
         url: Where to.
@@ -31,18 +33,11 @@ async def http_transport(
     """
     # A call takes as long as its caller waits, and a result has the size that it has.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
+    answers = Answers()
     async with (
         make(headers=headers, timeout=timeout, auth=auth) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=limit) as streams,
     ):
-        client.event_hooks["response"].append(_by_status)
-        yield streams
-
-
-async def _by_status(response: httpx2.Response) -> None:
-    """Have the SDK go by the status 404, and not by the body, where a server no longer knows a session.
-
-    The protocol gives this status that meaning, but each server writes an error of its own beside it.
-    """
-    if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-        response.headers.pop("content-type", None)
+        read, write = streams
+        client.event_hooks["response"].append(answers.note)
+        yield answers.reading(read), write

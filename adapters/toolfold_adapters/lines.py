@@ -50,11 +50,14 @@ ROOM = 4096
 """How many bytes there is room for in a pipe that has any, a page; so a write of these does not wait."""
 
 
+TOO_LARGE = "it sent a message of more than"
+
+
 class MessageTooLarge(ToolfoldError):
     """A message of more than `limit` bytes came, so that the connection has ended (SPEC GWY-12)."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"it sent a message of more than {limit} bytes")
+        super().__init__(f"{TOO_LARGE} {limit} bytes")
         self.limit = limit
 
 

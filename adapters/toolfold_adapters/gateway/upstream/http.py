@@ -11,9 +11,10 @@ import hashlib
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -23,14 +24,16 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.sse import sse_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp_types import INTERNAL_ERROR
 from pydantic import AnyUrl, TypeAdapter
 from typing_extensions import TypedDict
 
 from ...http_client import http_transport
+from ...http_refusals import refusal_of
 from ...lines import MessageTooLarge
 from ..config.settings import UpstreamConfig
 from ..stored import Files
-from .life import LoginFailed
+from .life import LoginFailed, Refused
 from .wire import OpenUrl, Transport, start_limit
 
 log = logging.getLogger("toolfold.gateway")
@@ -56,8 +59,22 @@ def transport_to(url: str, config: UpstreamConfig, auth: httpx2.Auth | None) -> 
     headers = dict(config.headers)
     make = _bounding(config.max_message_bytes)
     if config.transport == "sse":
-        return sse_client(url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS, httpx_client_factory=make)
+        return _older_transport(url, headers, auth, make)
     return http_transport(url, headers, auth, make, config.max_message_bytes)
+
+
+@asynccontextmanager
+async def _older_transport(
+    url: str, headers: dict[str, str], auth: httpx2.Auth | None, make: Callable[..., httpx2.AsyncClient]
+) -> AsyncGenerator[Any]:
+    """Carry messages over the older HTTP transport; raises `Refused` if there is no stream of events."""
+    async with AsyncExitStack() as stack:
+        client = sse_client(url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS, httpx_client_factory=make)
+        try:
+            streams = await stack.enter_async_context(client)
+        except httpx2.HTTPStatusError as error:
+            raise Refused(INTERNAL_ERROR, await refusal_of(error.response) or "") from error
+        yield streams
 
 
 def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
@@ -67,6 +84,9 @@ def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
         if not _is_stream(response):
             response.stream = _Bounded(response, limit)
             response.headers.pop("content-encoding", None)  # what it yields is decoded
+        if response.is_error and response.request.method == "GET":
+            with suppress(httpx2.StreamError, httpx2.HTTPError):
+                await response.aread()  # its reason: whoever raises an error closes it
 
     def make(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None

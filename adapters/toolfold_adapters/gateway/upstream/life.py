@@ -6,7 +6,7 @@ tried again. Nothing here knows processes, clocks or tasks: times are given, in 
 
 A connection starts when it is used. One that fails, or is lost, waits, the longer the more often in a row that
 happened; then it starts again, at the next use or when its time has come, whichever is first. One that was up long
-enough may start again at once.
+enough may start again at once; so may one whose session the server has forgotten, but not one begun in its place.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Event(Enum):
     STARTED = "started"
     FAILED = "failed"
     LOST = "lost"
+    FORGOTTEN = "forgotten"
     DUE = "due"
     STOP = "stop"
     STOPPED = "stopped"
@@ -60,6 +61,8 @@ class Guard(Enum):
     DUE = "it may start again"
     STEADY = "it was up for long"
     SOON = "it was not up for long"
+    FIRST = "its session was not begun just now in place of one that the server forgot"
+    AGAIN = "its session was begun just now in place of one that the server forgot"
 
 
 class Effect(Enum):
@@ -93,6 +96,10 @@ TABLE: Mapping[tuple[State, Event], tuple[Row, ...]] = MappingProxyType(
             Row(State.BACKING_OFF, Effect.REPORT, Guard.STEADY),
             Row(State.BACKING_OFF, Effect.REPORT, Guard.SOON),
         ),
+        (State.READY, Event.FORGOTTEN): (
+            Row(State.BACKING_OFF, Effect.REPORT, Guard.FIRST),
+            Row(State.BACKING_OFF, Effect.REPORT, Guard.AGAIN),
+        ),
         (State.READY, Event.STOP): (Row(State.STOPPING, Effect.CLOSE),),
         (State.BACKING_OFF, Event.USE): (Row(State.STARTING, Effect.OPEN, Guard.DUE),),
         (State.BACKING_OFF, Event.DUE): (Row(State.STARTING, Effect.OPEN, Guard.DUE),),
@@ -101,6 +108,7 @@ TABLE: Mapping[tuple[State, Event], tuple[Row, ...]] = MappingProxyType(
         (State.STOPPING, Event.STARTED): (Row(State.STOPPING),),
         (State.STOPPING, Event.FAILED): (Row(State.IDLE),),
         (State.STOPPING, Event.LOST): (Row(State.IDLE),),
+        (State.STOPPING, Event.FORGOTTEN): (Row(State.IDLE),),
         (State.STOPPING, Event.STOPPED): (Row(State.IDLE),),
     }
 )
@@ -137,6 +145,7 @@ class Life:
         due: When it may start again, where it backs off.
         reason: Why it failed or was lost: a clause for its operator.
         lost: Whether it was lost; else it did not start.
+        renewed: Whether its session is begun in place of one that the server forgot.
     """
 
     state: State = State.IDLE
@@ -145,6 +154,7 @@ class Life:
     due: float = 0.0
     reason: str = ""
     lost: bool = False
+    renewed: bool = False
 
 
 def after(life: Life, event: Event, now: float, backoff: Backoff, reason: str = "") -> tuple[Life, Effect]:
@@ -157,9 +167,11 @@ def after(life: Life, event: Event, now: float, backoff: Backoff, reason: str = 
     if row.target is life.state:
         return life, row.effect
     if row.target is State.BACKING_OFF:
-        failures = 0 if row.guard is Guard.STEADY else life.failures + 1
+        failures = 0 if row.guard in (Guard.STEADY, Guard.FIRST) else life.failures + 1
         due = now + backoff.delay(failures)
-        return Life(row.target, now, failures, due, reason, lost=event is Event.LOST), row.effect
+        forgotten = event is Event.FORGOTTEN
+        lost = forgotten or event is Event.LOST
+        return Life(row.target, now, failures, due, reason, lost=lost, renewed=forgotten), row.effect
     if row.target is State.IDLE:
         return Life(row.target, now), row.effect
     return evolve(life, state=row.target, since=now), row.effect
@@ -168,7 +180,15 @@ def after(life: Life, event: Event, now: float, backoff: Backoff, reason: str = 
 def _row(life: Life, event: Event, now: float, backoff: Backoff) -> Row:
     """Return what the table says of an event; raises `NotNow` if that is nothing."""
     steady = now - life.since >= backoff.steady
-    holds = {Guard.NONE: True, Guard.DUE: now >= life.due, Guard.STEADY: steady, Guard.SOON: not steady}
+    again = life.renewed and not steady
+    holds = {
+        Guard.NONE: True,
+        Guard.DUE: now >= life.due,
+        Guard.STEADY: steady,
+        Guard.SOON: not steady,
+        Guard.FIRST: not again,
+        Guard.AGAIN: again,
+    }
     rows = TABLE.get((life.state, event), ())
     if not rows:
         raise NotNow(f"A connection that is {life.state.value} can't take the event {event.value!r}.")
@@ -186,11 +206,15 @@ class UpstreamError(ToolError):
 
 
 class ConnectionLost(ToolfoldError):
-    """The connection ended while an answer was waited for; `refused` if the server can't have begun to answer."""
+    """The connection ended while an answer was waited for."""
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
-        super().__init__(message)
-        self.refused = refused
+
+class SessionForgotten(ConnectionLost):
+    """The server does not know the session of a request, so that it has not begun to answer."""
+
+
+class Refused(ProtocolError):
+    """A server refused a request by the status of its answer over HTTP; the message is a clause that says why."""
 
 
 class NotMcp(ToolfoldError):
@@ -218,6 +242,10 @@ def reason_of(error: BaseException, config: UpstreamConfig, unparsed: int, stder
             return not_installed(config)
         case PermissionError():
             return "the program may not be executed; check its permissions."
+        case Refused():
+            return f"{cause.message}."
+        case SessionForgotten():
+            return f"it does not know the session that it has begun ({cause}); have its instances share their sessions."
         case ProtocolError():
             return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
         case LoginFailed():

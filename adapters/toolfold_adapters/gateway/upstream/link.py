@@ -28,6 +28,8 @@ from .life import (
     Event,
     Life,
     NotNow,
+    Refused,
+    SessionForgotten,
     State,
     UpstreamError,
     after,
@@ -117,21 +119,27 @@ class Link:
             await self._changed.wait()
 
     async def performed(self, client: DownstreamClient | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
-        """Return what `perform` returns of the open connection; it is asked again if the server had not begun.
+        """Return what `perform` returns of the open connection; it is asked once more in place of a forgotten session.
 
         Raises:
-            UpstreamError: The connection can't be opened now, or it was lost.
+            UpstreamError: The connection can't be opened now, it was lost, or the server refused by a status of HTTP.
         """
-        for attempt in (1, 2):
+        name = self.upstream.name
+        for again in (True, False):
             try:
                 return await self._used_by(client, perform)
+            except SessionForgotten as error:
+                if not again:
+                    raise UpstreamError(
+                        f"The MCP server {name!r} does not know the session that it has just begun ({error}); its "
+                        "operator can have its instances share their sessions."
+                    ) from error
+            except Refused as error:
+                why = without_secrets(error.message, self.upstream.config)
+                raise UpstreamError(f"The MCP server {name!r} refused this: {why}.") from error
             except ConnectionLost as error:
-                if error.refused:
-                    self.lost()
-                    if attempt == 1:
-                        continue  # the server has forgotten the session
                 raise UpstreamError(
-                    f"The MCP server {self.upstream.name!r} stopped before it answered ({error}); what it was asked to "
+                    f"The MCP server {name!r} stopped before it answered ({error}); what it was asked to "
                     "do may be done or not."
                 ) from error
         raise AssertionError("unreachable")
@@ -140,7 +148,12 @@ class Link:
         users = [client] if client is not None else []
         self._users += users
         try:
-            return await perform(await self.opened())
+            wire = await self.opened()
+            try:
+                return await perform(wire)
+            except SessionForgotten as error:
+                self._forget(wire, error)
+                raise
         finally:
             for user in users:
                 self._users.remove(user)
@@ -229,10 +242,12 @@ class Link:
         """Have it end; nothing happens if it is not open."""
         self.step(Event.STOP)
 
-    def lost(self) -> None:
-        """Take note that the server does not know this connection any more."""
-        if self.wire is not None:
-            self.wire.ended.set()
+    def _forget(self, wire: Wire, error: SessionForgotten) -> None:
+        """End a connection whose session the server does not know any more: not one begun in its place."""
+        if not wire.ended.is_set():
+            wire.failure = error
+            wire.ended.set()
+        if self.wire is wire:
             self.wire = None
 
     def close(self) -> None:
@@ -315,6 +330,8 @@ class Link:
                 reason = too_slow(upstream.config, unparsed)
             elif stop.is_set():
                 event = Event.STOPPED
+            elif isinstance(failure, SessionForgotten):
+                event, reason = Event.FORGOTTEN, f"it no longer knew the session ({failure})."
             else:
                 reason = "it ended." if failure is None else reason_of(failure, upstream.config, unparsed)
         except Exception as error:

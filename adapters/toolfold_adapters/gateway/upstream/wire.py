@@ -43,18 +43,17 @@ from toolfold import ProtocolError, __version__
 from toolfold.spi import table
 
 from ...http_headers import ModernHeaders
+from ...http_refusals import SESSION_GONE, StatusLine
 from ...lines import Item, Messages, MessageTooLarge
 from ...mcp.delivery.render import OWN_PREFIX
 from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
-from .life import ConnectionLost, NotMcp
+from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 
 log = logging.getLogger("toolfold.gateway")
 
 DISCOVER_SECONDS = 10.0
 CLIENT_INFO = {"name": "toolfold", "version": __version__}
-SESSION_GONE = "Session terminated"
-"""What the SDK's HTTP transport says when a server does not know the session any more: it did nothing."""
 
 ConnectMode = Literal["legacy", "auto"]
 ReadStream = Any
@@ -102,7 +101,7 @@ class Wire:
     capabilities: Mapping[str, Any]
     facts: ServerFacts = field(init=False)
     unparsed: int = 0
-    failure: MessageTooLarge | None = None
+    failure: MessageTooLarge | SessionForgotten | None = None
     ended: anyio.Event = field(factory=anyio.Event)
     _headers: ModernHeaders = field(factory=ModernHeaders)
 
@@ -124,7 +123,8 @@ class Wire:
 
         Raises:
             ProtocolError: The server answered with this error.
-            ConnectionLost: No answer can come any more.
+            Refused: It refused the request by a status of HTTP.
+            ConnectionLost: No answer can come any more; `SessionForgotten`, if it has not begun to.
         """
         data, options = self._stamped(method, params, capabilities)
         if on_progress is not None:
@@ -166,7 +166,9 @@ class Wire:
             return answer
         except MCPError as error:
             if error.code == INVALID_REQUEST and error.message == SESSION_GONE:
-                raise ConnectionLost("the session has ended", refused=True) from error
+                raise SessionForgotten(error.data or "the session has ended") from error
+            if isinstance(error.data, StatusLine):
+                raise Refused(error.code, error.message) from error
             # A server may use this code for errors of its own, so the code alone decides nothing.
             if error.code == CONNECTION_CLOSED and (self.ended.is_set() or error.message.startswith("SSE stream")):
                 raise ConnectionLost(str(self.failure or error.message.rstrip("."))) from self.failure or error

@@ -34,7 +34,7 @@ def test_an_event_leads_where_the_table_says_or_is_refused(state: State, event: 
     for now in (0, BACKOFF.steady):
         if rows := TABLE.get((state, event)):
             late = Guard.STEADY if now else Guard.SOON
-            (row,) = (row for row in rows if row.guard in (Guard.NONE, Guard.DUE, late))
+            (row,) = (row for row in rows if row.guard in (Guard.NONE, Guard.DUE, Guard.FIRST, late))
             changed, effect = _after(life, event, now, BACKOFF)
             assert (changed.state, effect) == (row.target, row.effect)
         else:
@@ -89,6 +89,17 @@ def test_a_connection_that_is_lost_soon_counts_as_failed() -> None:
     assert (lost.failures, lost.due) == (1, 10)
     again = after(after(lost, Event.USE, 10), Event.STARTED, 10)
     assert after(again, Event.LOST, 11).failures == 2
+
+
+def test_a_session_that_is_forgotten_is_begun_anew_at_once_but_not_one_begun_in_its_place() -> None:
+    first = life_of((Event.USE, 0), (Event.STARTED, 0), (Event.FORGOTTEN, 1))
+    assert (first.failures, first.due, first.lost) == (0, 1, True)
+    again = after(after(first, Event.USE, 1), Event.STARTED, 1)
+    second = after(again, Event.FORGOTTEN, 2)
+    assert (second.failures, second.due) == (1, 3)
+    third = after(after(after(second, Event.USE, 3), Event.STARTED, 3), Event.FORGOTTEN, 4)
+    assert (third.failures, third.due) == (2, 6)
+    assert after(again, Event.FORGOTTEN, 11).failures == 0
 
 
 def test_what_stops_forgets_its_failures() -> None:
