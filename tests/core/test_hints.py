@@ -38,7 +38,8 @@ async def test_on_request_a_hint_names_the_group_to_activate() -> None:
     text, hint = await refusal(tools, "a.t")
     assert hint == "it needs the group a: call a.activate first"
     assert hint in text
-    assert (await refusal(tools, "a.u"))[1] is None
+    assert (await refusal(tools, "a.u"))[1] == "did you mean 'a.t'?"
+    assert (await refusal(tools, "nothing"))[1] is None
     assert (await refusal(tools, "a.elsewhere"))[1] is None  # activating the group would not help
     await tools.activate_group("a")
     assert (await tools.call_tool("a.t")).text == "done"

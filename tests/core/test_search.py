@@ -80,7 +80,7 @@ async def test_five_tools_are_returned_unless_the_caller_wants_another_number() 
     async with tools.open_session() as session:
         assert await found(session, "alike") == [f"t{number:02}" for number in range(5)]
         assert len(await found(session, "alike", limit=50)) == 50
-        for wrong in (0, 51, "5"):
+        for wrong in (0, 51, "all"):
             assert (await session.call("find_tools", {"query": "alike", "limit": wrong})).is_error
 
 

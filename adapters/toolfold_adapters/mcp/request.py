@@ -95,13 +95,13 @@ def component_called(catalog: Catalog, wire: WireNames, name: str) -> Component 
 def name_called(session: Session, wire: WireNames, name: str) -> str:
     """Return what a tool that is called by a name on the wire is registered as.
 
-    Raises `ToolNotFound` if there is none, which counts as a refusal of any other tool does (SPEC EXP-3).
+    Raises `ToolNotFound` if there is none, which counts as a refusal of any other tool does (SPEC EXP-3), with names
+    near it.
     """
     try:
         return wire.from_wire(name)
     except ToolNotFound:
-        session.tools.runtime.refused(session.id, name, None)
-        raise
+        raise session.tools.runtime.unknown_tool(session.id, name, session.view(to_wire=wire.to_wire)) from None
 
 
 def principal_of(ctx: Any) -> str:

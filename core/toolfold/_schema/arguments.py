@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import jsonschema_rs
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
@@ -23,6 +23,7 @@ from .._plain import TooLarge, as_dict, levels, table
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
 from .explain import Faults
+from .lenient import read_leniently
 from .validator import Validator
 
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -83,8 +84,8 @@ class Arguments:
 
     `make_model` is set for a typed function only: it makes the model that converts checked JSON into the annotated
     Python values. `parameters` maps each of its parameters to a field of the model. `fields` is there for a field
-    specification only, and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` holds what
-    others compute once for them; see `Memo`.
+    specification only, and fills in defaults; else the arguments stay as they are (SPEC KIT-3). Those of control tools
+    are `lenient`: they are taken as meant (SPEC GWY-20). `memo` holds what others compute once for them; see `Memo`.
     """
 
     schema: Mapping[str, Any]
@@ -92,6 +93,7 @@ class Arguments:
     make_model: Callable[[], type[BaseModel]] | None = None
     parameters: Mapping[str, str] = field(factory=dict[str, str])
     fields: Fields | None = None
+    lenient: bool = False
     memo: Memory = field(init=False, factory=dict[Memo[Any, Any], Any], repr=False)
 
     @classmethod
@@ -113,7 +115,8 @@ class Arguments:
     @classmethod
     def passing_handle(cls, name: str, schema: Mapping[str, Any]) -> Arguments:
         """Return the arguments described by the schema of a control tool, and the argument `handle`, of no effect."""
-        return cls.from_schema(name, {**schema, "properties": {HANDLE: {}, **schema["properties"]}})
+        accepted = cls.from_schema(name, {**schema, "properties": {HANDLE: {}, **schema["properties"]}})
+        return evolve(accepted, lenient=True)
 
     @cached_property
     def validator(self) -> Validator:
@@ -132,14 +135,15 @@ class Arguments:
 
     def faults(self, arguments: Any) -> Faults | None:
         """Return where arguments do not fit the schema: a place to what is expected there; or `None` if they do."""
-        return self.validator.faults(arguments, "arguments")
+        return self._read(arguments)[1]
 
     def check(self, name: str, arguments: Any) -> dict[str, Any]:
         """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2).
 
         They are handed over as they are where there is nothing to fill in or to make of them.
         """
-        if (faults := self.validator.faults(arguments, "arguments")) is not None:
+        arguments, faults = self._read(arguments)
+        if faults is not None:
             raise InvalidArguments(name, faults.problems, faults.more)
         if self.fields is not None:
             return self.fields.filled(arguments)
@@ -154,6 +158,13 @@ class Arguments:
             faults = _faults(error)
             raise InvalidArguments(name, faults.problems, faults.more) from error
         return {parameter: made[slot] for parameter, slot in self.parameters.items()}
+
+    def _read(self, arguments: Any) -> tuple[Any, Faults | None]:
+        """Return the arguments, as they are meant if that is asked for, and where they do not fit the schema."""
+        unread: dict[str, str] = {}
+        if self.lenient:
+            arguments, unread = read_leniently(self.schema, arguments)
+        return arguments, Faults(unread) if unread else self.validator.faults(arguments, "arguments")
 
     def _check_depth(self, name: str, arguments: Any) -> None:
         """Raise `InvalidArguments` for what would take a model too long that tries its alternatives at every level."""

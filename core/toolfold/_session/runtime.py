@@ -16,8 +16,9 @@ from .._names import ToWire
 from .._snapshot import Snapshot
 from .._usercode import on_loop
 from .._view.listing import Page, page_of
-from .._view.reasons import reason_for
+from .._view.reasons import reason_for, refusal
 from .._view.visibility import RequestView
+from ..errors import ToolNotFound
 from .events import Listed, PredicateFailed
 from .observers import Observers, log
 from .upkeep import OpenSessions
@@ -94,6 +95,11 @@ class Runtime:
             self.usage.refused["unknown" if reason is None else reason.why] += 1
             text = "There is no tool of this name." if reason is None else reason.text
             log.info("session %s: %s can't be called: %s", session, quoted(name), text)
+
+    def unknown_tool(self, session: str, name: str, view: RequestView) -> ToolNotFound:
+        """Return the refusal of a name that no tool has in the caller's form, counted as any other (SPEC EXP-3)."""
+        self.refused(session, name, None)
+        return refusal(None, "tool", name, view, groups=self.hints)
 
     @on_loop
     def _report(self, component: Component, error: BaseException, mode: str | None) -> None:

@@ -127,12 +127,12 @@ def loader_components(loader: Loader, groups: Iterable[Group], finder: str | Non
     """Return the tools of a loader in a catalog that has `groups` (SPEC CTL-3); `finder` is the tool that searches."""
 
     async def open_one(arguments: dict[str, Any], context: Context) -> ToolResult:
-        refused = refuse_loading(opening, context.to_wire(opening.name), arguments, context.snapshot.catalog)
-        return refused or await open_group(context, arguments[loader.argument], loader)
+        named = group_named(opening, context.to_wire(opening.name), arguments, context.snapshot.catalog)
+        return await open_group(context, named, loader) if isinstance(named, str) else named
 
     async def close_one(arguments: dict[str, Any], context: Context) -> ToolResult:
-        refused = refuse_loading(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
-        return refused or await close_group(context, arguments[loader.argument])
+        named = group_named(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
+        return await close_group(context, named) if isinstance(named, str) else named
 
     known = Directory.openable(groups)
     if not known.groups and loader.needs_groups:
@@ -164,36 +164,33 @@ def _loader_tool(role: Role, name: str, description: str, handle: Any, loader: L
     return evolve(control, arguments=None, loader=loader)
 
 
-def refuse_loading(
-    component: Component, name: str, arguments: Mapping[str, Any], catalog: Catalog
-) -> ToolResult | None:
-    """Return the answer to a call of a loader's tool that names no group in `catalog`; `None` if it does (SPEC GRP-3).
+def group_named(component: Component, name: str, arguments: Mapping[str, Any], catalog: Catalog) -> str | ToolResult:
+    """Return the group that a call of a loader's tool names, or the answer to one that names none (SPEC GRP-3).
 
     `name` is the tool's name as the caller knows it.
     """
     assert component.loader is not None
     assert component.control is not None
     loader, opens = component.loader, component.control[0] == "load"
-    texts = loader.texts
-    path = arguments.get(loader.argument)
-    if path is None and texts is not None and texts.missing is not None:
+    texts, is_missing = loader.texts, arguments.get(loader.argument) is None
+    if is_missing and texts is not None and texts.missing is not None:
         text = filled(texts.missing, argument=loader.argument)
         return _error("missing_parameter", text, parameter=loader.argument)
     try:
-        loader.accepted.check(name, arguments)
+        path = str(loader.accepted.check(name, arguments)[loader.argument])
     except InvalidArguments as error:
-        kind = "missing_parameter" if path is None else "invalid_parameter"
+        kind = "missing_parameter" if is_missing else "invalid_parameter"
         return evolve(error_result(component, error), structured={"error_type": kind})
     known = [group.path for group in catalog.groups if group.controls and (opens or group.show_deactivator)]
     if path not in known:
-        text = str(GroupNotFound(str(path), known))
+        text = str(GroupNotFound(path, known))
         if texts is not None and texts.not_found is not None:
-            text = filled(texts.not_found, group=quoted(str(path)), groups=", ".join(known) or "none")
-        return _error("not_found", text, group=quoted(str(path)), groups=known)
-    if opens and texts is not None and texts.empty is not None and _is_empty(catalog, str(path)):
-        text = filled(texts.empty, group=path, title=catalog.group(str(path)).display_name)
+            text = filled(texts.not_found, group=quoted(path), groups=", ".join(known) or "none")
+        return _error("not_found", text, group=quoted(path), groups=known)
+    if opens and texts is not None and texts.empty is not None and _is_empty(catalog, path):
+        text = filled(texts.empty, group=path, title=catalog.group(path).display_name)
         return _error("empty_group", text, group=path)
-    return None
+    return path
 
 
 def request_of(component: Component, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
@@ -207,9 +204,10 @@ def request_of(component: Component, arguments: Mapping[str, Any], catalog: Cata
     if role == "find":
         return None
     if component.loader is not None:
-        if refuse_loading(component, component.name, arguments, catalog) is not None:
+        named = group_named(component, component.name, arguments, catalog)
+        if not isinstance(named, str):
             return None
-        path = arguments[component.loader.argument]
+        path = named
     if role == "deactivate":
         return TransitionRequest(deactivate=path)
     return TransitionRequest(activate=path if component.loader is None else component.loader.opened_with(path))

@@ -17,11 +17,13 @@ from attrs import evolve, frozen
 
 from .._catalog.components import Component, Kind, words
 from .._catalog.rules import Both, Either, GroupActive, Not, Visibility, When, required_groups
-from .._limits import enumerated, quoted
-from .._names import SEPARATOR, canonical_key
+from .._limits import MAX_PROBLEMS, enumerated, quoted
+from .._names import SEPARATOR, canonical_key, split_name
 from .._snapshot import Snapshot
 from ..errors import QuotaExceeded, ToolNotFound, similar
 from ..machine import TransitionRequest, bits
+from .listing import listed
+from .search import findable
 from .visibility import RequestView, available, holds, is_hidden, is_listed, only_listed
 
 Why = Literal[
@@ -231,7 +233,7 @@ def refusal(component: Component | None, kind: Kind, name: str, view: RequestVie
     if reason is not None and reason.group is not None and not reason.predicates:  # else opening it would not help
         hint = needing(reason.group, reason.how)
     else:
-        near = _of_base_name(kind, name, view)
+        near = _of_base_name(kind, name, view) or (_near(name, view, closed=groups) if kind == "tool" else ())
         hint = f"did you mean {enumerated(near)}?" if near else ""
     return ToolNotFound(name, hint or None, words(kind))
 
@@ -246,6 +248,21 @@ def _of_base_name(kind: Kind, name: str, view: RequestView) -> list[str]:
     known = view.snapshot.catalog.components[kind].by_name.values()
     alike = (one for one in known if one.name.rpartition(SEPARATOR)[2] == name != one.name)
     return [view.to_wire(one.name) for one in only_listed(alike, view)]
+
+
+def _near(name: str, view: RequestView, *, closed: bool) -> list[str]:
+    """Return the names, as the caller knows them, of tools that a mistyped name may stand for (SPEC GWY-20).
+
+    They are tools that the caller may see: those that are listed and, with `closed`, those of groups that it can open.
+    So a name has one answer, whether or not it stands for something (SPEC CALL-1).
+    """
+    seen = [one for one in listed(view, "tool") if one.control is None]
+    if closed:
+        seen += [found.component for found in findable(view)]
+    known = {view.to_wire(one.name): split_name(one.name)[1] for one in seen}
+    bases = [*dict.fromkeys(known.values())]
+    alike = {*similar(name, bases)} if not (found := similar(name, [*known])) else set[str]()
+    return [*found] or [one for one, base in known.items() if base in alike][:MAX_PROBLEMS]
 
 
 def opener(path: str, view: RequestView) -> str | None:

@@ -244,10 +244,10 @@ class Delivery:
         if (component := self._control(self._tools.catalog, call.name)) is None:
             return call
         arguments = dict(call.arguments)
-        handle = arguments.pop(HANDLE)
-        if not isinstance(handle, str):
+        handle = arguments.pop(HANDLE) or None
+        if handle is not None and not isinstance(handle, str):
             raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a string"})
-        return ToolCall(call.name, arguments, handle)
+        return ToolCall(call.name, arguments, handle or call.handle)
 
     def _control(self, catalog: Catalog, name: str) -> Component | None:
         """Return the tool of a name on the wire if it is one that opens or closes groups."""
@@ -272,6 +272,8 @@ class Delivery:
         why, under = "the handle is missing", "without one"
         if state.handle is not None:
             why, under = "the handle was made before you opened its group", "under this one"
+        if error.hint and error.hint.endswith("?"):  # other names that it may stand for
+            return ToolNotFound(error.name, f"{error.hint} Or, if you opened its group, {why}: {give}", error.kind)
         hint = f"{why}: {give}; {under} {error.hint}" if error.hint else f"if you opened its group, {why}: {give}"
         return ToolNotFound(error.name, hint, error.kind)
 

@@ -1,0 +1,150 @@
+"""What hosts write in calls of the tools that call others, and of those that find and open (SPEC GWY-20)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.support import client_of
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
+from toolfold import ToolSet
+from toolfold_adapters.inprocess import Conversation
+from toolfold_adapters.mcp import build_server
+
+pytestmark = pytest.mark.spec("GWY-20")
+
+ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
+NOTE = {"type": "object", "properties": {"note": {"type": "object"}}}
+
+
+def notes(ran: list[Any], **settings: Any) -> ToolSet:
+    """Tools in a group that record what they are called with, and a search that finds them in order of name."""
+
+    def rank(documents: Any) -> Any:
+        return lambda query: [one.name for one in documents]
+
+    tools = ToolSet("notes", control="open_group", search=rank, **{"on_hidden": "hint", **settings})
+    tools.register_group("notes", "Notes")
+    tools.register_group("other")
+    for name in ("list_all", "read", "save"):
+        given: dict[str, Any] = {"group": "notes", "input_schema": NOTE, "annotations": {"readOnlyHint": True}}
+        tools.register(name, lambda arguments: ran.append(arguments), **given)
+    return tools
+
+
+async def opened(client: Client, **group: Any) -> dict[str, Any]:
+    """Open the group, and return the handle to give from then on, if there is one."""
+    answer = await client.call_tool("open_group", group or {"group": "notes"})
+    assert not answer.is_error, text_of(answer)
+    change = dict((answer.meta or {})["dev.toolfold/change"])
+    return {"handle": change["handle"]} if "handle" in change else {}
+
+
+SAVED = {"note": {"a": 1}}
+MEANT: list[tuple[dict[str, Any], Any]] = [
+    ({"arguments": '{"note": {"a": 1}}'}, SAVED),
+    ({"arguments": SAVED}, SAVED),
+    ({"arguments": None}, {}),
+    ({"arguments": ""}, {}),
+    ({}, {}),
+    ({"arguments": {"note": '{"a": 1}'}}, {"note": '{"a": 1}'}),
+    ({"arguments": '{"note": "{\\"a\\": 1}"}'}, {"note": '{"a": 1}'}),
+    ({"arguments": {"note": None, "b": "", "c": "3"}}, {"note": None, "b": "", "c": "3"}),
+]
+
+
+@ERAS
+@pytest.mark.parametrize("proxy", ["call_tool", "read_tool", "call_tools"])
+@pytest.mark.parametrize(("written", "meant"), MEANT, ids=lambda value: str(value)[:40])
+async def test_arguments_are_the_object_that_they_are_the_text_of(
+    era: str, proxy: str, written: Any, meant: Any
+) -> None:
+    ran: list[Any] = []
+    tools = notes(ran)
+    # what is judged by the tool's own schema here is judged by the upstream in a gateway
+    tools.register(
+        "any",
+        lambda arguments: ran.append(arguments),
+        group="notes",
+        input_schema={"type": "object"},
+        annotations={"readOnlyHint": True},
+    )
+    async with client_of(build_server(tools, read_tool=True, call_tools=True), era) as (client, _):
+        handle = await opened(client)
+        call = {"name": "notes__any", **written}
+        result = await client.call_tool(proxy, {**handle, **({"calls": [call]} if proxy == "call_tools" else call)})
+    assert not result.is_error, text_of(result)
+    assert ran == [meant]
+
+
+@ERAS
+@pytest.mark.parametrize("proxy", ["call_tool", "read_tool", "call_tools"])
+async def test_a_cut_text_is_refused_with_what_to_write(era: str, proxy: str) -> None:
+    ran: list[Any] = []
+    async with client_of(build_server(notes(ran), read_tool=True, call_tools=True), era) as (client, _):
+        handle = await opened(client)
+        call = {"name": "notes__save", "arguments": '{"note": '}
+        result = await client.call_tool(proxy, {**handle, **({"calls": [call]} if proxy == "call_tools" else call)})
+    assert result.is_error
+    assert "arguments: the JSON text ends too early, after 9 characters: write the whole of it" in text_of(result)
+    assert not ran
+
+
+@ERAS
+@pytest.mark.parametrize("group", ['["notes"]', ["notes"], '"notes"'], ids=str)
+async def test_a_group_in_a_list_of_one_is_opened(era: str, group: Any) -> None:
+    async with client_of(build_server(notes([])), era) as (client, _):
+        handle = await opened(client, group=group, handle="")
+        assert not (await client.call_tool("call_tool", {"name": "notes__save", **handle})).is_error
+
+
+@ERAS
+async def test_a_search_takes_a_number_and_a_switch_as_texts(era: str) -> None:
+    async with client_of(build_server(notes([])), era) as (client, _):
+        few = await client.call_tool("find_tools", {"query": "save", "limit": "2", "handle": None})
+        assert (few.meta or {})["dev.toolfold/change"]["found"] == ["notes__save", "notes__list_all"]
+        found = await client.call_tool("find_tools", {"query": "save", "open": "true", "limit": None})
+        assert (found.meta or {})["dev.toolfold/change"]["active"] == ["notes"]
+        found = await client.call_tool(
+            "call_tool", {"name": "find_tools", "arguments": '{"query": "save", "limit": "2"}'}
+        )
+        assert len((found.meta or {})["dev.toolfold/change"]["found"]) == 2
+
+
+async def test_in_process_they_are_taken_as_meant_too() -> None:
+    conversation = Conversation(notes([]))
+    first, second = await conversation.execute(
+        [("find_tools", '{"query": "save", "limit": "2"}'), ("open_group", {"group": '["notes"]'})]
+    )
+    assert not first.is_error
+    assert second.structured["group"] == "notes"
+
+
+@ERAS
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed"])
+@pytest.mark.parametrize("name", ["notes__sav", "save", "notes.save", "sav", "Notes__Save", "notes_save"])
+async def test_a_mistyped_name_gets_the_name_near_it(era: str, is_open: bool, name: str) -> None:
+    async with client_of(build_server(notes([])), era) as (client, _):
+        handle = await opened(client) if is_open else {}
+        refused = await client.call_tool("call_tool", {"name": name, **handle})
+        assert refused.is_error
+        assert text_of(refused).startswith(f"Unknown tool: {name} (did you mean 'notes__save'")
+        if era == "legacy":
+            with pytest.raises(MCPError, match="did you mean 'notes__save'"):
+                await client.call_tool(name, {})
+
+
+@ERAS
+async def test_near_names_are_those_that_the_caller_may_see(era: str) -> None:
+    tools = notes([], on_hidden="opaque")
+    tools.register("saved", lambda arguments: None, group="notes", input_schema=NOTE, hidden=True)
+    async with client_of(build_server(tools), era) as (client, _):
+        closed = await client.call_tool("call_tool", {"name": "notes__sav"})
+        assert "did you mean" not in text_of(closed)
+        handle = await opened(client)
+        near = await client.call_tool("call_tool", {"name": "notes__savd", **handle})
+        assert "did you mean 'notes__save'," in text_of(near)
+        assert "saved" not in text_of(near)
