@@ -1,4 +1,4 @@
-"""The desk of the README: two groups, one inside the other, and a tool that is always available."""
+"""A desk as small as can be: two groups, one inside the other, and a tool that is always available."""
 
 from toolfold import ToolSet
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 from attrs import frozen
 
+from diagrams.gallery.before_after import before_after
 from examples import assistant, automation_hub, browser_telemetry, desk, modern_cli, toolkit
 from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold_diagrams import (
@@ -29,7 +30,7 @@ from toolfold_diagrams import (
 from toolfold_diagrams.drawing import record
 
 FOLDER = Path(__file__).parent
-SOURCES = frozenset({"README.md", "__main__.py", "gitlab.json"})
+SOURCES = frozenset({"README.md", "__main__.py", "before_after.json", "before_after.py", "gitlab.json"})
 OPENED = ("database", "database.write")
 
 
@@ -89,7 +90,9 @@ def _active(tools: ToolSet, *groups: str) -> Snapshot:
 
 def texts(drawn: list[Picture]) -> dict[str, str]:
     """Return everything that is compared word by word, by file name."""
-    return {"gitlab.html": page(gitlab()), **{name: text for each in drawn for name, text in each.texts.items()}}
+    costs = json.loads((FOLDER / "before_after.json").read_text(encoding="utf-8"))
+    ours = {"gitlab.html": page(gitlab()), "before_after.svg": before_after(costs)}
+    return {**ours, **{name: text for each in drawn for name, text in each.texts.items()}}
 
 
 def stale(drawn: list[Picture]) -> list[str]:

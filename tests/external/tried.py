@@ -1,4 +1,4 @@
-"""Writes `docs/reference/servers.md`: the real servers that the gateway was tried with.
+"""Writes `docs/reference/servers.md`, the real servers that the gateway was tried with, and what they cost together.
 
     python -m tests.external.tried            start each server, and write the file
     python -m tests.external.tried --check    start each server; the status is 1 if servers or versions differ
@@ -23,6 +23,8 @@ from tests.external.servers import NODE_MODULES, REAL_SERVERS, RealServer, confi
 from tests.external.support import ROOT, TOOLFOLD
 
 FILE = ROOT / "docs" / "reference" / "servers.md"
+COSTS = ROOT / "diagrams" / "gallery" / "before_after.json"
+"""What the picture of the README is drawn from."""
 ROW = re.compile(r"^\| (\S+) \| `[^`]+` (\S+) \| [^|]+ \| [^|]+ \| (\d+) \|", re.MULTILINE)
 
 PAGE = """\
@@ -107,6 +109,26 @@ def page(together: Mapping[str, Any], alone: Mapping[str, Mapping[str, Any]]) ->
     )
 
 
+def costs(together: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what each server costs without Toolfold, and all of them with it, from the report on them together."""
+    return {
+        "servers": {
+            server["name"]: {"tools": server["tools"], "tokens": server["tokens"]["before"]}
+            for server in together["servers"]
+        },
+        "tools": together["tools"],
+        "before": together["tokens"]["before"],
+        "after": together["tokens"]["after"],
+    }
+
+
+def distinct() -> list[RealServer]:
+    """Return the servers of others, each once, whatever transports it has."""
+    return list({server.package: server for server in reversed(REAL_SERVERS) if server.name != "toolfold"}.values())[
+        ::-1
+    ]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Start the servers, and write or check the page; return the exit status."""
     parser = argparse.ArgumentParser(
@@ -123,11 +145,14 @@ def main(arguments: list[str] | None = None) -> int:
                 return 0
             print("docs/reference/servers.md is stale: run python -m tests.external.tried", file=sys.stderr)
             return 1
+        with configured(folder / "site", *distinct()) as site:
+            once = inspected(site.written_to(folder / "mcp.json"))
         alone = {}
         for server in REAL_SERVERS:
             with configured(folder / "site", server) as site:
                 alone[server.name] = inspected(site.written_to(folder / "mcp.json"))
     FILE.write_text(page(together, alone), encoding="utf-8")
+    COSTS.write_text(json.dumps(costs(once), indent=2) + "\n", encoding="utf-8")
     return 0
 
 
