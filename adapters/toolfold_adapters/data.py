@@ -50,7 +50,9 @@ def data_in(file: Path, text: str, made_of: type[dict[str, Any]] = dict) -> Any:
     except tomllib.TOMLDecodeError as error:
         raise ManifestError(str(file), "file", f"it is not valid TOML: {error}; correct it there") from error
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
+        end = len(error.doc.rstrip())  # where the text ends too early, that is not on the line after its last one
+        found = json.JSONDecodeError(error.msg, error.doc, min(error.pos, end))
+        place = f"line {found.lineno}, column {found.colno}"
         raise ManifestError(str(file), place, f"it is not valid JSON: {error.msg}; correct it there") from error
     except (ValueError, RecursionError) as error:
         problem = "it contains a number that is too long, or is nested too deeply"

@@ -90,7 +90,7 @@ class Host:
 _GEMINI: dict[str, Any] = {
     "most": {"timeout": 600_000},
     "every": ("trust",),
-    "passed_over": ("authProviderType", "extensionName", "oauth", "targetAudience", "targetServiceAccount"),
+    "passed_over": ("extensionName", "targetAudience", "targetServiceAccount"),
     "variable": r"\$([A-Za-z_]\w*)",
 }
 
@@ -113,7 +113,6 @@ HOSTS = (
         files=("{CLAUDE_CONFIG_DIR:-~}/.claude.json", "./.mcp.json"),
         entry={"type": "stdio", "alwaysLoad": True},
         most={"timeout": None},
-        passed_over=("oauth",),
         views={
             "claude-code": HostView(
                 client="claude-code", instructions=4_096, descriptions=4_096, results=50_000, ends=(2_000, 0)
@@ -121,9 +120,7 @@ HOSTS = (
             "claude-code-2.1.197": HostView(client="claude-code", era="legacy", instructions=2_048, descriptions=2_048),
         },
     ),
-    Host(  # cursor.com/docs/context/mcp
-        name="Cursor", files=("~/.cursor/mcp.json", "./.cursor/mcp.json"), passed_over=("auth",)
-    ),
+    Host(name="Cursor", files=("~/.cursor/mcp.json", "./.cursor/mcp.json")),  # cursor.com/docs/context/mcp
     Host(  # code.visualstudio.com/docs/copilot/reference/mcp-configuration
         name="VS Code",
         files=("{settings}/Code/User/mcp.json", "./.vscode/mcp.json"),
@@ -188,7 +185,6 @@ HOSTS = (
         program=("command",),
         entry={"type": "local", "enabled": True},
         most={"timeout": 30_000},
-        passed_over=("oauth",),
         variable=r"\{env:([A-Za-z_]\w*)\}",
         views={"opencode": HostView(client="opencode", era="legacy", results=50_000)},
     ),

@@ -13,8 +13,9 @@ from functools import lru_cache
 from hashlib import sha256
 from itertools import chain, count
 from typing import Any, NamedTuple
+from unicodedata import combining, normalize
 
-from toolfold import Component, ConfigError, WireNames
+from toolfold import Component, WireNames
 from toolfold.spi import Kind
 
 WIRE_SEPARATOR = "__"
@@ -89,17 +90,15 @@ def server_name(name: str) -> str:
     """Return what a server is called here: the name of its group, and the beginning of those of its tools.
 
     It has no `__` and does not end in `_`, so that a tool's name says which server it is of, and depends on no other.
-    What is too long ends in a hash of the whole.
-
-    Raises:
-        ConfigError: There is no letter or digit in it.
+    Letters lose their accents. What is too long, or has letters of which none is left, as Chinese ones, ends in a hash
+    of the whole.
     """
-    allowed = re.sub("__+", "_", _NOT_ALLOWED.sub("_", name)).strip("_-")
-    if not allowed:
-        raise ConfigError(f"a server named {name!r} can't be served; its name needs a letter or digit of ASCII")
-    if allowed == ONE_SERVER:
-        return f"{ONE_SERVER}-server"
-    return allowed if len(allowed) <= SERVER_LENGTH else re.sub("__+", "_", _hashed(allowed, name, SERVER_LENGTH))
+    plain = "".join(one for one in normalize("NFKD", name) if not combining(one))
+    allowed = re.sub("__+", "_", _NOT_ALLOWED.sub("_", plain)).strip("_-")
+    lost = not allowed or any(one.isalnum() and not one.isascii() for one in plain)
+    if lost or len(allowed) > SERVER_LENGTH:
+        return re.sub("__+", "_", _hashed(allowed or "server", name, SERVER_LENGTH))
+    return f"{ONE_SERVER}-server" if allowed == ONE_SERVER else allowed
 
 
 def allowed_names(names: Sequence[str], taken: Iterable[str] = (), server: str | None = None) -> dict[str, str]:

@@ -39,34 +39,49 @@ _TYPES = ("type", "transport", "transportType")
 _ENVIRONMENTS = ("env", "environment", "envs")
 _WITH_RULES = (
     *("args", "bearer_token_env_var", "cmd", "command", "env_http_headers", "env_keys", "env_vars", "envFile"),
-    *("requestOptions", "startup_timeout_ms", *_ENVIRONMENTS, *_TYPES),
+    *("auth", "authProviderType", "oauth", "requestOptions", "startup_timeout_ms", *_ENVIRONMENTS, *_TYPES),
 )
 _SWITCHES = {"disabled": True, "enabled": False, "isActive": False}
-_OF_THE_CLIENT = frozenset(
+_KEPT = frozenset(
     {
-        *(
-            "autoStart",
-            "displayName",
-            "icon",
-            "id",
-            "initTimeout",
-            "name",
-            "provider",
-            "registry",
-            "tags",
-            "watchPaths",
-        ),
+        "name",
         *(key for host in HOSTS for key in (*host.entry, *host.most, *host.every)),
-        *(key for host in HOSTS for key in (*host.permissions, *host.passed_over)),
+        *(key for host in HOSTS for key in host.permissions),
     }
 ) - {*_SETTINGS, *_WITH_RULES, *_SWITCHES}
+"""What a host goes on to read in its own entry for Toolfold, or what `init` speaks of."""
+_PASSED_OVER = (
+    frozenset(
+        {
+            *("author", "autoStart", "categories", "category", "comment", "displayName", "documentation"),
+            *("fromGalleryId", "galleryId", "homepage", "icon", "iconUrl", "id", "initTimeout", "installSource"),
+            *("installedAt", "isOfficial", "isTrusted", "license", "logoUrl", "longRunning", "note", "notes"),
+            *("provider", "providerUrl", "reference", "registry", "repository", "searchKey", "tags", "trustedAt"),
+            *("vendor", "watchPaths"),
+            *(key for host in HOSTS for key in host.passed_over),
+        }
+    )
+    - {*_SETTINGS, *_WITH_RULES, *_SWITCHES}
+    - _KEPT
+)
+"""What can't change what is run: what galleries and managers of servers note beside it."""
 _BUILT_IN = ("builtin", "platform", "frontend", "inline_python")  # parts of Goose itself, beside its servers
 _SHARED_KEYS = ("extensions", "mcp")  # other files have them too
 _UNSUPPORTED = {
     "headersHelper": "give the headers in headers, with ${VAR} for what is secret",
+    "allowedTools": "write includeTools for the tools that are to be served, or leave it out",
     "bearer_token": "name the environment variable that has it, in bearer_token_env_var",
 }
-_KNOWN = frozenset({*_SETTINGS, *_WITH_RULES, *_SWITCHES, *_OF_THE_CLIENT})
+_READ = frozenset({*_SETTINGS, *_WITH_RULES, *_SWITCHES})
+_OAUTH = {
+    **dict.fromkeys(("clientid", "client"), "client_id"),
+    "clientsecret": "client_secret",
+    "callbackport": "callback_port",
+    **dict.fromkeys(("scope", "scopes"), "scopes"),
+    "enabled": "enabled",
+}
+"""What hosts say of the client of a login, in lower case and without underscores."""
+_COMMENTS = ("_", "//", "x-", "$comment")
 _REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*)|:?)", re.DOTALL)
 INPUT_PREFIX = "TOOLFOLD_INPUT_"
@@ -160,6 +175,18 @@ def is_disabled(entry: Any) -> bool:
     return any(given.get(key) is value for key, value in _SWITCHES.items())
 
 
+def check_switches(given: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` if what turns a server on or off is neither: it may be meant to be off."""
+    for key in _SWITCHES:
+        if given.get(key) is not None and not isinstance(given[key], bool):
+            raise ConfigError(f"{key}: must be true or false, without quotes")
+
+
+def passed_over(entry: Any) -> tuple[str, ...]:
+    """Return the keys of a client's entry that change nothing about what is run, and are not read."""
+    return tuple(key for key, value in (table(entry) or {}).items() if key in _PASSED_OVER and value not in (None, ""))
+
+
 def settings_of(entry: Any) -> dict[str, Any]:
     """Return the settings of an `UpstreamConfig`, not yet checked, for a client's entry.
 
@@ -169,19 +196,20 @@ def settings_of(entry: Any) -> dict[str, Any]:
     """
     if (given := table(entry)) is None:
         raise ConfigError("must be a table")
-    given = {key: value for key, value in given.items() if value is not None}
+    given = {key: value for key, value in given.items() if value is not None and value != ""}  # "" is none, too
+    check_switches(given)
     for key in given:
         if key in _UNSUPPORTED:
             raise ConfigError(f"{key}: is not supported; {_UNSUPPORTED[key]}")
-        if key not in _KNOWN and not key.startswith(("_", "//", "x-")):
-            near = get_close_matches(key, _KNOWN - _OF_THE_CLIENT, 1)
+        if key not in _READ | _KEPT | _PASSED_OVER and not key.startswith(_COMMENTS):
+            near = get_close_matches(key, _READ, 1)
             raise ConfigError(f"{key}: is not known here; remove it{f', or write {near[0]}' if near else ''}")
     if table(given.get("tools")) is not None:
         del given["tools"]  # Codex has there what its user allows of each tool
     if not given.get("available_tools", True):
         del given["available_tools"]  # Goose means all by none
     settings = {_SETTINGS[key]: value for key, value in given.items() if key in _SETTINGS}
-    rest = (_transport(given), _command(given), _environment(given), _headers(given), _start_timeout(given))
+    rest = [part(given) for part in (_transport, _command, _environment, _headers, _login, _start_timeout)]
     return {key: value for part in (settings, *rest) for key, value in part.items()}
 
 
@@ -202,9 +230,11 @@ def _transport(given: Mapping[str, Any]) -> dict[str, Any]:
         older = isinstance(address, str) and address.partition("?")[0].rstrip("/").endswith("/sse")
         return {"transport": "sse"} if older else {}
     kind = given[key]
-    if not isinstance(kind, str) or kind not in _TRANSPORTS:
+    in_any_case = {name.lower(): transport for name, transport in _TRANSPORTS.items()}
+    if not isinstance(kind, str) or kind.lower() not in in_any_case:
         raise ConfigError(f"{key}: must be one of {', '.join(_TRANSPORTS)}")
-    return {"transport": _TRANSPORTS[kind]} if _TRANSPORTS[kind] else {}
+    found = in_any_case[kind.lower()]
+    return {"transport": found} if found else {}
 
 
 def _words(given: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -217,6 +247,8 @@ def _command(given: Mapping[str, Any]) -> dict[str, Any]:
     words, arguments = _words(given)
     if words is None:
         return {}
+    if isinstance(arguments, list):
+        arguments = [*map(_text, _listed(arguments))]
     for key, value in (("command", words), ("args", arguments)):
         if not isinstance(value, list) or not all(isinstance(word, str) for word in cast("list[object]", value)):
             raise ConfigError(f"{key}: must be {'a text' if key == 'command' else 'a list of texts'} in quotes")
@@ -245,6 +277,7 @@ def _environment(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
+    """Return a number or a truth value as the text that it stands for; all else as it is."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -258,7 +291,31 @@ def _headers(given: Mapping[str, Any]) -> dict[str, Any]:
         headers[header] = f"${{{name}}}"
     if token := given.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{token}}}"
-    return {"headers": headers} if headers else {}
+    return {"headers": {name: _text(value) for name, value in headers.items()}} if headers else {}
+
+
+def _login(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an entry says of logins: the client to log in with, or that there is to be none (SPEC GWY-8).
+
+    What would have another server asked than the one that the upstream names is refused, not passed over.
+    """
+    if (provider := given.get("authProviderType", "dynamic_discovery")) != "dynamic_discovery":
+        raise ConfigError(f"authProviderType: {provider!r} is not supported; give the token in headers")
+    key = next((key for key in ("oauth", "auth") if key in given), None)
+    if key is None or given[key] is True or given[key] == "oauth":
+        return {}
+    if given[key] is False:
+        return {"oauth": {"enabled": False}}
+    if (said := table(given[key])) is None:
+        raise ConfigError(f"{key}: must be a table with clientId; give a token in headers")
+    found: dict[str, Any] = {}
+    for inner, value in said.items():
+        name = _OAUTH.get(inner.lower().replace("_", ""))
+        if name is None and not inner.startswith(_COMMENTS):
+            raise ConfigError(f"{key}.{inner}: is not supported; log in with clientId, clientSecret and callbackPort")
+        if name is not None and value not in (None, ""):
+            found[name] = value.split() if name == "scopes" and isinstance(value, str) else value
+    return {"oauth": found} if found else {}
 
 
 def _start_timeout(given: Mapping[str, Any]) -> dict[str, Any]:

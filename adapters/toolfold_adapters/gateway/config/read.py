@@ -27,11 +27,12 @@ from ...hosts import SECTIONS, Host, host_of
 from ...names import ONE_SERVER, server_name
 from ...skills import Skill, skills_in
 from ..registration import check_config
-from .clients import Variables, is_disabled, servers_in, settings_of, with_texts
+from .clients import Variables, check_switches, is_disabled, passed_over, servers_in, settings_of, with_texts
 from .settings import (
     BudgetsConfig,
     GatewayConfig,
     GroupConfig,
+    OAuthConfig,
     OptionsConfig,
     ProfileConfig,
     UpstreamConfig,
@@ -106,6 +107,9 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
         f"{file}, {section}: there are two servers named {name!r}, so the second is left out; rename one."
         for name in repeated
     ]
+    running = {name: one for name, one in servers.entries.items() if not is_disabled(one)}
+    if over := [f"{name}.{key}" for name, one in running.items() for key in passed_over(one)]:
+        problems.append(f"{file}, {section}: passed over, since it changes nothing that is run: {', '.join(over)}.")
     return reader.config({}, problems)
 
 
@@ -190,6 +194,7 @@ def _env_file(file: Any, variables: Variables) -> dict[str, str | None]:
 def _own_settings(entry: Any) -> dict[str, Any]:
     if (settings := table(entry)) is None:
         raise ConfigError("must be a table")
+    check_switches(settings)
     return {key: value for key, value in settings.items() if key != "disabled"}
 
 
@@ -288,6 +293,8 @@ def _problem(problem: Any, model: Any, names: list[str], key: str) -> str:
         return "is not known here; put exclusions = [[…, …]] at the top of the file, before the first table"
     if names[:1] == ["groups"] and isinstance(problem["input"], dict):
         return f'is not known here; a group inside this one is written [groups."{names[1]}.{key}"]'
+    if model is UpstreamConfig and key.startswith("oauth."):
+        model = OAuthConfig
     known = ", ".join(name for name in model.model_fields if name not in _NOT_IN_FILES)
     return f"is not known here; remove it, or use one of {known}"
 

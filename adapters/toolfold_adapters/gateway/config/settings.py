@@ -84,6 +84,31 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
+class OAuthConfig(_Table):
+    """How to log in at a server that wants it (SPEC GWY-8).
+
+    Args:
+        client_id: The client that is known to its authorization server; one is registered there unless it is given.
+        client_secret: Its secret, if it has one.
+        callback_port: The port that the login comes back to, at `http://localhost:PORT/callback`, which has to be
+            registered for the client; without it the port depends on the server, at `http://127.0.0.1:PORT/callback`.
+        scopes: What to ask for; what the server names unless it is given.
+        enabled: Whether there is a login at all.
+    """
+
+    client_id: Annotated[str, Field(min_length=1)] | None = None
+    client_secret: Annotated[str, Field(min_length=1)] | None = None
+    callback_port: Annotated[int, Field(gt=0, lt=65536)] | None = None
+    scopes: Texts = ()
+    enabled: bool = True
+
+    @model_validator(mode="after")
+    def _of_a_client(self) -> Self:
+        if self.client_secret is not None and self.client_id is None:
+            raise ValueError("client_secret is of a client: give client_id")
+        return self
+
+
 class UpstreamConfig(_Table):
     """An MCP server behind a gateway: a command that starts it and speaks over stdio, or the URL of a running one.
 
@@ -92,6 +117,7 @@ class UpstreamConfig(_Table):
         url: The address of a server that speaks HTTP.
         transport: How it speaks: `"http"` is streamable HTTP, `"sse"` what came before.
         headers: More for the headers of each HTTP request.
+        oauth: How to log in where the server wants that.
         env: More for the environment of the command.
         environment: What the command gets of the gateway's environment (SPEC GWY-8): `"inherited"` for all but what is
             the gateway's own, `"minimal"` for what programs need to run, or a list of names for that and these. By
@@ -115,6 +141,7 @@ class UpstreamConfig(_Table):
     url: str | None = None
     transport: Literal["http", "sse"] = "http"
     headers: Mapping[str, str] = {}
+    oauth: OAuthConfig = OAuthConfig()
     env: Mapping[str, str] = {}
     environment: Environment | None = None
     cwd: str | None = None
@@ -146,8 +173,8 @@ class UpstreamConfig(_Table):
             raise ValueError("the url must start with http:// or https://")
         if self.url is not None and (self.env or self.cwd or self.environment):
             raise ValueError("env, environment and cwd are for a command; a server at a url has its own")
-        if self.url is None and (self.headers or self.transport != "http"):
-            raise ValueError("headers and transport are for a url; a command speaks over stdio")
+        if self.url is None and (self.headers or self.transport != "http" or self.oauth != OAuthConfig()):
+            raise ValueError("headers, oauth and transport are for a url; a command speaks over stdio")
         return self
 
 
@@ -227,7 +254,7 @@ class GatewayConfig(_Table):
             marked in any case.
         options: Options of the tool set.
         left_out: The names of servers that are disabled, or whose entry is wrong.
-        problems: What is wrong with entries that are left out, a sentence for each.
+        problems: What is wrong with entries that are left out, and what of others is passed over, a sentence for each.
         source: What messages call this configuration: the file's name.
     """
 

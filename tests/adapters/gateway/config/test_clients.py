@@ -11,6 +11,8 @@ import pytest
 
 from toolfold import ConfigError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config
+from toolfold_adapters.gateway.config.settings import OAuthConfig
+from toolfold_adapters.names import server_name
 
 pytestmark = pytest.mark.spec("GWY-2")
 
@@ -88,6 +90,7 @@ def test_vs_code_with_comments_inputs_and_variables_of_the_editor(tmp_path: Path
     assert config.problems == (
         f"{folder / 'mcp.json'}, servers.asks: VS Code would ask for ${{input:api-key}}; set the environment variable "
         "TOOLFOLD_INPUT_API_KEY. The server is left out.",
+        f"{folder / 'mcp.json'}, servers: passed over, since it changes nothing that is run: files.gallery.",
     )
 
 
@@ -136,7 +139,7 @@ ZED = """{
   },
 }""".replace('"PYTHON"', json.dumps(PYTHON))
 LOCAL = UpstreamConfig(command=(PYTHON, "-v"), env={"KEY": "t0ken"})
-REMOTE = UpstreamConfig(url="https://x.org")
+WITHOUT_LOGIN = UpstreamConfig(url="https://x.org", oauth=OAuthConfig(enabled=False))
 WITH_KEY = UpstreamConfig(url="https://x.org", headers={"Key": "b"})
 
 
@@ -145,7 +148,7 @@ WITH_KEY = UpstreamConfig(url="https://x.org", headers={"Key": "b"})
     [
         (".gemini/settings.json", {"mcp": {"allowed": []}, "mcpServers": {"a": GEMINI}}, {"a": "gemini"}, ()),
         (".qwen/settings.toolfold.json", {"mcpServers": {"a": GEMINI}}, {"a": "gemini"}, ()),
-        ("opencode.json", {"mcp": OPENCODE}, {"a": LOCAL, "b": REMOTE}, ("off",)),
+        ("opencode.json", {"mcp": OPENCODE}, {"a": LOCAL, "b": WITHOUT_LOGIN}, ("off",)),
         (".continue/config.yaml", CONTINUE, {"a": LOCAL, "b": WITH_KEY}, ()),
         ("goose/config.yaml", GOOSE, {"a": LOCAL, "b": WITH_KEY}, ("off",)),
         ("zed/settings.json", ZED, {"a": LOCAL, "b": WITH_KEY}, ("off",)),
@@ -210,7 +213,6 @@ def test_codex_passes_on_the_variables_that_are_set(tmp_path: Path) -> None:
         startup_timeout_ms = 2500
         tool_timeout_sec = 60
         disabled_tools = ["c"]
-        experimental_environment = "local"
         required = true
         """,
         "config.toml",
@@ -398,6 +400,7 @@ def test_where_no_entry_is_right_all_problems_are_the_error(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('{"mcpServers": {"a": {}\n', ", line 1, column 24: it is not valid JSON: "),
         ('{"mcpServers": {\n"a": }', ", line 2, column 6: it is not valid JSON: Expecting value; correct it there."),
         ("[]", ": it must be a JSON object."),
         ("[" * 100_000, ": it contains a number that is too long, or is nested too deeply."),
@@ -428,3 +431,115 @@ def test_no_message_has_the_value_of_a_variable(tmp_path: Path) -> None:
     config = servers(tmp_path, {"good": GOOD, "a": {"url": "${TOKEN}://x"}, "c": {"cwd": "${TOKEN}"}})
     assert len(config.problems) == 2
     assert "t0ken" not in "".join(config.problems)
+
+
+# -- as galleries and managers of servers publish them ----------------------------------------------------------------
+
+CLOCK = UpstreamConfig(command=("uvx", "clock"))
+BOARD = UpstreamConfig(url="http://127.0.0.1:9000/mcp")
+RUNS = {"command": "uvx", "args": ["clock"]}
+ANSWERS = {"url": "http://127.0.0.1:9000/mcp"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "upstream", "over"),
+    [
+        ({**RUNS, "env": {}, "fromGalleryId": "vendor.clock"}, CLOCK, "clock.fromGalleryId"),
+        (
+            {**RUNS, "name": "clock", "isActive": True, "providerUrl": "https://x.org", "logoUrl": "https://x.org/a"},
+            CLOCK,
+            "clock.providerUrl, clock.logoUrl",
+        ),
+        ({**RUNS, "baseUrl": "", "cwd": "", "type": "", "registryUrl": "", "logoUrl": ""}, CLOCK, ""),
+        ({**RUNS, "type": "STDIO"}, CLOCK, ""),
+        ({**ANSWERS, "type": "HTTP"}, BOARD, ""),
+        ({**ANSWERS, "type": "StreamableHTTP", "command": "", "args": [], "env": {}}, BOARD, ""),
+        ({**ANSWERS, "transport": "SSE"}, BOARD.model_copy(update={"transport": "sse"}), ""),
+        (
+            {**RUNS, "args": ["clock", 8080, 0.5, True]},
+            UpstreamConfig(command=("uvx", "clock", "8080", "0.5", "true")),
+            "",
+        ),
+        ({**ANSWERS, "headers": {"X-Tenant": 42}}, BOARD.model_copy(update={"headers": {"X-Tenant": "42"}}), ""),
+        ({**RUNS, "$comment": "ours", "x-team": 1}, CLOCK, ""),
+    ],
+)
+def test_what_is_published_is_served_and_what_is_passed_over_is_said(
+    tmp_path: Path, entry: Any, upstream: UpstreamConfig, over: str
+) -> None:
+    config = servers(tmp_path, {"clock": entry})
+    said = f"{tmp_path / 'mcp.json'}, mcpServers: passed over, since it changes nothing that is run: {over}."
+    assert (config.upstreams, config.problems) == ({"clock": upstream}, (said,) if over else ())
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"disabled": "true"}, "disabled: must be true or false, without quotes."),
+        ({"enabled": "false"}, "enabled: must be true or false, without quotes."),
+        ({"isActive": 0}, "isActive: must be true or false, without quotes."),
+        ({"allowedTools": ["now"]}, "allowedTools: is not supported; write includeTools"),
+        ({"commandd": "x"}, "commandd: is not known here; remove it, or write command."),
+        ({"registryUrl": "https://x.org"}, "registryUrl: is not known here; remove it"),
+    ],
+)
+def test_what_may_switch_off_or_change_what_is_run_is_refused_by_entry_and_key(
+    tmp_path: Path, entry: Any, problem: str
+) -> None:
+    config = servers(tmp_path, {"good": GOOD, "clock": {**RUNS, **entry}})
+    assert list(config.upstreams) == ["good"]
+    assert config.problems[0].startswith(f"{tmp_path / 'mcp.json'}, mcpServers.clock: {problem}")
+
+
+def test_a_switch_in_quotes_is_refused_in_our_own_file_too(tmp_path: Path) -> None:
+    text = '[upstreams.a]\ncommand = ["a"]\ndisabled = "true"\n[upstreams.b]\ncommand = ["b"]'
+    config = load(tmp_path, text, "gateway.toml")
+    assert list(config.upstreams) == ["b"]
+    assert "disabled: must be true or false" in config.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("entry", "oauth"),
+    [
+        ({"oauth": {"clientId": "team", "callbackPort": 3117}}, {"client_id": "team", "callback_port": 3117}),
+        ({"auth": {"CLIENT_ID": "team", "CLIENT_SECRET": "${TOKEN}"}}, {"client_id": "team", "client_secret": "t0ken"}),
+        (
+            {"oauth": {"enabled": True, "clientId": "team", "scopes": ["a", "b"]}},
+            {"client_id": "team", "scopes": ("a", "b")},
+        ),
+        ({"oauth": {"clientId": "team", "scope": "a b"}}, {"client_id": "team", "scopes": ("a", "b")}),
+        ({"oauth": {"enabled": True}, "authProviderType": "dynamic_discovery"}, {}),
+        ({"oauth": False}, {"enabled": False}),
+        ({"auth": "oauth"}, {}),
+    ],
+)
+def test_the_client_of_a_login_is_the_one_that_is_named(tmp_path: Path, entry: Any, oauth: dict[str, Any]) -> None:
+    config = servers(tmp_path, {"board": {**ANSWERS, **entry}})
+    assert (config.upstreams["board"].oauth, config.problems) == (OAuthConfig(**oauth), ())
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (
+            {"oauth": {"clientId": "a", "tokenUrl": "https://x"}},
+            ": oauth.tokenUrl: is not supported; log in with clientId",
+        ),
+        ({"oauth": {"authServerMetadataUrl": "https://x"}}, ": oauth.authServerMetadataUrl: is not supported"),
+        ({"auth": {"CLIENT_SECRET": "x"}}, ", oauth: client_secret is of a client: give client_id."),
+        ({"oauth": {"callbackPort": 0}}, ", oauth.callback_port: must be more than 0."),
+        ({"auth": "a-token"}, ": auth: must be a table with clientId; give a token in headers."),
+        ({"authProviderType": "google_credentials"}, ": authProviderType: 'google_credentials' is not supported"),
+    ],
+)
+def test_a_login_that_can_not_be_as_it_is_written_is_refused(tmp_path: Path, entry: Any, problem: str) -> None:
+    config = servers(tmp_path, {"good": GOOD, "board": {**ANSWERS, **entry}})
+    assert list(config.upstreams) == ["good"]
+    assert config.problems[0].startswith(f"{tmp_path / 'mcp.json'}, mcpServers.board{problem}")
+
+
+def test_a_server_that_is_named_in_chinese_is_served_with_that_as_its_title(tmp_path: Path) -> None:
+    config = servers(tmp_path, {"文件": GOOD, "数据": GOOD, "Büro": GOOD})
+    titles = {name: one.title for name, one in config.upstreams.items()}
+    assert titles == {server_name("文件"): "文件", server_name("数据"): "数据", "Buro": "Büro"}
+    assert config.problems == ()
