@@ -2,20 +2,26 @@
 
 Only an upstream at a URL needs this module, and with it an HTTP client. A login begins when a server answers with
 status 401. The user's browser is sent to the authorization server, which sends it back to a port of this machine; the
-tokens are stored for the next time, readable only for their owner.
+tokens are stored for the next time, readable only for their owner. They are of an entry of the configuration: of its
+URL, the headers that it sends and the client that it names, for other headers may be those of another account.
+
+Where to log in is said by whoever answers 401, so addresses of this machine and of its networks are asked only for a
+server that is there itself (see `Reach`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import anyio
 import anyio.to_thread
@@ -131,8 +137,9 @@ class Login(httpx2.Auth):
     The provider has one request answered before the next is sent, so that a slow call would hold up all others.
     """
 
-    def __init__(self, provider: OAuthClientProvider) -> None:
+    def __init__(self, provider: OAuthClientProvider, reach: Reach) -> None:
         self._provider = provider
+        self._reach = reach
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token that there is, and log in if it was refused, or the token has expired."""
@@ -148,24 +155,131 @@ class Login(httpx2.Auth):
                 with suppress(StopAsyncIteration):
                     sent = await anext(flow)
                     while True:
+                        if sent is not request:
+                            await self._reach.check(str(sent.url))
                         response = yield sent
                         sent = await flow.asend(response)
         except OAuthFlowError as error:
             raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
 
 
-def login_at(url: str, folder: Path, open_url: OpenUrl | None) -> Login:
-    """Return what authorizes requests to a server, with tokens in a folder; `open_url` shows a page to the user."""
-    digest = hashlib.sha256(url.encode()).hexdigest()
-    redirect = _Redirect(FIRST_PORT + int(digest[:8], 16) % PORTS, open_url or _in_browser)
+def login_at(
+    url: str, config: UpstreamConfig, folder: Path, open_url: OpenUrl | None, addresses: Addresses | None = None
+) -> Login:
+    """Return what authorizes requests to a server.
+
+    Args:
+        url: The URL of the server.
+        config: How it is reached, and which client logs in; one is registered unless it names one.
+        folder: Where tokens are stored.
+        open_url: Shows a page to the user.
+        addresses: Returns the addresses of a host; by default as this machine finds them.
+    """
+    key = login_key(url, config)
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    reach = Reach(url, addresses or _addresses)
+    port = config.oauth.callback_port
+    host = "127.0.0.1" if port is None else "localhost"  # as hosts with a chosen port have people register it
+    port = FIRST_PORT + int(digest[:8], 16) % PORTS if port is None else port
+    redirect = _Redirect(host, port, open_url or _in_browser, reach, config.oauth.scopes)
     metadata = OAuthClientMetadata(
         client_name="Toolfold",
         redirect_uris=[AnyUrl(redirect.uri)],
         grant_types=["authorization_code", "refresh_token"],
         token_endpoint_auth_method="none",
     )
-    tokens = _Tokens(Files(folder, "stored tokens", _STORED), url)
-    return Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result))
+    tokens = _Tokens(Files(folder, "stored tokens", _STORED), key, _named(config, metadata))
+    if key != url and tokens.of(url):
+        log.warning(
+            "a login at %s is stored that may be of another entry with this URL; it is not used for the one with "
+            "headers or a client of its own, which asks to log in once more",
+            url,
+        )
+    return Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result), reach)
+
+
+def login_key(url: str, config: UpstreamConfig, principal: str = "") -> str:
+    """Return what the login of an entry is stored under: all that decides on whose it is (SPEC GWY-8).
+
+    An entry that sends no headers and names no client has the URL itself, as all had before.
+    """
+    headers = sorted((name.lower(), value) for name, value in config.headers.items())
+    if not headers and config.oauth.client_id is None and not principal:
+        return url
+    return json.dumps([principal, url, headers, config.oauth.client_id])
+
+
+def _named(config: UpstreamConfig, metadata: OAuthClientMetadata) -> OAuthClientInformationFull | None:
+    """Return the client that an entry names, as if it had been registered; `None` if it names none."""
+    if config.oauth.client_id is None:
+        return None
+    secret = config.oauth.client_secret
+    return OAuthClientInformationFull(
+        client_id=config.oauth.client_id,
+        client_secret=secret,
+        redirect_uris=metadata.redirect_uris,
+        grant_types=metadata.grant_types,
+        token_endpoint_auth_method="none" if secret is None else "client_secret_post",
+    )
+
+
+Addresses = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns the addresses of a host by its name; none if there are none."""
+
+
+async def _addresses(host: str) -> Sequence[str]:
+    try:
+        return [str(found[4][0]) for found in await anyio.getaddrinfo(host, None)]
+    except OSError:  # a proxy may know it
+        return []
+
+
+class Reach:
+    """Which addresses may be asked on behalf of a server.
+
+    A server elsewhere must not have this machine or its networks asked, which it could not ask itself.
+
+    Args:
+        url: The URL of the server.
+        addresses: Returns the addresses of a host.
+    """
+
+    def __init__(self, url: str, addresses: Addresses) -> None:
+        self._host = urlsplit(url).hostname or ""
+        self._addresses = addresses
+
+    async def check(self, url: str) -> None:
+        """Raise `LoginFailed` if a URL that the server has chosen may not be asked."""
+        target = urlsplit(url)
+        if target.scheme not in ("http", "https") or not target.hostname:
+            raise LoginFailed(f"it wants a login at {url!r}, which is no address of a web server")
+        if target.hostname == self._host:
+            return
+        places = await self._places(target.hostname) - {"public"}
+        own = await self._places(self._host) if places else frozenset[str]()
+        if places - own and "loopback" not in own:
+            raise LoginFailed(
+                f"it wants a login at {target.hostname}, an address of this machine or of a network of its own "
+                f"({', '.join(sorted(places))}), which is asked only for servers that are there themselves"
+            )
+
+    async def _places(self, host: str) -> frozenset[str]:
+        try:
+            return frozenset({_place(ip_address(host.partition("%")[0]))})
+        except ValueError:
+            found = await self._addresses(host)
+            return frozenset(_place(ip_address(one.partition("%")[0])) for one in found)
+
+
+def _place(address: IPv4Address | IPv6Address) -> str:
+    """Return where an address is: on this machine, in a network of its own, or public."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    address = mapped or address
+    if address.is_loopback or address.is_unspecified:
+        return "loopback"
+    if address.is_link_local:
+        return "link-local"
+    return "public" if address.is_global else "private"
 
 
 class _Stored(TypedDict, total=False):
@@ -179,26 +293,28 @@ _STORED = TypeAdapter(_Stored)
 
 
 class _Tokens:
-    """The tokens and the registration for one server, as the SDK asks for them."""
+    """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored."""
 
-    def __init__(self, files: Files[_Stored], url: str) -> None:
+    def __init__(self, files: Files[_Stored], key: str, named: OAuthClientInformationFull | None) -> None:
         self._files = files
-        self._url = url
+        self._key = key
+        self._named = named
 
     async def get_tokens(self) -> OAuthToken | None:
-        return self._read().get("tokens")
+        return self.of(self._key).get("tokens")
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._files.write(self._url, {**self._read(), "tokens": tokens})
+        self._files.write(self._key, {**self.of(self._key), "tokens": tokens})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._read().get("client")
+        return self._named or self.of(self._key).get("client")
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._files.write(self._url, {**self._read(), "client": client_info})
+        self._files.write(self._key, {**self.of(self._key), "client": client_info})
 
-    def _read(self) -> _Stored:
-        return self._files.read(self._url) or {}
+    def of(self, key: str) -> _Stored:
+        """Return what is stored of a login."""
+        return self._files.read(key) or {}
 
 
 class _Redirect:
@@ -207,14 +323,21 @@ class _Redirect:
     The port is always the same for a server, since some want the very address that was registered.
     """
 
-    def __init__(self, port: int, open_url: OpenUrl) -> None:
-        self.uri = f"http://127.0.0.1:{port}{CALLBACK}"
+    def __init__(self, host: str, port: int, open_url: OpenUrl, reach: Reach, scopes: Sequence[str] = ()) -> None:
+        self.uri = f"http://{host}:{port}{CALLBACK}"
         self._port = port
         self._open_url = open_url
+        self._reach = reach
+        self._scopes = scopes
         self._page = ""
 
     async def begin(self, url: str) -> None:
-        """Take note of the page to log in at."""
+        """Take note of the page to log in at, which asks for the scopes that are configured, if any are."""
+        await self._reach.check(url)
+        if self._scopes:
+            parts = urlsplit(url)
+            query = {**dict(parse_qsl(parts.query)), "scope": " ".join(self._scopes)}
+            url = parts._replace(query=urlencode(query)).geturl()
         self._page = url
 
     async def result(self) -> AuthorizationCodeResult:

@@ -62,20 +62,22 @@ class Transports:
         self._open_url = open_url
         self._environment = environment
         self._own = own
-        self._logins: dict[str, Any] = {}
+        self._logins: dict[object, Any] = {}
 
     def __call__(self, config: UpstreamConfig) -> Transport:
         """Return the transport to an upstream; a header of its own for authorization is left alone."""
         if config.url is None:
             environment = environment_of(config, os.environ, self._environment, self._own)
             return _running(list(config.command or ("",)), environment, config.cwd, config.max_message_bytes)
-        from .http import login_at, transport_to  # not for those who have no server at a URL
+        from .http import login_at, login_key, transport_to  # not for those who have no server at a URL
 
-        if self._tokens is None or any(name.lower() == "authorization" for name in config.headers):
+        authorized = any(name.lower() == "authorization" for name in config.headers)
+        if self._tokens is None or authorized or not config.oauth.enabled:
             return transport_to(config.url, config, None)
-        if config.url not in self._logins:
-            self._logins[config.url] = login_at(config.url, self._tokens, self._open_url)
-        return transport_to(config.url, config, self._logins[config.url])
+        key = login_key(config.url, config), config.oauth
+        if key not in self._logins:
+            self._logins[key] = login_at(config.url, config, self._tokens, self._open_url)
+        return transport_to(config.url, config, self._logins[key])
 
 
 def environment_of(

@@ -7,7 +7,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,13 @@ from mcp.server.auth.provider import (
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, AnyUrl
 
 from tests.adapters.gateway.upstream.test_upstream import only_file
 from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
+from toolfold_adapters.gateway.config.settings import OAuthConfig
 from toolfold_adapters.gateway.upstream import http
 from toolfold_adapters.gateway.upstream.transports import Transports
 
@@ -147,15 +148,15 @@ def authorized(folder: Path, open_url: Any = browse) -> Runtime:
 
 
 @asynccontextmanager
-async def gateway_at(url: str, runtime: Runtime) -> AsyncGenerator[Session]:
-    config = GatewayConfig().with_upstream(UpstreamConfig(url=url))
+async def gateway_at(url: str, runtime: Runtime, **settings: Any) -> AsyncGenerator[Session]:
+    config = GatewayConfig().with_upstream(UpstreamConfig(url=url, **settings))
     with anyio.fail_after(SECONDS):
         async with open_gateway(config, runtime=runtime) as tools, tools.open_session() as session:
             yield session
 
 
-async def call(url: str, runtime: Runtime) -> str:
-    async with gateway_at(url, runtime) as session:
+async def call(url: str, runtime: Runtime, **settings: Any) -> str:
+    async with gateway_at(url, runtime, **settings) as session:
         return (await session.call("cart")).text
 
 
@@ -168,6 +169,43 @@ async def test_a_login_is_asked_for_once_and_its_tokens_are_stored_for_their_own
         assert await call(url, authorized(folder)) == "[]"
     assert accounts.logins == 1
     assert stat.S_IMODE(only_file(folder).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("secret", [None, "not-a-secret"])
+async def test_the_client_that_is_named_logs_in_and_none_is_registered(
+    tmp_path: Path, free_tcp_port_factory: Callable[[], int], secret: str | None
+) -> None:
+    accounts, port = Accounts(), free_tcp_port_factory()
+    back = f"http://localhost:{port}/callback"
+    method: Any = "none" if secret is None else "client_secret_post"
+    accounts.clients["team"] = OAuthClientInformationFull(
+        client_id="team", client_secret=secret, redirect_uris=[AnyUrl(back)], token_endpoint_auth_method=method
+    )
+    oauth = OAuthConfig(client_id="team", client_secret=secret, callback_port=port)
+    async with guarded(accounts, free_tcp_port_factory()) as url:
+        assert await call(url, authorized(tmp_path), oauth=oauth) == "[]"
+        assert await call(url, authorized(tmp_path), oauth=oauth) == "[]"
+    assert (list(accounts.clients), accounts.logins) == (["team"], 1)
+
+
+async def test_entries_with_other_headers_or_another_client_have_logins_of_their_own(
+    tmp_path: Path, free_tcp_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    accounts = Accounts()
+    async with guarded(accounts, free_tcp_port) as url:
+        runtime = authorized(tmp_path)
+        for headers in ({}, {"X-Tenant": "prod"}, {"X-Tenant": "dev"}, {"x-tenant": "dev"}):
+            assert await call(url, runtime, headers=headers) == "[]"
+    assert accounts.logins == len(accounts.tokens) == 3
+    assert "it is not used for the one with headers or a client of its own" in caplog.text
+
+
+async def test_where_there_is_to_be_no_login_nobody_is_asked(tmp_path: Path, free_tcp_port: int) -> None:
+    accounts = Accounts()
+    async with guarded(accounts, free_tcp_port) as url:
+        with pytest.raises(UpstreamError):
+            await call(url, authorized(tmp_path), oauth=OAuthConfig(enabled=False))
+    assert accounts.logins == len(accounts.clients) == 0
 
 
 async def test_damaged_tokens_are_as_none(tmp_path: Path, free_tcp_port: int) -> None:

@@ -1,0 +1,135 @@
+"""Whose a login is, and which addresses a server may have the gateway ask for one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from toolfold_adapters.gateway import UpstreamConfig
+from toolfold_adapters.gateway.config.settings import OAuthConfig
+from toolfold_adapters.gateway.upstream.http import Reach, login_at, login_key
+from toolfold_adapters.gateway.upstream.life import LoginFailed
+
+pytestmark = pytest.mark.spec("GWY-8")
+
+URL = "https://mcp.example.org/mcp"
+HOSTS: Mapping[str, Sequence[str]] = {
+    "mcp.example.org": ["93.184.216.34"],
+    "login.example.org": ["93.184.216.35", "2606:2800:220:1::1"],
+    "inside.example.org": ["10.1.2.3"],
+    "both.example.org": ["93.184.216.35", "127.0.0.1"],
+    "localhost": ["127.0.0.1", "::1"],
+}
+
+
+async def addresses(host: str) -> Sequence[str]:
+    return HOSTS.get(host, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "one"),
+    [
+        ({}, {}, True),
+        ({}, {"headers": {"X-Tenant": "a"}}, False),
+        ({"headers": {"X-Tenant": "a"}}, {"headers": {"X-Tenant": "b"}}, False),
+        ({"headers": {"X-Tenant": "a", "Y": "1"}}, {"headers": {"y": "1", "x-tenant": "a"}}, True),
+        ({}, {"oauth": OAuthConfig(client_id="a")}, False),
+        ({"oauth": OAuthConfig(client_id="a")}, {"oauth": OAuthConfig(client_id="b")}, False),
+        ({"oauth": OAuthConfig(client_id="a")}, {"oauth": OAuthConfig(client_id="a", callback_port=1)}, True),
+    ],
+)
+def test_two_entries_share_a_login_only_if_they_ask_as_the_same(
+    first: dict[str, Any], second: dict[str, Any], one: bool
+) -> None:
+    keys = {login_key(URL, UpstreamConfig(url=URL, **each)) for each in (first, second)}
+    assert (len(keys) == 1) is one
+
+
+def test_callers_and_urls_have_logins_of_their_own_and_old_ones_are_found_by_their_url() -> None:
+    config = UpstreamConfig(url=URL)
+    assert login_key(URL, config) == URL
+    assert len({login_key(URL, config), login_key(f"{URL}/", config), login_key(URL, config, "alice")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("server", "asked", "why"),
+    [
+        (URL, "https://login.example.org/x", None),
+        (URL, "https://mcp.example.org/x", None),
+        (URL, "https://unknown.example.org/x", None),
+        (URL, "http://127.0.0.1:6379/", "loopback"),
+        (URL, "http://localhost/", "loopback"),
+        (URL, "http://0.0.0.0/", "loopback"),
+        (URL, "http://[::1]/", "loopback"),
+        (URL, "http://[::ffff:127.0.0.1]/", "loopback"),
+        (URL, "http://169.254.169.254/latest/meta-data", "link-local"),
+        (URL, "http://[fe80::1%25eth0]/", "link-local"),
+        (URL, "http://192.168.0.1/", "private"),
+        (URL, "http://100.64.0.1/", "private"),
+        (URL, "http://[fd00::1]/", "private"),
+        (URL, "https://inside.example.org/", "private"),
+        (URL, "https://both.example.org/", "loopback"),
+        (URL, "file:///etc/passwd", "no address of a web server"),
+        (URL, "javascript:alert(1)", "no address of a web server"),
+        ("http://localhost:9000/mcp", "http://127.0.0.1:9001/", None),
+        ("http://localhost:9000/mcp", "https://inside.example.org/", None),
+        ("https://inside.example.org/mcp", "http://10.9.9.9/", None),
+        ("https://inside.example.org/mcp", "http://127.0.0.1/", "loopback"),
+        ("http://10.0.0.1/mcp", "http://169.254.169.254/", "link-local"),
+    ],
+)
+async def test_a_server_elsewhere_has_nothing_asked_on_this_machine_or_its_networks(
+    server: str, asked: str, why: str | None
+) -> None:
+    reach = Reach(server, addresses)
+    if why is None:
+        await reach.check(asked)
+        return
+    with pytest.raises(LoginFailed, match=why):
+        await reach.check(asked)
+
+
+METADATA = {"resource": URL, "authorization_servers": ["http://127.0.0.1:8500"]}
+ELSEWHERE = {"resource": URL, "authorization_servers": ["https://login.example.org"]}
+LOCAL_ENDPOINT = {
+    "issuer": "https://login.example.org",
+    "authorization_endpoint": "https://login.example.org/a",
+    "token_endpoint": "https://login.example.org/t",
+    "registration_endpoint": "http://169.254.169.254/register",
+}
+
+
+@pytest.mark.parametrize(
+    ("challenge", "bodies", "host"),
+    [
+        ('Bearer resource_metadata="http://127.0.0.1:8500/v1/kv"', [], "127.0.0.1"),
+        ("Bearer", [METADATA], "127.0.0.1"),
+        ("Bearer", [ELSEWHERE, LOCAL_ENDPOINT], "169.254.169.254"),
+    ],
+)
+async def test_a_login_ends_before_an_address_of_this_machine_is_asked(
+    tmp_path: Path, challenge: str, bodies: list[Any], host: str
+) -> None:
+    asked: list[str] = []
+    answers = [httpx2.Response(401, headers={"www-authenticate": challenge}) for _ in range(2)]
+    answers += [httpx2.Response(200, content=json.dumps(one).encode()) for one in bodies]
+
+    async def play() -> None:
+        flow = login_at(URL, UpstreamConfig(url=URL), tmp_path, None, addresses).async_auth_flow(
+            httpx2.Request("POST", URL)
+        )
+        sent = await anext(flow)
+        for answer in answers:
+            asked.append(str(sent.url.host))
+            answer.request = sent
+            sent = await flow.asend(answer)
+
+    with pytest.raises(LoginFailed, match=f"a login at {host}"):
+        await play()
+    assert asked
+    assert host not in asked
