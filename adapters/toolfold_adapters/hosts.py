@@ -49,6 +49,10 @@ class HostView:
         return f"{text[:first]}\n[...]\n{text[len(text) - last :]}"
 
 
+Scope = Literal["local", "project", "user"]
+"""Where servers are in force: for their user in one folder, for everybody in it, or for their user everywhere."""
+
+
 @frozen(kw_only=True)
 class Host:
     """A program that starts MCP servers.
@@ -58,9 +62,10 @@ class Host:
         files: Its files, those of a user before those of a project, which begin with `./`. `{VAR:-folder}` is a folder
             that a variable of the environment can name, `{settings}` where programs store the settings of their user.
         section: The keys that lead to the servers in a file, with dots.
+        precedence: The scopes, first the one whose entry counts where a name is in several.
+        merged: Whether entries of one name in several files are one entry, key by key.
         program: The keys that an entry has the program and its arguments under; a single one has both.
-        entry: What the gateway's entry, which is called `toolfold`, has beside them. It makes the host wait for the
-            gateway and show its tools.
+        entry: What the gateway's entry has beside them. It makes the host wait for the gateway and show its tools.
         most: The keys of numbers of which the gateway needs the most that one of its servers has, with what the host
             takes without one; `None` if that is no limit.
         every: The switches that the gateway has if each of its servers has them.
@@ -75,6 +80,8 @@ class Host:
     name: str
     files: tuple[str, ...] = ()
     section: str = "mcpServers"
+    precedence: tuple[Scope, ...] = ("local", "project", "user")
+    merged: bool = False
     program: tuple[str, ...] = ("command", "args")
     entry: Mapping[str, Any] = field(factory=dict[str, Any])
     most: Mapping[str, float | None] = field(factory=dict[str, float | None])
@@ -102,8 +109,8 @@ _OF_CODEX = (
 )
 """What Codex gives every server: `DEFAULT_ENV_VARS` in its sources, of POSIX and of Windows."""
 
-# From each host's own documentation, read in November 2026; what makes it wait for a server and show its tools, and
-# where Cline's command line has its file, was seen by running it.
+# From each host's own documentation, read in November 2026; what makes it wait for a server and show its tools, where
+# Cline's command line has its file, and which of Claude Code's entries counts, was seen by running it.
 HOSTS = (
     Host(  # modelcontextprotocol.io/docs/tools/debugging has its environment
         name="Claude Desktop", files=("{settings}/Claude/claude_desktop_config.json",), environment="minimal"
@@ -132,6 +139,7 @@ HOSTS = (
         name="Codex",
         files=("{CODEX_HOME:-~/.codex}/config.toml", "./.codex/config.toml"),
         section="mcp_servers",
+        merged=True,
         entry={"required": True},
         most={"startup_timeout_sec": 30, "tool_timeout_sec": 60},
         every=("supports_parallel_tool_calls",),
@@ -182,6 +190,7 @@ HOSTS = (
             "./opencode.jsonc",
         ),
         section="mcp",
+        merged=True,
         program=("command",),
         entry={"type": "local", "enabled": True},
         most={"timeout": 30_000},
@@ -233,6 +242,7 @@ HOSTS = (
             "./.zed/settings.json",
         ),
         section="context_servers",
+        merged=True,
         entry={"source": "custom", "env": {}},
         most={"timeout": None},
         passed_over=("remote",),
@@ -250,14 +260,15 @@ SECTIONS = ("mcp.servers", *dict.fromkeys(host.section for host in HOSTS))
 
 def files_of(
     home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
-) -> Iterator[tuple[Host, Path, bool]]:
-    """Yield each host, each place where it may have a file, and whether that is of the project in `folder`."""
+) -> Iterator[tuple[Host, Path, Scope]]:
+    """Yield each host, each place where it may have a file, and its scope: `folder` is that of the project."""
     settings = str(_settings_folder(home, environ, platform))
     for host in HOSTS:
         for file in host.files:
             place = re.sub(r"\{(\w+):-(.*?)\}", lambda match: environ.get(match[1]) or match[2], file)
             place = place.replace("{settings}", settings)
-            yield host, home / place[2:] if place.startswith("~/") else folder / place, file.startswith("./")
+            scope: Scope = "project" if file.startswith("./") else "user"
+            yield host, home / place[2:] if place.startswith("~/") else folder / place, scope
 
 
 @lru_cache(maxsize=256)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from toolfold import ConfigError
 from toolfold_adapters.tokens import approximate, plural
 
 from .costs import costs_of_servers, known_definitions
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.tokens import GroupCost
 
     from .client_files import ClientFile, FileChange
+    from .moving import Moved
 
 
 @click.command(
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="The configuration of a client; those of known clients unless given.",
 )
-@click.option("--yes", is_flag=True, help="Change all files without asking.")
+@click.option("--yes", is_flag=True, help="Change the files without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--measure", is_flag=True, help="Start the servers to learn how many tools and tokens they have.")
 @click.option("--undo", is_flag=True, help="Put the servers back that Toolfold serves.")
@@ -54,96 +56,124 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
 
     The servers of each client that Toolfold can serve move, as they are, to a file beside its configuration, which
     Toolfold then serves, in groups; others stay. The configuration is copied to a backup first. It asks before it
-    changes a file.
+    changes anything.
     """
     with failing():
-        from .client_files import ClientFile, client_files, plan_change, plan_undo
+        from .client_files import client_file, client_files, of_other_projects
+        from .moving import plan_change, plan_undo
 
-        files = tuple(ClientFile("", path.absolute()) for path in configs) or client_files(
-            Path.home(), Path.cwd(), os.environ
-        )
-    if not files:
-        raise Failed("No configuration of an MCP client was found; name one with --config.")
-    plan = plan_undo if undo else partial(plan_change, command=_program())
-    failed = 0
-    for file in files:
-        try:
-            with failing(OSError):
-                _one(file, plan, yes=yes, dry_run=dry_run, measure=measure, undo=undo)
-        except Failed as error:
-            error.show()
-            failed += 1
+        known = client_files(Path.home(), Path.cwd(), os.environ)
+        files = tuple(client_file(path.absolute(), known) for path in configs) or known
+        if not files:
+            raise Failed("No configuration of an MCP client was found; name one with --config.")
+        beside = (*(one for one in known if one not in files), *of_other_projects(known))
+        plan = plan_undo(files) if undo else plan_change(files, beside, (*_program(), "serve"))
+    failed = [_show(file, found, undo=undo, measure=measure) for file, found in plan.sections].count(False)
+    if plan.files:
+        failed += _carry_out(plan.files, yes=yes, dry_run=dry_run, undo=undo)
     if failed:
         raise click.exceptions.Exit(1)
 
 
-def _one(
-    file: ClientFile,
-    plan: Callable[[ClientFile], FileChange | None],
-    *,
-    yes: bool,
-    dry_run: bool,
-    measure: bool,
-    undo: bool,
-) -> None:
-    """Show what would change in a file, and change it if that is wanted."""
-    change = plan(file)
+def _show(file: ClientFile, found: Moved | ConfigError | None, *, undo: bool, measure: bool) -> bool:
+    """Print what is planned for a section, and return whether something could be."""
     show(f"{file.client}: {file.path}" if file.client else str(file.path))
-    if change is None:
-        show("  There is nothing to put back.\n" if undo else "  There is nothing to change.\n")
-        return
-    if undo:
-        show(f"  {plural(len(change.servers), 'server')} to put back: {', '.join(change.servers)}.")
+    if isinstance(found, Exception):
+        show("  Nothing is changed.\n")
+        Failed(str(found)).show()
+        return False
+    if found is None:
+        show("  There is nothing to put back." if undo else "  There is nothing to change.")
+    elif undo:
+        show(f"  {plural(len(found.servers), 'server')} to put back: {', '.join(found.servers)}.")
     else:
-        _show_savings(change, measure)
-    if dry_run or not change.servers:
-        show("  Nothing was changed.\n")
-        return
-    if not yes and not click.confirm("  Put them back?" if undo else "  Have this client start Toolfold instead?"):
-        show("  Nothing was changed.\n")
-        return
+        try:
+            _show_savings(found, measure)
+        except Failed as error:
+            error.show()
+            return False
+    show("")
+    return True
+
+
+def _carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, undo: bool) -> int:
+    """Change files if that is wanted, and return how many could not be."""
     from .client_files import apply
 
-    backup = apply(change)
-    where = "" if undo else f" The servers are in {file.served}."
-    show(f"  Done.{where} What was there before is in {backup}. Restart the client.\n")
+    files = "this file" if len(changes) == 1 else f"these {len(changes)} files"
+    question = f"Put the servers back in {files}?" if undo else f"Have {files} start Toolfold instead?"
+    if dry_run or not (yes or click.confirm(question)):
+        show("Nothing was changed.")
+        return 0
+    failed = 0
+    for change in changes:
+        try:
+            with failing(OSError):
+                backup = apply(change)
+        except Failed as error:
+            error.show()
+            failed += 1
+            continue
+        show(f"Done: {change.path}, which is as in {backup} again." if change.backup else f"Done: {change.path}.")
+        if not change.backup:
+            show(f"  What was there before is in {backup}.")
+    show("Restart the clients.")
+    return failed
 
 
-def _show_savings(change: FileChange, measure: bool) -> None:
+def _show_savings(moved: Moved, measure: bool) -> None:
     """Print the servers of a client, with what they cost as far as that is known (SPEC GWY-5)."""
     from toolfold_adapters.names import server_name
 
-    config = _configuration(change)
+    if not moved.servers:
+        _show_staying(moved)
+        return
+    config = _configuration(moved)
     definitions: Mapping[str, Definitions] = (
         run(partial(known_definitions, config, start=measure)) if config is not None else {}
     )
     nothing: tuple[Mapping[str, GroupCost], int] = ({}, 0)
     known, listed = costs_of_servers(config, definitions) if config and definitions else nothing
-    rows = table("  SERVER", "TOOLS", "TOKENS", numbers=("TOOLS", "TOKENS"))
-    for name in change.servers:
+    rows = table("  SERVER", "TOOLS", "TOKENS", "", numbers=("TOOLS", "TOKENS"))
+    for name in moved.servers:
         cost = known.get(server_name(name))
-        rows.add_row(f"  {name}", *((f"{cost.tools:,}", approximate(cost.before)) if cost else ("", "not measured")))
-    for name in change.staying:
-        rows.add_row(f"  {name}", "", "stays")
+        figures = (f"{cost.tools:,}", approximate(cost.before)) if cost else ("", "not measured")
+        rows.add_row(f"  {name}", *figures, "")
+    for name, why in moved.staying.items():
+        rows.add_row(f"  {name}", "", "", f"stays: {why}")
     show(rows)
-    for note in change.notes:
-        show(f"  {note.replace('The server is left out.', 'It stays where it is.')}")
+    _show_notes(moved)
     if known:
         before = sum(cost.before for cost in known.values())
         show(f"  {approximate(before)} tokens of tool definitions become {approximate(listed)} at first.")
     elif config is not None and not measure:
         show("  Add --measure to see what would be saved: it starts the servers.")
+    show(f"  They go to {moved.file.served}, which the entry {moved.name} starts.")
 
 
-def _configuration(change: FileChange) -> GatewayConfig | None:
+def _show_staying(moved: Moved) -> None:
+    """Print why none of a client's servers moves."""
+    for name, why in moved.staying.items():
+        show(f"  {name} stays: {why}.")
+    _show_notes(moved)
+    show("  There is nothing to change.")
+
+
+def _show_notes(moved: Moved) -> None:
+    for note in moved.notes:
+        show(f"  {note.replace('The server is left out.', 'It stays where it is.')}")
+
+
+def _configuration(moved: Moved) -> GatewayConfig | None:
     """Return the configuration of what is served after a change, if that is anything."""
     from toolfold_adapters.data import table_in
     from toolfold_adapters.gateway.config.read import parse_config
 
-    if change.served is None:
+    text = moved.served[1]
+    if text is None:
         return None
-    environ = {**dict.fromkeys(change.passed_on, ""), **os.environ}
-    return parse_config(change.file.served, table_in(change.file.served, change.served), environ)
+    environ = {**dict.fromkeys(moved.passed_on, ""), **os.environ}
+    return parse_config(moved.file.served, table_in(moved.file.served, text), environ)
 
 
 def _program() -> tuple[str, ...]:

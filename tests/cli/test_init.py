@@ -70,7 +70,7 @@ def test_a_client_whose_file_cannot_be_replaced_keeps_its_servers_and_can_be_cha
     assert result.exit_code == 1
     assert "Nothing was changed; close the client if it is running, and try again." in " ".join(result.stderr.split())
     assert (file.read_bytes(), [path.name for path in home.iterdir() if path.is_file()]) == (before, ["mcp.json"])
-    assert "Done." in init("--config", str(file), "--yes")
+    assert "Done: " in init("--config", str(file), "--yes")
 
 
 def test_it_asks_first_and_changes_nothing_without_a_yes_or_in_a_dry_run(home: Path) -> None:
@@ -80,7 +80,7 @@ def test_it_asks_first_and_changes_nothing_without_a_yes_or_in_a_dry_run(home: P
     assert "Nothing was changed." in init("--dry-run")
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == [".mcp.json"]
-    assert "Done." in init(answer="y\n")
+    assert "Done: " in init(answer="y\n")
 
 
 def test_servers_are_not_put_back_over_others_of_the_same_name(home: Path) -> None:
@@ -139,3 +139,69 @@ def test_without_a_configuration_it_says_how_to_name_one(home: Path) -> None:
         1,
         "toolfold: No configuration of an MCP client was found; name one with --config.\n",
     )
+
+
+LINKED = [".mcp.json.backup", ".mcp.toolfold.json"]
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("name", LINKED)
+def test_nothing_is_written_through_a_link_that_a_project_has(home: Path, name: str, exists: bool) -> None:
+    target = home / "target.json"
+    if exists:
+        write(target, {"mcpServers": {}})
+    before = target.read_bytes() if exists else None
+    file = write(home / "project" / ".mcp.json", {"mcpServers": SERVERS})
+    content = file.read_bytes()
+    (file.parent / name).symlink_to(target)
+    result = invoke("init", "--yes")
+    assert (target.read_bytes() if target.exists() else None) == before
+    if name == LINKED[0]:
+        assert file.with_name(".mcp.json.backup-2").read_bytes() == content
+    else:
+        assert "is a link; remove it, since it would be written through." in result.stderr
+        assert file.read_bytes() == content
+
+
+@pytest.mark.spec("GWY-13")
+def test_a_project_whose_file_leads_out_of_it_is_left_as_it_is(home: Path) -> None:
+    target = write(home / "mine.json", {"mcpServers": SERVERS})
+    before = target.read_bytes()
+    (home / "project").mkdir(exist_ok=True)
+    (home / "project" / ".mcp.json").symlink_to(target)
+    result = invoke("init", "--yes")
+    assert result.exit_code == 1
+    assert "leads out of the project" in result.stderr
+    assert target.read_bytes() == before
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [
+        ("mcp.json", "while it asks"),
+        ("mcp.toolfold.json", "while it asks"),
+        ("mcp.json", "just before the swap"),
+    ],
+)
+def test_what_a_client_wrote_meanwhile_is_not_overwritten(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: str
+) -> None:
+    file = write(home / ".cursor" / "mcp.json", {"mcpServers": SERVERS})
+    theirs = {"mcpServers": {"theirs": SERVERS["files"]}}
+
+    def meanwhile(*_: object, **__: object) -> bool:
+        write(file.with_name(name), theirs)
+        return True
+
+    if moment == "while it asks":
+        monkeypatch.setattr("click.confirm", meanwhile)
+    else:
+        monkeypatch.setattr("shutil.copystat", meanwhile)
+    result = invoke("init", *([] if moment == "while it asks" else ["--yes"]))
+    assert result.exit_code == 1
+    assert "was changed by another program meanwhile. Nothing was changed; try again." in result.stderr
+    assert read(file.with_name(name)) == theirs
+    assert not file.with_name("mcp.json.backup").exists()
+    assert file.with_name("mcp.toolfold.json").exists() == (name == "mcp.toolfold.json")

@@ -96,14 +96,18 @@ def as_stored(value: Any) -> Any:
     return json.loads(json.dumps(value, default=_plain))
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write all of a file or nothing, through links to it; raises `OSError`."""
+def write_whole(path: Path, data: bytes, mode: int = 0o600, check: Callable[[], object] = lambda: None) -> None:
+    """Write all of a file or nothing, through links to it; raises `OSError`.
+
+    `check` is called when there is nothing left to do but to replace the file, and what it raises prevents that.
+    """
     target = path.resolve()
     descriptor, name = tempfile.mkstemp(dir=target.parent)  # with the mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         Path(name).chmod(mode)
+        check()
         patiently(lambda: Path(name).replace(target))
     except BaseException:
         with suppress(OSError):
