@@ -122,6 +122,7 @@ class DownstreamClient:
         session: The session of the SDK that its last request came on, for what belongs to no request.
         calls: Its requests under way, the newest last.
         links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
+        said: Why servers failed, by their names, as it has read beside other answers.
     """
 
     id: str
@@ -132,6 +133,7 @@ class DownstreamClient:
     session: Any = None
     calls: list[RequestInProgress] = field(factory=list[RequestInProgress])
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
+    said: dict[str, str] = field(factory=dict[str, str])
 
     def note(self, ctx: ServerContext | None) -> None:
         """Learn from a request what the client can do and where it is reached."""

@@ -214,10 +214,19 @@ class Requests:
         if needed:
             with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
                 await _found_out(needed if named else [one for one in needed if not one.reason])
-            if missing := _missing(needed):
+            missing = needed if named else await self._not_said(ctx, needed)
+            if text := _missing(missing):
                 alone = named and params.name != CALL_TOOLS
-                return _refusal(missing) if alone else await self._without(ctx, params, missing)
+                return _refusal(text) if alone else await self._without(ctx, params, text)
         return self._inside(params) or await self._handlers.call(ctx, params)
+
+    async def _not_said(self, ctx: ServerContext, upstreams: Sequence[Upstream]) -> list[Upstream]:
+        """Return the servers without those that failed for a reason that a client has read beside another answer."""
+        async with self._handlers.request(ctx) as session:
+            said = self._client(session, ctx).said
+        found = [one for one in upstreams if not one.reason or said.get(one.key) != one.reason]
+        said |= {one.key: one.reason for one in upstreams}
+        return found
 
     async def _without(self, ctx: ServerContext, params: types.CallToolRequestParams, missing: str) -> Any:
         """Answer a call without the servers that are missing, which the answer says."""

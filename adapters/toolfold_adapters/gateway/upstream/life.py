@@ -267,6 +267,11 @@ def reason_of(error: BaseException, config: UpstreamConfig, unparsed: int, stder
     return f"{type(cause).__name__}: {cause}."
 
 
+def ended(said: str) -> str:
+    """Return why a connection was lost, with what the server's stderr says of that, if anything."""
+    return f"it ended. Its stderr says: {said}" if said else "it ended."
+
+
 def not_installed(config: UpstreamConfig) -> str:
     """Return what to do about a command whose program there is not."""
     return f"the program {(config.command or ('',))[0]} is not installed; install it, or give its full path."

@@ -33,6 +33,7 @@ from .life import (
     State,
     UpstreamError,
     after,
+    ended,
     reason_of,
     too_slow,
     without_secrets,
@@ -50,6 +51,8 @@ T = TypeVar("T")
 
 SETTLE_SECONDS = 5.0
 """How long the first call of a new connection waits for what the server asks at the beginning."""
+ENDED_SECONDS = 1.0
+"""How long a call that was cut off waits for the reason."""
 TAKE_UP_SECONDS = 0.1
 """How long it then waits for the server to take up the answer: the protocol has nothing that says when it has."""
 
@@ -138,11 +141,19 @@ class Link:
                 why = without_secrets(error.message, self.upstream.config)
                 raise UpstreamError(f"The MCP server {name!r} refused this: {why}.") from error
             except ConnectionLost as error:
+                why = without_secrets(await self._why_lost(), self.upstream.config) or str(error)
                 raise UpstreamError(
-                    f"The MCP server {name!r} stopped before it answered ({error}); what it was asked to "
-                    "do may be done or not."
+                    f"The MCP server {name!r} stopped before it answered: {why.rstrip('.')}. What it was asked to do "
+                    "may be done or not."
                 ) from error
         raise AssertionError("unreachable")
+
+    async def _why_lost(self) -> str:
+        """Return why the connection was lost, once that is known; an empty text if it is not known soon."""
+        with anyio.move_on_after(ENDED_SECONDS):
+            while self.life.state is State.READY:
+                await self._changed.wait()
+        return self.life.reason if self.life.lost else ""
 
     async def _used_by(self, client: DownstreamClient | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
         users = [client] if client is not None else []
@@ -333,7 +344,7 @@ class Link:
             elif isinstance(failure, SessionForgotten):
                 event, reason = Event.FORGOTTEN, f"it no longer knew the session ({failure})."
             else:
-                reason = "it ended." if failure is None else reason_of(failure, upstream.config, unparsed)
+                reason = ended(stderr.error) if failure is None else reason_of(failure, upstream.config, unparsed)
         except Exception as error:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
             reason = reason_of(error, upstream.config, unparsed, stderr.reason)

@@ -27,17 +27,18 @@ from ... import processes
 from ...hosts import Environment
 from ...lines import Lines
 from ..config.settings import UpstreamConfig
+from .stderr import last_line, reason_in
 from .wire import OpenUrl, Transport
 
 OWN_PREFIX = "TOOLFOLD_"
 """What the names of the gateway's own variables begin with: options, keys, the URL of its store."""
 LINE_BYTES = 8192
 """A line that is longer is passed on in parts of this length."""
-LINES = 20
-REASON_LENGTH = 200
+LINES = 100
+LINE_LENGTH = 500
+"""How many of the last lines are remembered, and how much of each: a stack may follow the line that says why."""
 DRAIN_SECONDS = 0.5
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_ERROR = re.compile(r"[\w.\[\] -]*(error|exception|fatal|panic)[^:]{0,40}: \S", re.IGNORECASE)
 
 
 class Transports:
@@ -202,17 +203,20 @@ class ServerStderr:
 
     @property
     def reason(self) -> str:
-        """The line that says most likely why the server ended, cut; empty if it wrote nothing."""
-        lines = list(self._lines)
-        found = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1] if lines else "")
-        return found if len(found) <= REASON_LENGTH else f"{found[:REASON_LENGTH]}…"
+        """The line that says most likely why the server did not start; empty if it wrote nothing."""
+        return self.error or last_line(list(self._lines))
+
+    @property
+    def error(self) -> str:
+        """The line that says why it ended; empty if none looks as if it did."""
+        return reason_in(list(self._lines))
 
     def _copy(self, reading: int) -> None:
         with os.fdopen(reading, "rb") as file:
             for line in iter(lambda: file.readline(LINE_BYTES), b""):
                 text = _plain(line.decode(errors="replace").rstrip())
                 if text:
-                    self._lines.append(text)
+                    self._lines.append(text[:LINE_LENGTH])
                 with suppress(OSError, ValueError):  # ours may be closed
                     sys.stderr.write(f"{self._name}: {text}\n")
                     sys.stderr.flush()

@@ -109,6 +109,19 @@ async def test_a_search_goes_without_servers_that_are_slow_or_failed_and_says_so
     assert "slow is starting. postgres failed: the program postgres is not installed" in text
 
 
+@pytest.mark.spec("GWY-4")
+async def test_why_a_server_failed_is_said_once_a_session_beside_other_answers_and_whenever_it_is_asked_for() -> None:
+    house = House(broken={"postgres"})
+    async with served_cold(house, config_of("shop", "postgres")) as (gateway, wire):
+        for upstream in gateway.upstreams.values():
+            await upstream.found_out()
+        found = [text_of(await called(wire, "find_tools", {"query": "cart"})) for _ in range(3)]
+        opened = [text_of(await called(wire, "open_group", {"group": "postgres"})) for _ in range(2)]
+    assert ["postgres failed" in text for text in found] == [True, False, False]
+    assert all("shop__cart" in text for text in found)
+    assert ["postgres failed" in text for text in opened] == [True, True]
+
+
 @pytest.mark.spec("GWY-3")
 async def test_a_server_that_failed_stays_listed_with_the_reason_and_says_it_when_it_is_opened() -> None:
     house = House(broken={"postgres"})

@@ -151,6 +151,8 @@ def serve(behaviour: str) -> None:
             send({"id": request["id"], "error": {"code": -32000, "message": EVIL}})
         elif method == "tools/call" and behaviour == "dies":
             sys.exit(1)
+        elif method == "tools/call" and behaviour == "traceback":
+            raise KeyError("ledger")
         elif method == "tools/call" and behaviour == "endless":
             print("x" * 2_000_000, end="", flush=True)
         elif method == "tools/call" and behaviour == "storm":

@@ -23,6 +23,17 @@ from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamErr
 from toolfold_adapters.gateway.upstream.transports import Transports
 from toolfold_adapters.names import ONE_SERVER
 
+NPM = (
+    "npm error code E404",
+    "npm error 404 Not Found - GET https://npm.test/no-such-server - Not found",
+    "npm error A complete log of this run can be found in: /home/you/.npm/_logs/debug-0.log",
+)
+
+
+def script(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that writes lines to its stderr and ends."""
+    return (sys.executable, "-c", f"import sys; sys.exit({chr(10).join(lines)!r})")
+
 
 async def refused(config: GatewayConfig) -> str:
     """Return the message of a start that fails in time."""
@@ -63,6 +74,18 @@ async def test_a_server_that_crashes_at_start_is_reported(tmp_path: Path, capfd:
     assert not is_running(tmp_path / "pid")
 
 
+@pytest.mark.spec("GWY-3")
+async def test_a_server_that_ends_at_its_start_or_in_a_call_is_reported_with_the_line_that_says_why() -> None:
+    config = GatewayConfig().with_upstream(UpstreamConfig(command=(*script(NPM),)))
+    assert f"did not start: it ended before it answered. Its stderr says: {NPM[1]}" in await refused(config)
+    async with opened(raw("traceback")) as (_, session):
+        text = (await session.call("one")).text
+    assert text == (
+        "The MCP server 'raw' stopped before it answered: it ended. Its stderr says: KeyError: 'ledger'. What it was "
+        "asked to do may be done or not."
+    )
+
+
 @pytest.mark.parametrize(
     ("behaviour", "part"),
     [
@@ -101,8 +124,7 @@ async def test_when_the_server_has_died_calls_say_so_and_the_list_stays(tmp_path
         first = await session.call("one")
         assert first.is_error
         assert first.text == (
-            "The MCP server 'raw' stopped before it answered (Connection closed); "
-            "what it was asked to do may be done or not."
+            "The MCP server 'raw' stopped before it answered: it ended. What it was asked to do may be done or not."
         )
         second = await session.call("two")
         assert second.is_error
@@ -224,7 +246,7 @@ async def test_a_line_that_does_not_end_ends_the_connection_and_says_why() -> No
     async with opened(raw("endless", max_message_bytes=1_000_000)) as (_, session):
         answer = await session.call("one")
         assert answer.is_error
-        assert "before it answered (it sent a message of more than 1000000 bytes); what" in answer.text
+        assert "before it answered: it sent a message of more than 1000000 bytes; if it has to, raise" in answer.text
         again = await session.call("one")
         assert "more than 1000000 bytes; if it has to, raise its max_message_bytes. It is tried again in" in again.text
 
