@@ -41,7 +41,7 @@ def shop() -> sqlite3.Connection:
 
 def connect() -> sqlite3.Connection:
     """Return a new connection to the shop's database, for tools, which run in worker threads."""
-    return sqlite3.connect("file:toolfold-shop?mode=memory&cache=shared", uri=True, check_same_thread=False)
+    return sqlite3.connect(f"file:shop-{id(tools)}?mode=memory&cache=shared", uri=True, check_same_thread=False)
 
 
 database = Slot[sqlite3.Connection]("database")
