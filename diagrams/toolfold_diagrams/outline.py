@@ -6,10 +6,11 @@ places are worked out here, row by row, and Graphviz only draws. Lengths are in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import sqrt
 
-from attrs import frozen
+from attrs import field, frozen
 
 WIDTH = 216.0
 """The width of a box at root; the right edges of all boxes of a column are in line."""
@@ -29,6 +30,8 @@ HEAD = 16.0
 """The height of the line above a column that continues a tree, which names the parent of its first group."""
 KNOT = (46.0, 16.0)
 """The size of the box of an exclusion set of more than two."""
+KNOT_GUTTER = WIDE_GUTTER + KNOT[0] + 22.0
+"""Between two columns where such boxes are: beyond where lines turn, so that none runs behind one."""
 TEE = 5.0
 """The length of the end of an exclusion's line."""
 LANES = 5
@@ -58,6 +61,11 @@ class Box:
         return self.left + self.width
 
     @property
+    def top(self) -> float:
+        """Its upper edge."""
+        return self.middle - self.height / 2
+
+    @property
     def bottom(self) -> float:
         """Its lower edge."""
         return self.middle + self.height / 2
@@ -76,10 +84,12 @@ class Outline:
     Attributes:
         boxes: One for each row.
         heads: For each column that continues a tree: the parent of its first row, and the box of its head.
+        pitch: From the left edge of a column to that of the next one.
     """
 
     boxes: tuple[Box, ...]
     heads: Mapping[int, tuple[int, Box]]
+    pitch: float
 
     def above(self, row: int, parent: int) -> Box:
         """Return the box from which a row hangs: its parent, or the head of its column."""
@@ -89,6 +99,41 @@ class Outline:
             return box
         head = self.heads[column][1]
         return Box(column, head.left + WIDTH - box.width, head.middle, box.width, head.height)
+
+    def between(self, one: Box, other: Box, lane: int) -> list[Point]:
+        """Return the curve between two boxes of different columns, the left one first, with room for its ends."""
+        start, end = _ends(one, other)
+        return self.across((start[0] + TEE, start[1]), (end[0] - TEE, end[1]), one.column, other.column, lane)
+
+    def across(self, start: Point, end: Point, column: int, last: int, lane: int = 0) -> list[Point]:
+        """Return a curve that runs behind no box of the columns that it passes.
+
+        Args:
+            start: Where it begins: beside a box of `column`, or at the right of a knot there.
+            end: Where it ends: at the left of a box of the `last` column.
+            column: The column beside which it begins.
+            last: The column in which it ends.
+            lane: Lines through one gap whose numbers differ are apart.
+        """
+        points = [start]
+        for passed in range(column + 1, last + 1):
+            (x, y), edge = points[-1], passed * self.pitch
+            turned = edge - self.pitch + WIDTH + WIDE_GUTTER
+            far, level = (edge + WIDTH, self._gap(passed, y, lane)) if passed < last else end
+            turned = min(turned if x < turned else edge, far)
+            points += _curve((x, y), (turned, level))[1:]
+            if far > turned:
+                points += [(turned, level), (far, level), (far, level)]
+        return points
+
+    def _gap(self, column: int, wish: float, lane: int) -> float:
+        """Return the height at which a line passes a column: in the gap between boxes that is nearest to a wish."""
+        boxes = [*(box for box in self.boxes if box.column == column)]
+        boxes += [head for _, head in self.heads.values() if head.column == column]
+        boxes.sort(key=lambda box: box.top)
+        gaps = [boxes[0].top - GAP / 2, *((one.bottom + two.top) / 2 for one, two in pairwise(boxes))]
+        gaps.append(boxes[-1].bottom + GAP / 2)
+        return min(gaps, key=lambda gap: abs(gap - wish)) + 1.5 * (lane % 3 - 1)
 
 
 def indent(levels: int) -> float:
@@ -135,30 +180,63 @@ def _filled(rows: Sequence[Row], step: float, pitch: float, most: float) -> Outl
         inset = step * level
         boxes.append(Box(column, column * pitch + inset, y + row.height / 2, WIDTH - inset, row.height))
         y += row.height
-    return Outline(tuple(boxes), heads)
+    return Outline(tuple(boxes), heads, pitch)
 
 
-def knots(boxes: Sequence[Box], sets: Sequence[Sequence[int]]) -> list[Box]:
-    """Return where the boxes of exclusion sets go: in the gutter, between their members, without overlap.
+def knots(
+    places: Outline, boxes: Sequence[Box], sets: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]]
+) -> list[Box]:
+    """Return where the boxes of exclusion sets go: in the gutter, between their members, where nothing else is.
 
     Args:
-        boxes: The places of the groups.
+        places: The places of all boxes.
+        boxes: Those of the groups.
         sets: The members of each set, as indices of `boxes`.
+        pairs: The pairs that have lines, which lead past the boxes of sets.
     """
-    right = {box.column: box.right for box in boxes}
+    columns = [_column_of([boxes[member].column for member in members]) for members in sets]
+    passed = _Passed(places.pitch)
+    for lane, (one, other) in enumerate(pairs):
+        if boxes[one].column != boxes[other].column:
+            passed.add(places.between(boxes[one], boxes[other], lane))
     wished: list[tuple[int, float, int]] = []
-    for number, members in enumerate(sets):
-        column = _column_of([boxes[member].column for member in members])
+    for number, (column, members) in enumerate(zip(columns, sets, strict=True)):
         beside = [boxes[member].middle for member in members if boxes[member].column in (column, column + 1)]
         wished.append((column, sum(beside) / len(beside), number))
+        for box in (boxes[member] for member in members if boxes[member].column < column):
+            passed.add(places.across((box.right, box.middle), (column * places.pitch, 0), box.column, column), column)
     width, height = KNOT
     free: dict[int, float] = {}
     placed: dict[int, Box] = {}
     for column, wish, number in sorted(wished):
-        middle = max(wish, free.get(column, wish))
+        middle = passed.below(column, max(wish, free.get(column, wish)), height / 2 + 2)
         free[column] = middle + height + GAP
-        placed[number] = Box(column, right[column] + 22, middle, width, height)
+        knot = Box(column, column * places.pitch + WIDTH + WIDE_GUTTER, middle, width, height)
+        for box in (boxes[member] for member in sets[number] if boxes[member].column > column + 1):
+            passed.add(places.between(knot, box, 0), column)
+        placed[number] = knot
     return [placed[number] for number in range(len(sets))]
+
+
+@frozen
+class _Passed:
+    """At which heights lines lead through the gutters between columns, by the number of the column before."""
+
+    pitch: float
+    heights: dict[int, set[float]] = field(factory=dict[int, set[float]])
+
+    def add(self, path: Iterable[Point], but: int | None = None) -> None:
+        """Note the line of a path, but in one gutter."""
+        for x, y in path:
+            if (gutter := int(x // self.pitch)) != but:
+                self.heights.setdefault(gutter, set()).add(y)
+
+    def below(self, gutter: int, wish: float, room: float) -> float:
+        """Return the first height from a wish on that has room above and below it."""
+        for height in sorted(self.heights.get(gutter, ())):
+            if abs(height - wish) < room:
+                wish = height + room
+        return wish
 
 
 def _column_of(columns: Sequence[int]) -> int:
@@ -179,10 +257,11 @@ def elbow(above: Box, box: Box, step: float) -> str:
     return _spline([top, top, corner, corner, (x, y), (x, y), bent, bent, end, end])
 
 
-def bow(one: Box, other: Box, lane: int) -> str:
+def bow(places: Outline, one: Box, other: Box, lane: int) -> str:
     """Return the line between two boxes that exclude one another, with room for both its ends, as a `pos`.
 
     Args:
+        places: The places of all boxes.
         one: The box that comes first.
         other: The other one, in the same column or a later one.
         lane: Lines in one column whose numbers differ are apart.
@@ -194,18 +273,18 @@ def bow(one: Box, other: Box, lane: int) -> str:
         path = [(start[0] + TEE, start[1]), *bend, (end[0] + TEE, end[1])]
     else:
         start, end = _ends(one, other)
-        path = _curve((start[0] + TEE, start[1]), (end[0] - TEE, end[1]))
+        path = places.between(one, other, lane)
     return f"s,{_point(start)} e,{_point(end)} {_spline(path)}"
 
 
-def tie(member: Box, knot: Box) -> str:
+def tie(places: Outline, member: Box, knot: Box) -> str:
     """Return the line from a member to the box of its exclusion set, with room for an end at the member, as a `pos`."""
     if member.column > knot.column:
-        end, start = _ends(knot, member)
-        path = _curve((start[0] - TEE, start[1]), end)
+        _, start = _ends(knot, member)
+        path = places.across((knot.right, knot.middle), (start[0] - TEE, start[1]), knot.column, member.column)[::-1]
     else:
         start, end = (member.right, member.middle), (knot.left, knot.middle)
-        path = _curve((start[0] + TEE, start[1]), end)
+        path = places.across((start[0] + TEE, start[1]), end, member.column, knot.column + 1)
     return f"s,{_point(start)} {_spline(path)}"
 
 

@@ -14,7 +14,7 @@ from toolfold import Catalog, GroupInfo, RegionState, Snapshot
 
 from .diagram import Diagram, Source, described, snapshot_of
 from .dot import Dot, Label, Line
-from .outline import GUTTER, WIDE_GUTTER, WIDTH, Box, Row, bow, elbow, indent, knots, outline, tie
+from .outline import GUTTER, KNOT_GUTTER, WIDE_GUTTER, WIDTH, Box, Outline, Row, bow, elbow, indent, knots, outline, tie
 from .palette import EXCLUSION, FAINT, FONT, GROUND, INK, LINE, LOOKS
 from .svg import placed
 from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped
@@ -175,7 +175,7 @@ def _graph(facts: _Facts) -> Dot:
     parents = [None if parent is None else parent + len(heads) for parent in facts.parents]
     rows = [Row(label.height) for label in heads.values()]
     rows += [Row(label.height, parent) for label, parent in zip(labels, parents, strict=True)]
-    places = outline(rows, step, WIDE_GUTTER if facts.excludes else GUTTER)
+    places = outline(rows, step, KNOT_GUTTER if facts.larger else WIDE_GUTTER if facts.pairs else GUTTER)
     boxes = places.boxes[len(heads) :]
 
     dot = Dot(facts.catalog.name, layout="nop2", outputorder="edgesfirst", bgcolor="transparent", pad=0.15)
@@ -196,7 +196,7 @@ def _graph(facts: _Facts) -> Dot:
             info, above = facts.infos[number], places.above(number + len(heads), parent)
             key = identifier("parent", info.name)
             dot.edge(info.parent or "", info.name, id=key, class_="parent", pos=elbow(above, boxes[number], step))
-    _add_exclusions(dot, facts, boxes)
+    _add_exclusions(dot, facts, places, boxes)
     return dot
 
 
@@ -249,19 +249,20 @@ def _add_group(dot: Dot, info: GroupInfo, label: _Text, box: Box) -> None:
     )
 
 
-def _add_exclusions(dot: Dot, facts: _Facts, boxes: Sequence[Box]) -> None:
+def _add_exclusions(dot: Dot, facts: _Facts, places: Outline, boxes: Sequence[Box]) -> None:
     """Add a line for each pair, and for each larger set a box with a line to each member: n lines, not n²."""
     dot.default("edge", style="dashed", color=EXCLUSION, penwidth=1.3, dir="both", constraint="false")
     paths = [info.name for info in facts.infos]
     for lane, (one, other) in enumerate(facts.pairs):
         key = identifier("exclusion", f"{paths[one]}|{paths[other]}")
-        place = bow(boxes[one], boxes[other], lane)
+        place = bow(places, boxes[one], boxes[other], lane)
         dot.edge(paths[one], paths[other], id=key, class_="exclusion", arrowhead="tee", arrowtail="tee", pos=place)
-    for number, (members, knot) in enumerate(zip(facts.larger, knots(boxes, facts.larger), strict=True), 1):
+    placed = knots(places, boxes, facts.larger, facts.pairs)
+    for number, (members, knot) in enumerate(zip(facts.larger, placed, strict=True), 1):
         key, label = f":exclusion_{number}", Label((_small(_at_most_one(members)),))
         dot.node(key, label, id=key[1:], class_="exclusion", fillcolor=GROUND, color=EXCLUSION, **knot.attributes)
         for member in members:
-            place = tie(boxes[member], knot)
+            place = tie(places, boxes[member], knot)
             dot.edge(paths[member], key, id=f"{key[1:]}_{member}", class_="exclusion", arrowtail="tee", pos=place)
 
 

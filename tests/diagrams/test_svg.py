@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -94,6 +97,46 @@ def test_a_line_for_each_parent_and_each_exclusion_is_drawn_with_its_ends() -> N
         for kind in ("parent", "exclusion")
     }
     assert paths == {"parent": [1], "exclusion": [3, 2, 2, 2]}  # the line, and a bar at each group
+
+
+def excluding(groups: int, seed: int) -> ToolSet:
+    """Trees of up to three levels, and exclusions between groups of different trees: pairs, and larger sets."""
+    random, tools, trees = Random(seed), ToolSet("lines"), list[list[str]]()
+    for number in range(groups):
+        if not trees or random.random() < 0.35:
+            trees.append([f"g{number}"])
+        else:
+            above = random.choice([path for path in trees[-1] if path.count(".") < 2])
+            trees[-1].append(f"{above}.g{number}")
+        tools.register_group(trees[-1][-1], "What it is for, in a sentence that takes two lines or more of its box")
+    for size in (*[2] * (groups // 2), *[3] * (groups // 10)):
+        if len(trees) >= size:
+            tools.register_exclusion(*(random.choice(tree) for tree in random.sample(trees, size)))
+    return tools
+
+
+def curve(path: str) -> Iterator[tuple[float, float]]:
+    """Points of a path of cubic curves."""
+    points = [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.e-]+),(-?[\d.e-]+)", path)]
+    for start in range(0, len(points) - 1, 3):
+        for t in (step / 40 for step in range(41)):
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+            part = list(zip(points[start : start + 4], weights, strict=True))
+            yield sum(x * weight for (x, _), weight in part), sum(y * weight for (_, y), weight in part)
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("groups", [5, 12, 30, 60])
+def test_no_line_of_an_exclusion_runs_behind_a_box(groups: int) -> None:
+    for seed in range(10):
+        elements = list(ET.fromstring(structure(excluding(groups, seed)).svg or "").iter(f"{NAMESPACE}g"))
+        nodes = [each for each in elements if each.get("class", "").startswith("node")]
+        boxes = [box(rect) for rect in chain.from_iterable(each.iter(f"{NAMESPACE}rect") for each in nodes)]
+        lines = [next(each.iter(f"{NAMESPACE}path")) for each in elements if each.get("class") == "edge exclusion"]
+        assert lines or groups < 10
+        for x, y in chain.from_iterable(curve(line.get("d", "")) for line in lines):
+            behind = [one for one in boxes if one[0] + 1 < x < one[2] - 1 and one[1] + 1 < y < one[3] - 1]
+            assert not behind, (seed, x, y)
 
 
 @pytest.mark.spec("DIA-1")
