@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 from attrs import define
@@ -51,13 +51,14 @@ class TraceRecorder:
     Args:
         tools: The tool set.
         session: The only session to record; `None` for all.
+        entries: What the trace begins with.
     """
 
-    def __init__(self, tools: ToolSet, session: str | None = None) -> None:
+    def __init__(self, tools: ToolSet, session: str | None = None, entries: Iterable[Entry] = ()) -> None:
         self._name = tools.name
         self._observers = tools.observers
         self._only = session
-        self._entries: list[Entry] = []
+        self._entries: list[Entry] = list(entries)
         self._asked = 0
         self._under_way: dict[int, int] = {}
         self._transitions: dict[int, _Transition] = {}

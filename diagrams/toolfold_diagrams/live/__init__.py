@@ -2,6 +2,7 @@
 
 app        an ASGI application
 recording  what happened, while somebody watches
+history    what changed before that
 metrics    the counters of use as Prometheus reads them
 views      that as JSON for the page, and its pictures
 parts/     the page: HTML, style and script

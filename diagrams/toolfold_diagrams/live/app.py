@@ -92,8 +92,8 @@ def live(
     ```
 
     It is for the operator, who sees every session, and so answers requests from this machine alone, and those of users
-    that an application in front of it has authenticated (Starlette's `request.user`). Nothing is recorded while nobody
-    watches. It belongs in the event loop in which the sessions are used.
+    that an application in front of it has authenticated (Starlette's `request.user`). While nobody watches, no more is
+    recorded than which groups were opened and closed. It belongs in the event loop in which the sessions are used.
 
     Args:
         tools: The tool set to watch.

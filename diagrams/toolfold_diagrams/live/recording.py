@@ -1,8 +1,8 @@
 """What the live page shows: the sessions of a tool set and their last steps, recorded while somebody watches.
 
 A step is a request of a session from outside, with all that its handlers and hooks request of that session. Until
-somebody watches, nothing is recorded and nothing is asked of the tool set; a minute after the last one has left, the
-next event ends the recording. No recorded value is a handle: sessions have numbers here, and the requests of a caller
+somebody watches, only what changed is retained, in history.py; a minute after the last one has left, the next event
+ends the recording. No recorded value is a handle: sessions have numbers here, and the requests of a caller
 without a session, such as those with a signed handle, are shown together.
 """
 
@@ -24,6 +24,7 @@ from ..interaction import asked_for
 from ..text import printable
 from ..trace import Asked
 from ..tracing import TraceRecorder, described_error
+from .history import History
 
 STEPS, ALL_STEPS = 50, 5_000
 """How many steps of a session, and of all sessions, are retained."""
@@ -170,7 +171,7 @@ class Problem:
 
 
 class Recording:
-    """What happens in a tool set, as far as somebody watches it; what is used is counted all the time.
+    """What happens in a tool set, as far as somebody watches it; what is used is counted, and what changed retained.
 
     Args:
         tools: The tool set.
@@ -184,6 +185,7 @@ class Recording:
         self.began = time()
         self.records: OrderedDict[int, SessionRecord] = OrderedDict()
         self.problems: deque[Problem] = deque(maxlen=PROBLEMS)
+        self._history = History(tools)
         self._clock = clock
         self._watched = 0.0
         self._stop: Callable[[], None] | None = None
@@ -211,7 +213,24 @@ class Recording:
             stored = (one for one in pool.live if one.executor.is_stored)
             for session in [*dict.fromkeys((*pool.sessions, *stored))][-SESSIONS:]:
                 self._new(session.id, session.caller or "", is_session=True).source = ref(session)
+            self._recall()
             self._stop = self.tools.trace(self.record)
+
+    def _recall(self) -> None:
+        """Add the steps of open sessions that changed them before."""
+        records = {record.name: record for record in self.records.values()}
+        for past in self._history.steps({name: record.refresh() for name, record in records.items()}):
+            record = records[past.session]
+            record.count += 1
+            recorder = TraceRecorder(self.tools, entries=past.entries)
+            step = RecordedRequest(
+                record.count, past.session, record.source, past.before, past.after, recorder, past.at
+            )
+            step.title, step.entries = past.title[:LETTERS], len(past.entries)
+            step.outcome, step.reasons = "failed" if past.errors else "changed", [_text(error) for error in past.errors]
+            self._add(record, step)
+            if step.reasons:
+                self.problem("; ".join(step.reasons), record, step)
 
     def record(self, event: events.Event | events.Trace) -> None:
         """Record an event; the first one after nobody has watched for a while ends the recording."""
@@ -242,7 +261,8 @@ class Recording:
         """Note a refusal or a failure."""
         key, number = None if record is None else record.key, None if step is None else step.number
         outcome: Outcome = "refused" if step is not None and step.outcome == "refused" else "failed"
-        problem = Problem(self.version, time(), printable(text)[: 2 * LETTERS], key, number, outcome)
+        at = time() if step is None else step.at
+        problem = Problem(self.version, at, printable(text)[: 2 * LETTERS], key, number, outcome)
         for same in self.problems:
             if (same.text, same.outcome) == (problem.text, problem.outcome):
                 problem.times += same.times

@@ -12,9 +12,19 @@ import pytest
 from tests.adapters.mcp.desk import make_desk
 from tests.diagrams.live.watching import get, quick, shown, steps, watching
 from tests.diagrams.pages import hostile
-from toolfold import Snapshot, ToolfoldError, ToolNotFound, ToolSet, TransitionRequest, Visibility
+from toolfold import (
+    HookFailed,
+    Snapshot,
+    ToolError,
+    ToolfoldError,
+    ToolNotFound,
+    ToolSet,
+    TransitionRequest,
+    Visibility,
+)
 from toolfold_adapters.tokens import cost
 from toolfold_diagrams import report
+from toolfold_diagrams.live import history
 from toolfold_diagrams.live.app import WATCHERS
 from toolfold_diagrams.live.recording import ALL_STEPS, LINGER, PROBLEMS, SESSIONS, STEPS, Recording
 
@@ -278,10 +288,58 @@ async def test_a_predicate_that_fails_is_shown() -> None:
     assert problem["text"] == "A predicate or count of maybe failed: ZeroDivisionError: division by zero"
 
 
+async def test_a_page_that_is_opened_late_has_the_changes_before_it() -> None:
+    tools = make_desk()
+
+    def fail() -> None:
+        raise ToolError("no paper")
+
+    tools.register_group("printer", on_activate=fail)
+    app = quick(tools)
+    async with tools.open_session() as session:
+        await session.activate("mode_a")
+        await session.call("ping")
+        with suppress(HookFailed):
+            await session.activate("printer")
+        await session.activate("mode_b")
+        await session.deactivate("mode_b")
+        async with watching(app) as page:
+            key = await page.key(session.id)
+            await session.activate("mode_a")
+            await page.until(lambda: (row := page.row(session.id)) and row["count"] == 1)
+            found = await steps(app, key)
+            picture = await get(app, f"/sessions/{key}/1/structure.svg")
+            sequence = await get(app, f"/sessions/{key}/4/sequence.svg")
+    assert [(step["number"], step["title"], step["outcome"]) for step in found] == [
+        (1, "activate mode_a", "changed"),
+        (2, "activate printer", "failed"),
+        (3, "deactivate mode_a, activate mode_b", "changed"),
+        (4, "deactivate mode_b", "changed"),
+        (5, "activate mode_a", "changed"),
+    ]
+    assert "no paper" in found[1]["reasons"][0]
+    assert [step["states"].count("a") for step in found] == [1, 1, 1, 0, 1]
+    assert "group active" in picture.text
+    assert "deactivate mode_b" in sequence.text
+    assert "no paper" in app.recording.problems[0].text
+
+
+async def test_what_a_page_has_that_is_opened_late_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "RETAINED", 3)
+    tools = make_desk()
+    recording = Recording(tools)
+    async with tools.open_session() as session:
+        for group in ("mode_a", "mode_b", "mode_a", "mode_b"):
+            await session.activate(group)
+        recording.watch()
+        (record,) = recording.records.values()
+        assert [step.before.active for step in record.steps] == [("mode_a",), ("mode_b",), ("mode_a",)]
+
+
 # Bounds
 
 
-async def test_nothing_is_recorded_unless_somebody_watches_and_a_minute_longer() -> None:
+async def test_no_more_than_changes_is_recorded_unless_somebody_watches_and_a_minute_longer() -> None:
     tools, now = make_desk(), [1_000.0]
     recording = Recording(tools, lambda: now[0])
     async with tools.open_session() as session:
@@ -290,12 +348,13 @@ async def test_nothing_is_recorded_unless_somebody_watches_and_a_minute_longer()
         recording.watch()
         now[0] += LINGER
         await session.activate("mode_b")
-        assert (recording.runs, [record.count for record in recording.records.values()]) == (True, [1])
+        assert (recording.runs, [record.count for record in recording.records.values()]) == (True, [2])
         now[0] += 0.1
         await session.call("ping")
         assert not recording.runs
         recording.watch()
-        assert [record.count for record in recording.records.values()] == [0]
+        titles = [[step.title for step in record.steps] for record in recording.records.values()]
+        assert titles == [["activate mode_a", "deactivate mode_a, activate mode_b"]]  # which are retained without it
 
 
 async def test_steps_sessions_and_problems_are_bounded() -> None:
