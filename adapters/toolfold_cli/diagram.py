@@ -113,7 +113,10 @@ def diagram_command(
         if check is not None:
             _check(ctx, check, partial(drawing.difference, view, form, source, limit=limit))
         else:
-            _write(drawing.draw(view, form, source, limit=limit, width=width), form, output)
+            picture = drawing.draw(view, form, source, limit=limit, width=width)
+            _write(picture, form, output)
+            if warning := drawing.warning(view, form, picture):
+                click.echo(warning, err=True)
 
 
 def _default_view(form: str | None) -> str:

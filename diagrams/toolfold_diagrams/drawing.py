@@ -16,6 +16,7 @@ from toolfold.machine.statechart import Statechart
 from .diagram import RENDERED, Diagram, snapshot_of
 from .page import page
 from .reachable import reachable
+from .rendering import PNG_ZOOM, pixels
 from .sequence import sequence
 from .statechart_view import EXPORTS, statechart
 from .structure import structure
@@ -49,6 +50,12 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], DrawnFrom]] = {
 }
 _LIMITED: dict[str, Callable[..., Diagram]] = {"statechart": statechart, "reachable": reachable}
 _OTHERS: dict[str, Callable[..., Diagram]] = {"structure": structure, "sequence": sequence}
+MOST_PIXELS = 4_000
+"""The width or height that a picture may have without a word, of which a PNG has more pixels."""
+_SMALLER = {
+    "structure": "draw it as HTML, which is a page to explore, or fewer groups, such as those of a profile",
+    "sequence": "open fewer groups",
+}
 _CONSTANT = {"transaction": transaction_chart, "region": region_chart}
 
 
@@ -93,6 +100,16 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
     if text is None:
         raise ConfigError(f"{diagram.title!r} can't be expressed as {form}.")
     return text.encode()
+
+
+def warning(view: str, form: str, picture: bytes) -> str | None:
+    """Return what to say of a picture that is too large to be read, and what to draw instead; `None` if it is not."""
+    size = pixels(form, picture)
+    most = MOST_PIXELS * (PNG_ZOOM if form == "png" else 1)
+    if size is None or max(size) <= most:
+        return None
+    instead = _SMALLER.get(view, "draw fewer groups, such as those of a profile, or the structure")
+    return f"It is {size[0]:,} × {size[1]:,} pixels, too large to read at a glance: {instead}."
 
 
 def difference(view: str, form: str, source: Any, stored: bytes, *, limit: int | None = None) -> str | None:

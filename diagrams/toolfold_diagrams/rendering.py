@@ -28,12 +28,24 @@ PNG_ZOOM = 2
 """How many pixels a unit of an SVG has in a PNG: text stays readable."""
 INSTALL = "install Graphviz (apt-get install graphviz, brew install graphviz or winget install graphviz)"
 
+_PNG_FONTS = f"DejaVu Sans,{FONT.removesuffix(',sans-serif')},Liberation Sans,Noto Sans,FreeSans,Nimbus Sans,Ubuntu"
+"""Fonts for resvg, which has no `sans-serif` of the system's: it draws nothing where it has none of the names.
+
+The first has all marks of our pictures: where one is missing, resvg takes the first font that has it, often one with
+serifs, for the whole line.
+"""
 _MEASURED = "Arial"
 """The font of our list whose widths that build knows; it measures lists of fonts as Times."""
+_MEASURED_SIZE = re.compile(rf'(font-family="{FONT}" font-size=)"([\d.]+)"')
+"""The size of a text in an SVG of Graphviz."""
+_SCALE = 0.9
+"""The first font for PNG is wider than the one in which Graphviz measures, so it is smaller there."""
+_SAMPLE = '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="20" font-family="{}"><text y="15">{}</text></svg>'
 _ONE_AT_A_TIME = Lock()
 """That build has one memory for all calls, and fails if two threads call it."""
 _PDF_DATE = re.compile(rb"(/CreationDate \(D:)\d{14}([^)]*\))")  # the only difference between two runs
 _BEFORE = re.compile(r"(?s)^.*?<svg ")
+_SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)(?:pt|px)?" height="([\d.]+)(pt|px)?"')
 _EDGE = re.compile(r'(?s)(<g id="[^"]*" class="edge[^"]*">)(.*?)(</g>)')
 _TEXT = re.compile(r'<text [^>]*?x="(-?[\d.]+)" y="(-?[\d.]+)"[^>]*?font-size="([\d.]+)"[^>]*>([^<]*)</text>')
 _LETTER = 0.48
@@ -79,7 +91,29 @@ def as_png(svg: str, title: str) -> bytes:
     except MissingExtra as error:
         remedy = f'run pip install "toolfold[{error.extra}]", or {INSTALL}'
         raise ConfigError(f"PNG of {title!r} needs Graphviz or resvg: {remedy}; SVG and the texts do not.") from error
-    return bytes(svg_to_bytes(svg_string=svg, background="white", dpi=96, zoom=PNG_ZOOM))
+
+    def drawn(svg: str, zoom: float = PNG_ZOOM) -> bytes:
+        return bytes(svg_to_bytes(svg_string=svg, background="white", dpi=96, zoom=zoom))
+
+    if drawn(_SAMPLE.format(_PNG_FONTS, "toolfold"), 1) == drawn(_SAMPLE.format(_PNG_FONTS, ""), 1):
+        raise ConfigError(
+            f"PNG of {title!r} would be without text, since none of these fonts is installed: {_PNG_FONTS}. "
+            "Install one (apt-get install fonts-dejavu-core); SVG does not need it."
+        )
+    resized = _MEASURED_SIZE.sub(lambda found: f'{found[1]}"{float(found[2]) * _SCALE:g}"', svg)
+    return drawn(resized.replace(f'font-family="{FONT}"', f'font-family="{_PNG_FONTS}"'))
+
+
+def pixels(form: str, picture: bytes) -> tuple[int, int] | None:
+    """Return the width and height of an SVG or a PNG, or `None` for another form."""
+    if form == "png":
+        width, height = struct.unpack(">II", picture[16:24])
+        return width, height
+    found = _SIZE.search(picture.decode()) if form == "svg" else None
+    if found is None:
+        return None
+    scale = 96 / 72 if found[3] == "pt" else 1
+    return round(float(found[1]) * scale), round(float(found[2]) * scale)
 
 
 def stamped(content: bytes, form: str, title: str, description: str, stamp: str) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.support import invoke
 from toolfold import ToolSet
 from toolfold_diagrams import drawing, sequence, tracing
+from toolfold_diagrams.rendering import PNG_ZOOM, pixels
 
 ORDERS = ("shop:tools", "--active", "orders")
 
@@ -59,6 +60,23 @@ def test_the_suffix_of_a_file_names_the_format(suffix: str, shop: Path, tmp_path
     form = drawing.form_of(suffix)
     assert result.stderr == f"Wrote {file} ({form}).\n"
     assert file.read_text(encoding="utf-8") == invoke("diagram", *ORDERS, "--format", str(form)).stdout
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize(("form", "zoom"), [("svg", 1), ("png", PNG_ZOOM)])
+def test_a_picture_too_large_to_read_is_written_with_a_word_on_what_to_draw_instead(
+    form: str, zoom: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "MOST_PIXELS", 100)
+    file = tmp_path / f"transaction.{form}"
+    result = invoke("diagram", "--view", "region", "-o", str(file))
+    width, height = pixels(form, file.read_bytes()) or (0, 0)
+    assert max(width, height) > 100 * zoom
+    assert result.exit_code == 0
+    size = f"It is {width:,} × {height:,} pixels, too large to read at a glance: draw fewer groups"
+    assert result.stderr.startswith(f"Wrote {file} ({form}).\n{size}")
+    monkeypatch.setattr(drawing, "MOST_PIXELS", max(width, height) // zoom + 1)
+    assert invoke("diagram", "--view", "region", "-o", str(file)).stderr == f"Wrote {file} ({form}).\n"
 
 
 @pytest.mark.spec("PRO-1", "DIA-1")

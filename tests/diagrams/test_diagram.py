@@ -22,7 +22,7 @@ from toolfold_diagrams import (
     structure,
     transaction_chart,
 )
-from toolfold_diagrams.rendering import PNG_ZOOM
+from toolfold_diagrams.rendering import PNG_ZOOM, as_png
 from toolfold_diagrams.statechart_view import HERE
 
 TINY = Diagram("tiny", 'digraph { a [label="A"] }\n', "flowchart TD\n  a\n")
@@ -105,6 +105,31 @@ def test_without_graphviz_a_png_is_drawn_from_the_svg(tmp_path: Path, monkeypatc
         ConfigError, match=r'needs Graphviz or resvg: run pip install "toolfold\[diagrams\]", or install'
     ):
         TINY.render(tmp_path / "a.png")
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_png_has_the_font_that_has_all_marks_before_those_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = list[str]()
+
+    def draw(svg_string: str, **_: object) -> bytes:
+        drawn.append(svg_string)
+        return svg_string.encode()
+
+    monkeypatch.setattr("resvg_py.svg_to_bytes", draw)
+    tools = ToolSet("a")
+    tools.register_group("b")
+    tools.register_group("b.c")
+    as_png(structure(tools).svg or "", "a")
+    families = {tuple(found.split(",")) for found in re.findall('font-family="([^"]*)"', drawn[-1])}
+    assert "◌" in drawn[-1]
+    assert [(found[0], "sans-serif" in found) for found in families] == [("DejaVu Sans", False)]
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_png_without_text_is_refused_naming_the_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resvg_py.svg_to_bytes", lambda **_: b"a picture without text, as where no font is installed")
+    with pytest.raises(ConfigError, match=r"PNG of 'a' .* DejaVu Sans,Helvetica,Arial,.* Install one"):
+        as_png("<svg/>", "a")
 
 
 @pytest.mark.spec("DIA-1")
