@@ -20,7 +20,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_E
 
 from toolfold.spi import table
 
-from .lines import TOO_LARGE, Item, Messages
+from .lines import TOO_LARGE, Around, Item, Messages
 
 if TYPE_CHECKING:
     import httpx2
@@ -136,16 +136,13 @@ class Answers:
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answer.id, error=error), item.metadata)
 
 
-class _Reading(Messages):
+class _Reading(Around):
     def __init__(self, stream: Any, answers: Answers) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._answers = answers
 
     async def __anext__(self) -> Item:
         return self._answers.replaced(await anext(self._stream))
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 async def _meaning(response: httpx2.Response) -> ErrorData | None:

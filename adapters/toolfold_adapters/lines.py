@@ -18,6 +18,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from types import TracebackType
 from typing import Any, Self
 
@@ -87,6 +88,22 @@ class Messages:
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class Around(Messages):
+    """Messages of another stream; another kind says what is done with them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @property
+    def last_context(self) -> Context | None:
+        """The context in which the last message was received, if the stream has one for each; the SDK looks for it."""
+        return getattr(self._stream, "last_context", None)
+
+    async def aclose(self) -> None:
+        """Close the other stream."""
+        await self._stream.aclose()
 
 
 class Lines(Messages):

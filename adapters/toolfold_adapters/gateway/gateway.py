@@ -283,7 +283,7 @@ class Gateway:
         for server in self.registration.servers_of(opened):
             if (upstream := self.upstreams.get(server)) is not None:
                 with suppress(UpstreamError):  # a call will say so
-                    upstream.link(client).start()
+                    upstream.link(client, call=True).start()
 
     # -- its end ------------------------------------------------------------------------------------------------------
 

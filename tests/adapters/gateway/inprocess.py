@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -17,7 +18,7 @@ from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire, connect
+from toolfold_adapters.gateway.upstream.wire import ConnectMode, OnNotification, OnRequest, Wire, connect
 from toolfold_adapters.mcp import build_server
 
 SECONDS = 60
@@ -121,12 +122,20 @@ async def served(house: House, config: GatewayConfig, **options: Any) -> AsyncGe
             yield gateway, build_server(tools, active=active, handles="stored", extend=gateway.extend)
 
 
-@asynccontextmanager
-async def wired(server: Server[Any], mode: ConnectMode) -> AsyncGenerator[Wire]:
-    """A client of a server that gets messages as they are, and uses no extension."""
+async def refuse(method: str, params: Mapping[str, Any], cause: object) -> Mapping[str, Any]:
+    """Answer nothing that a server asks."""
+    raise MCPError(METHOD_NOT_FOUND, method)
 
-    async def refuse(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise MCPError(METHOD_NOT_FOUND, method)
+
+@asynccontextmanager
+async def wired(
+    server: Server[Any],
+    mode: ConnectMode,
+    capabilities: Mapping[str, Any] = MappingProxyType({}),
+    on_request: OnRequest = refuse,
+    on_notification: OnNotification = lambda method, params, cause: None,
+) -> AsyncGenerator[Wire]:
+    """A client of a server that gets messages as they are, and uses no extension."""
 
     @asynccontextmanager
     async def transport() -> AsyncGenerator[tuple[Any, Any]]:
@@ -135,7 +144,7 @@ async def wired(server: Server[Any], mode: ConnectMode) -> AsyncGenerator[Wire]:
             yield ours
             tasks.cancel_scope.cancel()
 
-    async with connect(transport(), mode, {}, refuse, lambda method, params: None) as wire:
+    async with connect(transport(), mode, capabilities, on_request, on_notification) as wire:
         able = {name: one for name, one in wire.facts.capabilities.items() if name != "extensions"}
         wire.facts = evolve(wire.facts, capabilities=able)
         yield wire

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeGuard, cast
@@ -120,7 +120,6 @@ class DownstreamClient:
         capabilities: What it can do, as declared to its upstreams.
         level: The least level of log messages that it wants; `None` if it did not say.
         session: The session of the SDK that its last request came on, for what belongs to no request.
-        calls: Its requests under way, the newest last.
         links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
         said: Why servers failed, by their names, as it has read beside other answers.
     """
@@ -131,7 +130,6 @@ class DownstreamClient:
     capabilities: Mapping[str, Any] = field(factory=dict[str, Any])
     level: str | None = None
     session: Any = None
-    calls: list[RequestInProgress] = field(factory=list[RequestInProgress])
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
     said: dict[str, str] = field(factory=dict[str, str])
 
@@ -162,20 +160,27 @@ class DownstreamClient:
                 if len(self.links) > MOST_LINKS:
                     self.links.popitem(last=False)
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(
+        self, method: str, params: Mapping[str, Any], calls: Sequence[RequestInProgress]
+    ) -> Mapping[str, Any]:
         """Return what the client answers to what an upstream asks, or raise `MCPError`.
 
-        It is asked within its newest request, so that it learns of it also where it has no standing stream; in the
-        modern era, within the one with the fewest questions, since nobody may wait for the newest any more. Until it
-        has answered, the question counts as a request in progress of its caller (SPEC GWY-12, SAF-4).
+        It is asked within the newest of its calls there, so that it learns of it also where it has no standing stream;
+        in the modern era, within the one with the fewest questions, since nobody may wait for the newest any more.
+        Until it has answered, the question counts as a request in progress of its caller (SPEC GWY-12, SAF-4).
+
+        Args:
+            method: What is asked.
+            params: Its parameters.
+            calls: The client's calls in progress that can have caused it, the newest last.
         """
         needed = ASKED.get(method)
         if needed is None or needed not in self.capabilities:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"The client does not answer {method}")
         try:
             with self.held(self.caller):
-                if self.calls:
-                    return await min(reversed(self.calls), key=lambda call: call.asked).ask(method, params)
+                if calls:
+                    return await min(reversed(calls), key=lambda call: call.asked).ask(method, params)
                 if self.session is None or is_modern(self.session):
                     raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} now")
                 return await _asked(self.session, method, params, None)
@@ -183,9 +188,15 @@ class DownstreamClient:
             record_refusal(full)
             raise MCPError(code=INVALID_REQUEST, message=str(full)) from full
 
-    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Pass a notification of an upstream on: a log message, or that a resource was updated."""
-        call = self.calls[-1] if self.calls else None
+    async def notify(self, method: str, params: Mapping[str, Any], calls: Sequence[RequestInProgress] = ()) -> None:
+        """Pass a notification of an upstream on: a log message, or that a resource was updated.
+
+        Args:
+            method: What is notified.
+            params: Its parameters.
+            calls: The client's calls in progress that can have caused it, the newest last.
+        """
+        call = calls[-1] if calls else None
         session, related = self.session, None
         if call is not None and call.ctx is not None:
             session, related = call.ctx.session, call.ctx.request_id

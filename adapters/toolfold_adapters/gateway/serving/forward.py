@@ -27,7 +27,7 @@ from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from .dialogue import Dialogues, in_rounds
-from .downstream import Clients, DownstreamClient, RequestInProgress, ServerContext, server_context
+from .downstream import LEVELS, Clients, DownstreamClient, RequestInProgress, ServerContext, server_context
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -119,12 +119,10 @@ class Forwarding:
         client = asked.client
 
         async def perform(call: RequestInProgress) -> dict[str, Any]:
-            client.calls.append(call)
             try:
                 link = asked.upstream.link(client, call=True)
-                return await link.performed(client, partial(_answered, link, asked, call))
+                return await link.performed(partial(_answered, link, asked, call), client, call)
             finally:
-                client.calls.remove(call)
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
         if call.modern and client.capabilities and not asked.upstream.modern:
@@ -158,7 +156,8 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
         if not await link.usable(asked.item):
             raise _withheld(link, asked.item)
         given = {**given, **again}
-        return await wire.request(asked.method, given, capabilities=client.capabilities, on_progress=report)
+        able = client.capabilities
+        return await wire.request(asked.method, given, capabilities=able, on_progress=report, cause=call)
 
     try:
         rounds = wire.facts.modern and not call.modern
@@ -181,17 +180,16 @@ def _withheld(link: Link, item: Item) -> ToolError:
 
 
 async def set_level(link: Link, wire: Wire, client: DownstreamClient) -> None:
-    """Have a legacy upstream log at the level that the client wants."""
-    if (
-        client.level is None
-        or client.level == link.level
-        or wire.facts.modern
-        or "logging" not in wire.facts.capabilities
-    ):
+    """Have a legacy upstream log at the level that the client wants; at the least one where clients share it."""
+    if client.level is None or wire.facts.modern or "logging" not in wire.facts.capabilities:
         return
-    link.level = client.level
+    least = client.level if link.level is None else min(client.level, link.level, key=LEVELS.index)
+    level = least if link.client is None else client.level
+    if level == link.level:
+        return
+    link.level = level
     try:
-        await wire.request("logging/setLevel", {"level": client.level})
+        await wire.request("logging/setLevel", {"level": level})
     except (ProtocolError, ConnectionLost) as error:
         log.debug("a log level was not taken: %s", error)
 

@@ -19,7 +19,7 @@ from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ToolfoldError
 
-from ..serving.downstream import DownstreamClient
+from ..serving.downstream import DownstreamClient, RequestInProgress
 from ..stored import Item
 from .definitions import CHANGES, Definitions
 from .life import (
@@ -65,8 +65,7 @@ class Link:
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
 
-    `asked` are the clients that have not answered yet what the server asked them. `offered` is what it listed last, and
-    `withheld` what of that may not be used (SPEC GWY-11).
+    `offered` is what it listed last, and `withheld` what of that may not be used (SPEC GWY-11).
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: DownstreamClient | None) -> None:
@@ -78,8 +77,9 @@ class Link:
         self.level: str | None = None
         self.offered: Definitions | None = None
         self.withheld: frozenset[Item] = frozenset()
-        self.asked: list[DownstreamClient] = []
-        self._users: list[DownstreamClient] = []
+        self._calls: dict[RequestInProgress, DownstreamClient] = {}
+        self._only = client
+        self._several = False
         self._used = upstream.clock()
         self._changed = anyio.Event()
         self._stop = anyio.Event()
@@ -95,9 +95,15 @@ class Link:
     @property
     def in_use(self) -> bool:
         """Whether a request is under way, or a resource is watched."""
-        return bool(self._users or self.watched)
+        return bool(self._calls or self.watched)
 
     # -- used by clients ----------------------------------------------------------------------------------------------
+
+    def taken_by(self, client: DownstreamClient) -> None:
+        """Take note that a client is going to use it."""
+        if self.client is None:
+            self._several = self._several or self._only not in (None, client)
+            self._only = None if self._several else client
 
     async def opened(self) -> Wire:
         """Return the connection once it is open, started if need be; raises `UpstreamError`."""
@@ -121,8 +127,18 @@ class Link:
         while self.life.state is State.STARTING:
             await self._changed.wait()
 
-    async def performed(self, client: DownstreamClient | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
+    async def performed(
+        self,
+        perform: Callable[[Wire], Awaitable[T]],
+        client: DownstreamClient | None = None,
+        call: RequestInProgress | None = None,
+    ) -> T:
         """Return what `perform` returns of the open connection; it is asked once more in place of a forgotten session.
+
+        Args:
+            perform: Makes requests; those that are for a call of a client have the call as their cause.
+            client: The client, if there is one.
+            call: Its call.
 
         Raises:
             UpstreamError: The connection can't be opened now, it was lost, or the server refused by a status of HTTP.
@@ -130,7 +146,7 @@ class Link:
         name = self.upstream.name
         for again in (True, False):
             try:
-                return await self._used_by(client, perform)
+                return await self._used_by(perform, client, call)
             except SessionForgotten as error:
                 if not again:
                     raise UpstreamError(
@@ -155,9 +171,14 @@ class Link:
                 await self._changed.wait()
         return self.life.reason if self.life.lost else ""
 
-    async def _used_by(self, client: DownstreamClient | None, perform: Callable[[Wire], Awaitable[T]]) -> T:
-        users = [client] if client is not None else []
-        self._users += users
+    async def _used_by(
+        self,
+        perform: Callable[[Wire], Awaitable[T]],
+        client: DownstreamClient | None,
+        call: RequestInProgress | None,
+    ) -> T:
+        if client is not None and call is not None:
+            self._calls[call] = client
         try:
             wire = await self.opened()
             try:
@@ -166,10 +187,10 @@ class Link:
                 self._forget(wire, error)
                 raise
         finally:
-            for user in users:
-                self._users.remove(user)
-                if user not in self._users and user is not self.client:
-                    self._outboxes.pop(user, None)
+            if client is not None and call is not None:
+                del self._calls[call]
+                if client not in self._calls.values() and client is not self.client:
+                    self._outboxes.pop(client, None)
             self._used = self.upstream.clock()
 
     async def watch(self, params: Mapping[str, Any], watcher: object, on_update: OnUpdate) -> dict[str, Any]:
@@ -191,7 +212,7 @@ class Link:
             return await self.watched.subscribe(wire, params)
 
         try:
-            return await self.performed(None, perform)
+            return await self.performed(perform)
         except BaseException:
             self.watched.remove(uri, watcher)
             raise
@@ -202,7 +223,7 @@ class Link:
         self.watched.remove(uri, watcher)
         if self.wire is None or uri in self.watched:
             return {}
-        return await self.performed(None, partial(self.watched.unsubscribe, params=params))
+        return await self.performed(partial(self.watched.unsubscribe, params=params))
 
     async def flushed(self, client: DownstreamClient) -> None:
         """Wait until all that the upstream has sent so far to a client has been passed on."""
@@ -407,8 +428,8 @@ class Link:
 
     # -- what the server sends unasked ---------------------------------------------------------------------------------
 
-    def _take(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take a notification: it changes what is known here, or goes to clients."""
+    def _take(self, method: str, params: Mapping[str, Any], cause: object) -> None:
+        """Take a notification: it changes what is known here, or goes to a client."""
         if method == "notifications/subscriptions/acknowledged":
             self.watched.acknowledge(params)
         if method in CHANGES:
@@ -417,22 +438,39 @@ class Link:
         elif method == "notifications/resources/updated" and self.watched.update(params):
             return
         elif method not in ("notifications/progress", "notifications/cancelled"):
-            for client in self._clients():
-                self.pass_on(client, partial(client.notify, method, params))
+            client = self._addressee(cause)
+            if client is None:
+                log.debug("%s of the MCP server %s is for nobody: %.200r", method, self.upstream.name, params)
+                return
+            self.pass_on(client, partial(client.notify, method, params, self._calls_of(client, cause)))
 
-    async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer what the server asks of its client: the one whose request caused it."""
-        clients = self._clients()
-        if len(clients) != 1:
+    async def _answer(self, method: str, params: Mapping[str, Any], cause: object) -> Mapping[str, Any]:
+        """Answer what the server asks of its client: the one whose request caused it.
+
+        A server that asks so that it can't be told what for is called over connections of each client from then on.
+        """
+        client = self._addressee(cause)
+        if self.client is None and self.wire is not None and cause is None:
+            self.upstream.asks = True
+        if client is None:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"There is no one client here to answer {method}")
         answered = self._answered = anyio.Event()
-        self.asked += clients
         try:
-            return await clients[0].ask(method, params)
+            return await client.ask(method, params, self._calls_of(client, cause))
         finally:
-            self.asked.remove(clients[0])
             answered.set()
 
-    def _clients(self) -> list[DownstreamClient]:
-        """Return who uses the connection, or has it."""
-        return list(dict.fromkeys(self._users, None)) if self.client is None else [self.client]
+    def _addressee(self, cause: object) -> DownstreamClient | None:
+        """Return the client that something is for; `None` for nobody, where that can't be told (SPEC GWY-19).
+
+        What came over the stream of an answer is for the client whose call that answers, while it is in progress. All
+        else is for the client whose connection it is, or who alone has ever used it: what came late of another's call
+        looks no different.
+        """
+        call = cause if isinstance(cause, RequestInProgress) else None
+        return self._calls.get(call, self._only) if call is not None else self._only
+
+    def _calls_of(self, client: DownstreamClient, cause: object) -> list[RequestInProgress]:
+        """Return the call that caused something, or else all calls of a client that are in progress here."""
+        own = [call for call, by in self._calls.items() if by is client]
+        return [call for call in own if call is cause] or own

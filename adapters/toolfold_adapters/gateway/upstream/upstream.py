@@ -89,7 +89,8 @@ class Upstream:
         on_change: Is awaited when what it offers has changed.
         quarantine: Returns whether what has changed may not be used (SPEC GWY-11).
 
-    `awaited` says whether somebody waits for its start, who will report a failure, and `reason` why it failed last.
+    `awaited` says whether somebody waits for its start, who will report a failure, and `reason` why it failed last;
+    `asks` whether it has asked clients for something over a connection that they share.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Upstream:
         self._approvals = runtime.approvals
         self._quarantine = quarantine
         self.known = runtime.cache.read(config)
-        self.awaited = False
+        self.awaited = self.asks = False
         self.reason = ""
         self._links: dict[str | None, Link] = {}
         self._offered: dict[tuple[str, ...], Definitions] = {}  # by what a client can do, to whom it was offered last
@@ -165,20 +166,19 @@ class Upstream:
     def link(self, client: DownstreamClient, *, call: bool = False) -> Link:
         """Return the connection that a client uses, or with `call` the one for a call.
 
-        What a server asks over a shared connection can be for any client with a call under way there. So while a client
-        is asked there, the calls of others have connections of their own, and are asked, too.
+        What a server asks over a pipe that is shared can be for any client. So one that asks is called over connections
+        of each client, and those are asked (SPEC GWY-19).
 
         Raises:
             UpstreamError: There are as many as there may be, in all or of the client's caller.
         """
-        shared = self._links.get(None)
-        apart = call and shared is not None and any(one is not client for one in shared.asked)
-        key = None if self.shared and not apart else client.id
+        key = None if self.shared and not (call and self.asks) else client.id
         link = self._links.get(key)
         if link is None:
             self._check_room(client)
             able, owner = (ABLE, None) if key is None else (client.capabilities, client)
             link = self._links[key] = Link(self, able, owner)
+        link.taken_by(client)
         return link
 
     def _check_room(self, client: DownstreamClient) -> None:

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, cast
 
 import anyio
+from anyio.abc import TaskStatus
 from attrs import define, field, frozen
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
@@ -44,7 +45,7 @@ from toolfold.spi import table
 
 from ...http_headers import ModernHeaders
 from ...http_refusals import SESSION_GONE, StatusLine
-from ...lines import Item, Messages, MessageTooLarge
+from ...lines import Around, Item, MessageTooLarge
 from ...mcp.delivery.render import OWN_PREFIX
 from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
@@ -60,14 +61,18 @@ ReadStream = Any
 WriteStream = Any
 Transport = AbstractAsyncContextManager[tuple[ReadStream, WriteStream]]
 """What carries messages, as the SDK has it: its own protocols for streams are not public."""
-OnRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-OnNotification = Callable[[str, Mapping[str, Any]], None]
+OnRequest = Callable[[str, Mapping[str, Any], object], Awaitable[Mapping[str, Any]]]
+OnNotification = Callable[[str, Mapping[str, Any], object], None]
 OpenUrl = Callable[[str], Coroutine[Any, Any, None]]
 """Shows a page to the user, for a login."""
 
 
 start_limit: ContextVar[anyio.CancelScope | None] = ContextVar("toolfold_gateway_start_limit", default=None)
 """The time limit on the start of a connection, which stands still while a user logs in."""
+
+
+_cause: ContextVar[object] = ContextVar("toolfold_gateway_cause", default=None)
+"""Why a request is made. The SDK has what comes over the stream of its answer in the context of the request."""
 
 
 @frozen(kw_only=True)
@@ -112,6 +117,7 @@ class Wire:
         *,
         capabilities: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
+        cause: object = None,
     ) -> dict[str, Any]:
         """Return the server's result of a request, as it came; cancelling it cancels it there.
 
@@ -120,6 +126,7 @@ class Wire:
             params: Its parameters; `_meta` is completed as the era asks.
             capabilities: What the client can do that this request is for, in the modern era.
             on_progress: Receives progress.
+            cause: Why it is made, for what else comes over the stream of its answer, where the transport has such.
 
         Raises:
             ProtocolError: The server answered with this error.
@@ -129,7 +136,11 @@ class Wire:
         data, options = self._stamped(method, params, capabilities)
         if on_progress is not None:
             options["on_progress"] = on_progress
-        return await self._send(method, data, options)
+        token = _cause.set(cause)
+        try:
+            return await self._send(method, data, options)
+        finally:
+            _cause.reset(token)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification; it is discarded if the connection has ended."""
@@ -237,16 +248,18 @@ async def connect(
         on_request: Answers what the server asks; raises `MCPError` to refuse it.
         on_notification: Is called with each notification, in order, before any answer that came after it.
 
+    Both are given the cause of the request over whose stream it came, or `None`: over a pipe nothing says that.
+
     Raises:
         NotMcp, ProtocolError, ConnectionLost: The handshake failed.
         Exception: Whatever the transport raises if it can't be opened.
     """
 
     async def answer(_: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {} if method == "ping" else dict(await on_request(method, _allowed(params or {})))
+        return {} if method == "ping" else dict(await on_request(method, _allowed(params or {}), _cause.get()))
 
     def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
-        on_notification(method, _allowed(params or {}))
+        on_notification(method, _allowed(params or {}), reading.cause)
         return True
 
     async def observe(error: Exception) -> None:
@@ -257,9 +270,15 @@ async def connect(
 
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()
-        dispatcher = JSONRPCDispatcher(_Noting(read, ended), _Noting(write, ended), on_stream_exception=observe)
+        reading = _Noting(read, ended)
+        dispatcher = JSONRPCDispatcher(reading, _Noting(write, ended), on_stream_exception=observe)
         wire = Wire(dispatcher, capabilities, ended=ended)
-        await tasks.start(dispatcher.run, answer, _discard, intercept)
+
+        async def run(*, task_status: TaskStatus[None]) -> None:
+            _cause.set(None)  # whatever this connection is opened for causes nothing that comes over it
+            await dispatcher.run(answer, _discard, intercept, task_status=task_status)
+
+        await tasks.start(run)
         try:
             await wire.shake_hands(mode)
             yield wire
@@ -267,18 +286,20 @@ async def connect(
             tasks.cancel_scope.cancel()
 
 
-class _Noting(Messages):
+class _Noting(Around):
     """One side of a transport, which notes its end before the dispatcher learns of it.
 
     A server may answer with the very code that the dispatcher has for the end of a connection.
     """
 
     def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._ended = ended
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+    @property
+    def cause(self) -> object:
+        """The cause of the request over whose stream the last message came, if that is known."""
+        return None if self.last_context is None else self.last_context.get(_cause)
 
     async def __anext__(self) -> Item:
         try:

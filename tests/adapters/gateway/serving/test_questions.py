@@ -215,10 +215,10 @@ async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> N
 async def test_a_call_that_nobody_waits_for_takes_no_other_calls_question() -> None:
     older, newer = Dialogue(RequestInProgress(None), "principal"), Dialogue(RequestInProgress(None), "principal")
     client = downstream.DownstreamClient("principal", lambda caller: nullcontext(), capabilities={"elicitation": {}})
-    client.calls += RequestInProgress(None, older.ask), RequestInProgress(None, newer.ask)
+    calls = [RequestInProgress(None, older.ask), RequestInProgress(None, newer.ask)]
     async with anyio.create_task_group() as tasks:
         for message in ("one", "another"):
-            tasks.start_soon(client.ask, "elicitation/create", {"message": message})
+            tasks.start_soon(client.ask, "elicitation/create", {"message": message}, calls)
         await anyio.wait_all_tasks_blocked()
         with anyio.fail_after(60):
             for each in newer, older:
