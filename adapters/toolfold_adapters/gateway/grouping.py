@@ -89,7 +89,9 @@ def grouped(
     members = _members(config, tools, offered, warnings if not unknown else [])
     groups = _groups(config, servers, offered, members, frozenset(tool.name for tool in tools if tool.hidden))
     for server, text in unknown.items():
-        groups.setdefault(server, PlacedGroup(path=server, description=text, title=config.upstreams[server].title))
+        title, about = config.upstreams[server].title, _introduction(config, server)
+        described = f"{about} ({text.rstrip('.')})" if about else text
+        groups.setdefault(server, PlacedGroup(path=server, description=described, title=title))
     for server in late if not groups else ():
         names = description_of([tool.name for tool in tools if not tool.hidden])
         groups[server] = PlacedGroup(path=server, description=f"its tools are in no group, and can be called: {names}")
@@ -315,13 +317,18 @@ def _of_one_server(
     names = members[path]
     if path not in servers:
         return PlacedGroup(path=path, description=description_of(names))
-    upstream, said = config.upstreams[path], servers[path].said
-    title = upstream.title or said.title
-    summary = _summary(upstream.description or said.instructions or "")
-    text = f"{title}: {summary}" if title and summary else title or summary
+    said = servers[path].said
+    title, text = config.upstreams[path].title or said.title, _introduction(config, path, said.title, said.instructions)
     inner = [one for other, own in members.items() if path in ancestors(other) for one in own]
     listed = description_of(names) if not inner else f"{len(inner)} tools"
     return PlacedGroup(path=path, description=f"{text} ({listed})" if text and listed else text or listed, title=title)
+
+
+def _introduction(config: GatewayConfig, server: str, title: str | None = None, about: str | None = None) -> str:
+    """Return what introduces a server: its title and what it is about, from the configuration or else as it says."""
+    upstream = config.upstreams[server]
+    title, summary = upstream.title or title, _summary(upstream.description or about or "")
+    return f"{title}: {summary}" if title and summary else title or summary
 
 
 def _summary(text: str) -> str:

@@ -22,6 +22,9 @@ from .stored import Approvals, Item, reviewed
 from .upstream.definitions import Definitions, Usable, usable
 from .upstream.upstream import Condition
 
+NOT_KNOWN = "its tools are known once it is opened"
+"""What is said of a server of which nothing is known, whether it starts or failed: answers say that (SPEC EXP-5)."""
+
 
 class GroupTexts(TypedDict):
     """What a layout says of a group beside its description."""
@@ -91,7 +94,7 @@ class UpstreamRegistration:
 
         Args:
             servers: What each upstream offers that is known, by its name in the configuration.
-            unknown: What to say of each of the others, which is a group without tools (SPEC GWY-4).
+            unknown: Why nothing is known of each of the others, which is a group without tools (SPEC GWY-4).
 
         Raises:
             ConfigError: The configuration does not fit the groups that there are.
@@ -121,7 +124,7 @@ class UpstreamRegistration:
                 raise
 
     async def describe_unknown(self, server: str, condition: Condition) -> Report:
-        """Say another thing of an upstream of which nothing is known, and return the new report (SPEC GWY-4)."""
+        """Give another reason why nothing is known of an upstream, and return the new report (SPEC GWY-4, EXP-5)."""
         async with self._lock:
             self._unknown[server] = condition
             return await self._apply(self._wanted(self._config))
@@ -140,7 +143,7 @@ class UpstreamRegistration:
         Args:
             config: The configuration.
             renewed: Upstreams that need new handlers, although they offer the same.
-            unknown: What to say of each new upstream of which nothing is known.
+            unknown: Why nothing is known of each new upstream of which that is so.
 
         Raises:
             ConfigError: The configuration is wrong; nothing has changed.
@@ -178,11 +181,11 @@ class UpstreamRegistration:
     def _withheld(self) -> dict[str, Condition]:
         """Return why tools are missing: they are not approved (SPEC GWY-11), or nothing is known of their server."""
         prefixed = self._config.prefixed
-        withheld: dict[str, Condition] = {
-            f"{self._config.prefix(server)}*": (why, f"The server {server} {text}")
-            for server, (why, text) in self._unknown.items()
-            if server not in self._servers
-        }
+        withheld: dict[str, Condition] = {}
+        for server, (why, text) in self._unknown.items():
+            if server not in self._servers:
+                condition = why, f"The server {server} {text}"
+                withheld |= {server: condition, f"{self._config.prefix(server)}*": condition}
         for server, items in ((server, self._changed[server]) for server in self.withheld_of):
             offered = self._servers[server].by_kind["tool"] if server in self._servers else ()
             for original, name in allowed_names([*offered], (), server if prefixed else None).items():
@@ -231,7 +234,7 @@ class UpstreamRegistration:
         taken: list[str] = []
         config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
         known, late = self._reviewed(config), self._unknown.keys() & config.upstreams.keys()
-        unknown = {server: self._unknown[server][1] for server in config.upstreams if server in late - known.keys()}
+        unknown = {server: NOT_KNOWN for server in config.upstreams if server in late - known.keys()}
         for server in known.keys() & config.upstreams.keys():  # no list is empty (SPEC GWY-4)
             if self._servers[server].by_kind["tool"] and not known[server].by_kind["tool"]:
                 unknown[server] = "its tools have changed, and are withheld until its operator approves them."

@@ -62,6 +62,8 @@ ERROR_META = "dev.toolfold/error"
 
 _ANNOTATIONS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
+_NOTHING_NEW = "It adds no tools to the list."
+
 _INNER = 1_000
 """How many characters the names of the groups in one have that was opened."""
 
@@ -228,7 +230,10 @@ async def open_group(context: Context, path: str, loader: Loader | None = None) 
         new = [*listed(now, "tool", path)]
     catalog = now.snapshot.catalog
     group, instructions = catalog.group(path), catalog.instructions(change.activated or (path,))
-    text: Callable[[str], str] = partial(_opened, path, _omitted(catalog, group), instructions, change)
+    withheld = catalog.why_withheld(path) if not new else None
+    text: Callable[[str], str] = partial(
+        _opened, path, _omitted(catalog, group), instructions, change, withheld[1] if withheld else _NOTHING_NEW
+    )
     if loader is not None and loader.texts is not None:
         text = partial(_loaded, loader.texts, group, instructions, change, len(new))
     return _answer(now, path, change, text, new)
@@ -249,13 +254,13 @@ def _omitted(catalog: Catalog, group: Group) -> str:
     )
 
 
-def _opened(path: str, description: str, instructions: str, change: Change, tools: str) -> str:
+def _opened(path: str, description: str, instructions: str, change: Change, nothing: str, tools: str) -> str:
     parts = [f"Group {path} is open." if change else f"Group {path} was open already."]
     if description and change:
         parts.append(description)
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
-    last = f"Now available:\n{tools}" if tools else "It adds no tools to the list."
+    last = f"Now available:\n{tools}" if tools else nothing
     said = " ".join(parts)
     return f"{said}\n\n{instructions}\n\n{last}" if instructions else f"{said} {last}"
 

@@ -254,8 +254,11 @@ def _near(name: str, view: RequestView, *, closed: bool) -> list[str]:
     """Return the names, as the caller knows them, of tools that a mistyped name may stand for (SPEC GWY-20).
 
     They are tools that the caller may see: those that are listed and, with `closed`, those of groups that it can open.
-    So a name has one answer, whether or not it stands for something (SPEC CALL-1).
+    So a name has one answer, whether or not it stands for something (SPEC CALL-1). One that is withheld, or may be of
+    a server of which nothing is known yet, is not mistyped.
     """
+    if view.snapshot.catalog.why_withheld(name) is not None:
+        return []
     seen = [one for one in listed(view, "tool") if one.control is None]
     if closed:
         seen += [found.component for found in findable(view)]

@@ -274,16 +274,16 @@ def to_state(found: Iterable[Found], view: RequestView) -> list[Found]:
 
 
 def unsearched(view: RequestView) -> dict[str, str]:
-    """Return the topmost groups that a session can open and of which it can find no tool, with their descriptions.
+    """Return the topmost groups that a session can open and of which it can find no tool, each with a text on it.
 
-    A gateway has such a group for a server of which nothing is known yet.
+    A gateway has such a group for a server of which nothing is known yet; the text is the reason, where there is one.
     """
     catalog = view.snapshot.catalog
     searched = {path for one in findable(view) if (path := one.component.group) is not None}
     searched |= {above for path in searched for above in ancestors(path)}
     openable = set(catalog.forest.named(catalog.openable))
     return {
-        group.path: group.description
+        group.path: withheld[1] if (withheld := catalog.why_withheld(group.path)) else group.description
         for group in catalog.groups
         if group.parent is None and group.path in openable and group.path not in searched
     }
