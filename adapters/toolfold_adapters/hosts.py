@@ -59,8 +59,9 @@ class Host:
 
     Attributes:
         name: What people call it.
-        files: Its files, those of a user before those of a project, which begin with `./`. `{VAR:-folder}` is a folder
-            that a variable of the environment can name, `{settings}` where programs store the settings of their user.
+        files: Its files, those of a user before those of a project, whose places begin with `./`. `{VAR:-folder}` is a
+            folder that a variable of the environment can name, `{settings}` where programs store the settings of
+            their user.
         section: The keys that lead to the servers in a file, with dots.
         precedence: The scopes, first the one whose entry counts where a name is in several.
         merged: Whether entries of one name in several files are one entry, key by key.
@@ -70,6 +71,7 @@ class Host:
             takes without one; `None` if that is no limit.
         every: The switches that the gateway has if each of its servers has them.
         permissions: The keys that name tools, which have other names behind a gateway.
+        then: What its users are told of once servers have moved.
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
         environment: What it gives its servers of its own environment, beside what their entries add (SPEC GWY-8).
@@ -87,6 +89,7 @@ class Host:
     most: Mapping[str, float | None] = field(factory=dict[str, float | None])
     every: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
+    then: str = ""
     passed_over: tuple[str, ...] = ()
     variable: str | None = None
     environment: Environment = "inherited"
@@ -99,6 +102,15 @@ _GEMINI: dict[str, Any] = {
     "every": ("trust",),
     "passed_over": ("extensionName", "targetAudience", "targetServiceAccount"),
     "variable": r"\$([A-Za-z_]\w*)",
+}
+
+_OPENCODE: dict[str, Any] = {
+    "section": "mcp",
+    "merged": True,
+    "program": ("command",),
+    "entry": {"type": "local", "enabled": True},
+    "most": {"timeout": 30_000},
+    "variable": r"\{env:([A-Za-z_]\w*)\}",
 }
 
 _OF_CODEX = (
@@ -189,13 +201,50 @@ HOSTS = (
             "./opencode.json",
             "./opencode.jsonc",
         ),
-        section="mcp",
-        merged=True,
-        program=("command",),
-        entry={"type": "local", "enabled": True},
-        most={"timeout": 30_000},
-        variable=r"\{env:([A-Za-z_]\w*)\}",
         views={"opencode": HostView(client="opencode", era="legacy", results=50_000)},
+        **_OPENCODE,
+    ),
+    Host(  # kilo.ai/docs/automate/mcp/using-in-kilo-code, which is made from opencode
+        name="Kilo",
+        files=(
+            "{XDG_CONFIG_HOME:-~/.config}/kilo/kilo.json",
+            "{XDG_CONFIG_HOME:-~/.config}/kilo/kilo.jsonc",
+            "./kilo.json",
+            "./kilo.jsonc",
+            "./.kilo/kilo.json",
+            "./.kilo/kilo.jsonc",
+        ),
+        **_OPENCODE,
+    ),
+    Host(  # the same page, "VSCode (Legacy)"
+        name="Kilo (legacy)",
+        files=(
+            "{settings}/Code/User/globalStorage/kilocode.kilo-code/settings/mcp_settings.json",
+            "~/.kilocode/cli/global/settings/mcp_settings.json",
+            "./.kilocode/mcp.json",
+        ),
+        permissions=("alwaysAllow",),
+    ),
+    Host(  # moonshotai.github.io/kimi-code/en/customization/mcp
+        name="Kimi Code",
+        files=("{KIMI_CODE_HOME:-~/.kimi-code}/mcp.json", "./.kimi-code/mcp.json"),
+        most={"startupTimeoutMs": 30_000, "toolTimeoutMs": None},
+    ),
+    Host(  # docs.factory.ai/cli/configuration/mcp; the user's file has precedence
+        name="Droid",
+        files=("~/.factory/mcp.json", "./.factory/mcp.json"),
+        precedence=("user", "local", "project"),
+        entry={"type": "stdio"},
+        most={"timeoutMs": None},
+    ),
+    Host(  # docs.mistral.ai/vibe/code/cli/mcp-servers, and how its sources merge the two files
+        name="Vibe",
+        files=("{VIBE_HOME:-~/.vibe}/config.toml", "./.vibe/config.toml"),
+        section="mcp_servers",
+        merged=True,
+        entry={"name": "toolfold", "transport": "stdio"},
+        most={"startup_timeout_sec": 10, "tool_timeout_sec": 60},
+        passed_over=("prompt", "sampling_enabled"),
     ),
     Host(  # docs.cline.bot/mcp
         name="Cline",
@@ -247,15 +296,26 @@ HOSTS = (
         most={"timeout": None},
         passed_over=("remote",),
     ),
-    Host(
+    Host(  # fast-agent.ai/mcp; the second is what it read before 0.10
         name="fast-agent",
+        files=("{FAST_AGENT_HOME:-./.fast-agent}/fast-agent.yaml", "./fastagent.config.yaml"),
+        section="mcp.servers",
+        entry={"transport": "stdio"},
+        most={"read_timeout_seconds": None},
+        then="Agents name their servers: write its entry where they name one that moved.",
+        passed_over=(
+            *("http_read_timeout_seconds", "http_timeout_seconds", "read_transport_sse_timeout_seconds"),
+            *("defer_loading", "include_instructions", "load_on_start", "max_missed_pings", "ping_interval_seconds"),
+            *("protocol_mode", "reconnect_on_disconnect"),
+        ),
+        environment="minimal",  # that of the SDK for Python
         cut=15_000,  # it shows the first 8,000 bytes and the last
         views={"fast-agent": HostView(client="fast-agent", results=16_000, ends=(8_000, 8_000))},
     ),
 )
 
-SECTIONS = ("mcp.servers", *dict.fromkeys(host.section for host in HOSTS))
-"""Where servers are in a file, in the order in which they are looked for; the first is in VS Code's settings."""
+SECTIONS = tuple(dict.fromkeys(("mcp.servers", *(host.section for host in HOSTS))))
+"""Where servers are in a file, in the order in which they are looked for; the first is in VS Code's settings too."""
 
 
 def files_of(
@@ -267,7 +327,7 @@ def files_of(
         for file in host.files:
             place = re.sub(r"\{(\w+):-(.*?)\}", lambda match: environ.get(match[1]) or match[2], file)
             place = place.replace("{settings}", settings)
-            scope: Scope = "project" if file.startswith("./") else "user"
+            scope: Scope = "project" if place.startswith("./") else "user"
             yield host, home / place[2:] if place.startswith("~/") else folder / place, scope
 
 

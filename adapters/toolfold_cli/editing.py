@@ -192,7 +192,7 @@ def _same_line(text: str, at: int) -> str:
 
 
 class TomlFile:
-    """A file of TOML."""
+    """A file of TOML that has the servers in a table by their names, or each as an item of an array, with its name."""
 
     def __init__(self, text: str | None, section: Sequence[str]) -> None:
         import tomlkit
@@ -209,6 +209,9 @@ class TomlFile:
 
     def take(self, name: str) -> Any:
         """Remove a server, and return it with its comments."""
+        if (items := self._items()) is not None:
+            place = next(place for place, item in enumerate(items) if item.get("name") == name)
+            return _Item(items.pop(place))
         servers = {**self._servers()}
         taken = servers.pop(name)
         self._document[self._section] = servers
@@ -216,14 +219,41 @@ class TomlFile:
 
     def put(self, name: str, server: Any) -> None:
         """Add a server that was taken from another file."""
-        self._document[self._section] = {**self._servers(), name: server}
+        if not isinstance(server, _Item):
+            self._document[self._section] = {**self._servers(), name: server}
+        elif (items := self._items()) is not None:
+            items.append(server.table)
+        else:
+            import tomlkit
+
+            self._document[self._section] = tomlkit.aot()
+            cast("Any", self._document[self._section]).append(server.table)
 
     def add(self, name: str, settings: Mapping[str, Any]) -> None:
         """Add a server with settings."""
-        self.put(name, dict(settings))
+        if self._items() is None:
+            self.put(name, dict(settings))
+            return
+        import tomlkit
+
+        item = tomlkit.table()
+        item.update({"name": name, **settings})
+        self.put(name, _Item(item))
 
     def _servers(self) -> Mapping[str, Any]:
         return table(cast("Any", self._document).get(self._section)) or {}
+
+    def _items(self) -> Any:
+        """Return the array that has the servers, if they are in one."""
+        found = cast("Any", self._document).get(self._section)
+        return found if isinstance(found, list) else None
+
+
+@frozen
+class _Item:
+    """A server that is an item of an array, and not a table with a key."""
+
+    table: Any
 
 
 # -- YAML -------------------------------------------------------------------------------------------------------------
@@ -233,12 +263,13 @@ class YamlFile:
     """A file of YAML that has each server, a key of a mapping or an item of a list, on lines of its own."""
 
     def __init__(self, text: str | None, section: Sequence[str]) -> None:
-        (self._section,) = section
+        self._section = tuple(section)
         self._servers: dict[str, str] = {}
-        self._head, self._tail, self._listed = f"{self._section}:\n", "", False
+        self._head = "".join(f"{'  ' * depth}{key}:\n" for depth, key in enumerate(section))
+        self._tail, self._listed = "", False
         if text is not None:
             self._divide(text)
-        self._indent = next((_indent_of(server) for server in self._servers.values()), "  ")
+        self._indent = next((_indent_of(server) for server in self._servers.values()), "  " * len(section))
 
     @property
     def text(self) -> str:
@@ -253,7 +284,8 @@ class YamlFile:
 
     def put(self, name: str, server: Any) -> None:
         """Add a server that was taken from another file."""
-        other = next((_indent_of(one) for one in self._servers.values()), _indent_of(server))
+        own = _indent_of(server) if len(self._section) == 1 else self._indent
+        other = next((_indent_of(one) for one in self._servers.values()), own)
         lines = str(server).splitlines(keepends=True)
         self._servers[name] = "".join(other + line.removeprefix(_indent_of(server)) for line in lines)
 
@@ -271,12 +303,16 @@ class YamlFile:
         from ruamel.yaml import YAML
 
         parser: Any = YAML(typ="safe", pure=True)
-        node = next(value for key, value in parser.compose(text).value if key.value == self._section)
+        node = parser.compose(text)
+        for name in self._section:
+            node = next(value for key, value in node.value if key.value == name)
         self._listed = node.id == "sequence"
         lines: list[str] = text.splitlines(keepends=True)
         starts: list[int] = [(one if self._listed else one[0]).start_mark.line for one in node.value]
         if node.flow_style or not node.value or len(set(starts)) < len(starts):
-            raise ConfigError(f"{self._section} is not written with each server on lines of its own; write it so.")
+            raise ConfigError(
+                f"{'.'.join(self._section)} is not written with each server on lines of its own; write it so."
+            )
         names = [_named(one) if self._listed else one[0].value for one in node.value]
         end = _end_of(node)
         for number, start in enumerate(starts):

@@ -280,6 +280,8 @@ def _moved(
     _refuse_both(file, before.keys(), moving.keys())
     behind = {**before, **moving}
     entry = entry_for(section.host, behind, (*command, str(file.served)))
+    if "name" in entry:
+        entry["name"] = name
     client = edited(file.path.suffix, section.text, section.keys)
     beside = edited(file.path.suffix, served if before else None, section.beside)
     if "inputs" in section.data and isinstance(client, JsonFile) and isinstance(beside, JsonFile):
@@ -296,7 +298,7 @@ def _moved(
     return Moved(
         section=section,
         servers=tuple(moving),
-        notes=not_kept(section.host, moving),
+        notes=(*not_kept(section.host, moving), *([section.host.then] if section.host and section.host.then else [])),
         name=name,
         text=text,
         served=(served, after),

@@ -90,6 +90,62 @@ GOOSE_MODE: auto
 """
 
 
+VIBE = f"""model = "x" # kept
+
+# a is mine
+[[mcp_servers]]
+name = "a"
+transport = "stdio"
+command = '{sys.executable}' # python
+args = ["-v"]
+tool_timeout_sec = 90
+
+[[mcp_servers]]
+name = "off"
+transport = "http"
+url = "https://x.org"
+disabled = true
+
+# b is mine
+[[mcp_servers]]
+name = "b"
+transport = "http"
+url = "https://y.org"
+api_key_env = "KEY"
+api_key_header = "X-Key"
+api_key_format = "{{token}}"
+
+[[mcp_servers]]
+name = "bad"
+transport = "stdio"
+command = "no-such-program"
+
+[tools]
+theme = 1
+"""
+
+
+FAST_AGENT = f"""default_model: x # kept
+mcp:
+  servers:
+    # a is mine
+    a:
+      transport: stdio
+      command: {sys.executable}
+      args: [-v]
+    bad:
+      command: no-such-program
+    b: # b is mine
+      transport: http
+      url: https://y.org
+      headers:
+        Key: x
+  defaults: {{}}
+logger:
+  type: none
+"""
+
+
 HOST_FILES: dict[str, tuple[str, dict[str, Any]]] = {
     ".claude.json": (
         commented("mcpServers", {"a": {**RIGHT, "timeout": 9}, "bad": WRONG}),
@@ -137,6 +193,36 @@ HOST_FILES: dict[str, tuple[str, dict[str, Any]]] = {
         GOOSE,
         {"type": "stdio", "name": "toolfold", "enabled": True, "cmd": "PROGRAM", "args": TOOLFOLD, "timeout": 400},
     ),
+    ".config/kilo/kilo.jsonc": (
+        commented("mcp", {"a": {"type": "local", "command": [sys.executable, "-v"], "timeout": 90_000}}),
+        {"type": "local", "enabled": True, "command": ["PROGRAM", *TOOLFOLD], "timeout": 90_000},
+    ),
+    ".kilocode/cli/global/settings/mcp_settings.json": (
+        commented("mcpServers", {"a": {**RIGHT, "alwaysAllow": ["search"]}, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD},
+    ),
+    ".kimi-code/mcp.json": (
+        commented("mcpServers", {"a": {**RIGHT, "startupTimeoutMs": 60_000}, "bad": WRONG}),
+        {"command": "PROGRAM", "args": TOOLFOLD, "startupTimeoutMs": 60_000},
+    ),
+    ".factory/mcp.json": (
+        commented("mcpServers", {"a": {"type": "stdio", **RIGHT, "disabled": False}, "bad": WRONG}),
+        {"type": "stdio", "command": "PROGRAM", "args": TOOLFOLD},
+    ),
+    ".vibe/config.toml": (
+        VIBE,
+        {
+            "name": "toolfold",
+            "transport": "stdio",
+            "command": "PROGRAM",
+            "args": TOOLFOLD,
+            "tool_timeout_sec": 90,
+        },
+    ),
+    "project/.fast-agent/fast-agent.yaml": (
+        FAST_AGENT,
+        {"transport": "stdio", "command": "PROGRAM", "args": TOOLFOLD},
+    ),
     ".config/zed/settings.json": (
         commented("context_servers", {"a": {"source": "custom", **RIGHT}, "ext": {"source": "extension"}}),
         {"source": "custom", "command": "PROGRAM", "args": TOOLFOLD, "env": {}},
@@ -157,6 +243,7 @@ def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_u
     home: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("toolfold_cli.init._program", lambda: ("PROGRAM",))
+    monkeypatch.setenv("KEY", SECRET)
     text, entry = HOST_FILES[name]
     file = home / name
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +256,7 @@ def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_u
     assert list(load_config(served).upstreams) == [name for name in before if name in ("a", "b")]
     moved = entries_in(served)
     expected = json.loads(json.dumps(entry).replace('"SERVED"', json.dumps(str(served))))
-    assert after.pop("toolfold") == expected
+    assert after.pop(next(name for name in after if name.startswith("toolfold"))) == expected
     assert {**moved, **after} == before
     assert "kept" in file.read_text()
     assert "is mine" in served.read_text() or (file.suffix == ".toml" and "is mine" in file.read_text())
@@ -182,7 +269,13 @@ def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_u
 
 
 @pytest.mark.spec("GWY-13")
-@pytest.mark.parametrize("name", [".codex/config.toml", ".continue/config.yaml", ".config/goose/config.yaml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".codex/config.toml", ".continue/config.yaml", ".config/goose/config.yaml"),
+        *(".vibe/config.toml", "project/.fast-agent/fast-agent.yaml"),
+    ],
+)
 def test_a_file_that_was_edited_since_gets_its_servers_back_with_all_comments(home: Path, name: str) -> None:
     file = write(home / name, HOST_FILES[name][0])
     before = read_table(file)
@@ -192,8 +285,9 @@ def test_a_file_that_was_edited_since_gets_its_servers_back_with_all_comments(ho
     text = file.read_text()
     assert all(comment in text for comment in ("# added", "kept", "# a is mine"))
     after = read_table(file)
-    if isinstance(before.get("mcpServers"), list):
-        assert sorted(map(str, after.pop("mcpServers"))) == sorted(map(str, before.pop("mcpServers")))
+    for section in ("mcpServers", "mcp_servers"):
+        if isinstance(before.get(section), list):
+            assert sorted(map(str, after.pop(section))) == sorted(map(str, before.pop(section)))
     assert after == before
 
 
@@ -276,6 +370,11 @@ def test_clients_are_found_where_their_platform_has_them(home: Path, platform: s
         home / ".cline" / "data" / "settings" / "cline_mcp_settings.json",
         home / ".continue" / "config.yaml",
         home / ".codeium" / "windsurf" / "mcp_config.json",
+        *(config / "kilo" / "kilo.json", home / "project" / "kilo.json", home / "project" / ".kilo" / "kilo.json"),
+        home / "project" / ".kilocode" / "mcp.json",
+        *(base / f".{name}" / "mcp.json" for name in ("kimi-code", "factory") for base in (home, home / "project")),
+        *(base / ".vibe" / "config.toml" for base in (home, home / "project")),
+        *(home / "project" / name for name in (".fast-agent/fast-agent.yaml", "fastagent.config.yaml")),
         settings / "Block" / "goose" / "config" / "config.yaml",
         *(settings / "Zed" / "settings.json", home / "project" / ".zed" / "settings.json"),
     }

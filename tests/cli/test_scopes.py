@@ -151,6 +151,7 @@ def place(scope: Any, folder: str | None, *names: str) -> Place:
         ("Claude Code", "/w/p/deep", {("local /w/p", "a"), ("local /w/p", "b"), ("user None", "u")}),
         ("Claude Code", "/w", {("project /w", "a"), ("user None", "u")}),
         ("Claude Code", None, {("user None", "a"), ("user None", "u")}),
+        ("Droid", "/w", {("user None", "a"), ("user None", "u")}),
     ],
 )
 def test_the_rows_say_whose_entry_counts(host: str, folder: str | None, expected: set[tuple[str, str]]) -> None:

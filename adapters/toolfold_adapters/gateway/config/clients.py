@@ -30,7 +30,7 @@ _TRANSPORTS = {
 _SETTINGS = {
     **dict.fromkeys(("url", "uri", "serverUrl", "httpUrl", "baseUrl"), "url"),
     **dict.fromkeys(("headers", "http_headers"), "headers"),
-    **dict.fromkeys(("tools", "includeTools", "enabled_tools", "available_tools"), "include_tools"),
+    **dict.fromkeys(("tools", "includeTools", "enabledTools", "enabled_tools", "available_tools"), "include_tools"),
     **dict.fromkeys(("excludeTools", "disabledTools", "disabled_tools"), "exclude_tools"),
     **{name: name for name in ("cwd", "title", "description")},
     "startup_timeout_sec": "start_timeout",
@@ -38,7 +38,20 @@ _SETTINGS = {
 _TYPES = ("type", "transport", "transportType")
 _ENVIRONMENTS = ("env", "environment", "envs")
 _WITH_RULES = (
-    *("args", "bearer_token_env_var", "cmd", "command", "env_http_headers", "env_keys", "env_vars", "envFile"),
+    *(
+        "api_key_env",
+        "api_key_format",
+        "api_key_header",
+        "args",
+        "bearerTokenEnvVar",
+        "bearer_token_env_var",
+        "cmd",
+        "command",
+        "env_http_headers",
+        "env_keys",
+        "env_vars",
+        "envFile",
+    ),
     *("auth", "authProviderType", "oauth", "requestOptions", "startup_timeout_ms", *_ENVIRONMENTS, *_TYPES),
 )
 _SWITCHES = {"disabled": True, "enabled": False, "isActive": False}
@@ -284,14 +297,24 @@ def _text(value: Any) -> Any:
 
 
 def _headers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the headers, with those that Codex takes from the environment."""
+    """Return the headers, with those that Codex, Kimi Code and Vibe take from the environment."""
+    if _is_static(login := table(given.get("auth")) or {}):
+        given = {**given, **login}
     options = table(given.get("requestOptions")) or {}
     headers = {**(table(given.get("headers", given.get("http_headers", options.get("headers")))) or {})}
     for header, name in (table(given.get("env_http_headers")) or {}).items():
         headers[header] = f"${{{name}}}"
-    if token := given.get("bearer_token_env_var"):
+    if token := given.get("bearer_token_env_var", given.get("bearerTokenEnvVar")):
         headers["Authorization"] = f"Bearer ${{{token}}}"
+    if name := given.get("api_key_env"):
+        form = _text(given.get("api_key_format", "Bearer {token}"))
+        headers.setdefault(given.get("api_key_header", "Authorization"), form.replace("{token}", f"${{{name}}}"))
     return {"headers": {name: _text(value) for name, value in headers.items()}} if headers else {}
+
+
+def _is_static(login: Mapping[str, Any]) -> bool:
+    """Return whether a table says which headers to send, as Vibe's does, and not how to log in."""
+    return login.get("type") == "static"
 
 
 def _login(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,6 +329,8 @@ def _login(given: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if given[key] is False:
         return {"oauth": {"enabled": False}}
+    if _is_static(table(given[key]) or {}):
+        return {}
     if (said := table(given[key])) is None:
         raise ConfigError(f"{key}: must be a table with clientId; give a token in headers")
     found: dict[str, Any] = {}
