@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from contextvars import copy_context
 from threading import Thread
 from typing import Any
 
@@ -240,6 +241,62 @@ async def test_a_hook_may_wait_for_a_session_that_does_not_wait_for_it(anyio_bac
             await settle()
             block.release.set()
     assert (first.active, second.active) == (("a", "c"), ("b", "c"))
+
+
+@pytest.mark.spec("HOOK-7", "SES-2")
+@both_loops
+@pytest.mark.parametrize("gives_up", [False, True], ids=["until it came", "until it gave up"])
+async def test_a_hook_that_has_waited_for_a_session_is_waited_for_by_a_hook_of_that_one(
+    gives_up: bool, anyio_backend: str
+) -> None:
+    inner, outer = Journal(), Journal()
+    first, second = await opened(outer), await opened(inner)
+    busy, asked, finish = inner.block("+b"), anyio.Event(), anyio.Event()
+    waiting = anyio.CancelScope()
+
+    async def wait_for_the_second(context: HookContext) -> None:
+        with waiting:
+            await second.activate("c")
+        asked.set()
+        await finish.wait()
+
+    async def ask_the_first(context: HookContext) -> None:
+        assert await first.activate("c")
+
+    outer.acting["+a"], inner.acting["+a"] = wait_for_the_second, ask_the_first
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(second.activate, "b")
+            await busy.arrived.wait()
+            group.start_soon(first.activate, "a")
+            await settle()
+            group.start_soon(second.activate, "a")  # queued behind what the hook of the first asked for
+            await settle()
+            if gives_up:
+                waiting.cancel()
+                await asked.wait()
+            busy.release.set()
+            await asked.wait()
+            await settle()
+            assert "+a" in inner.lines  # and asks, while the hook of the first runs
+            finish.set()
+    assert (first.active, second.active) == (("a", "c"), ("a",) if gives_up else ("a", "c"))
+
+
+@pytest.mark.spec("HOOK-7")
+@both_loops
+async def test_a_transition_leaves_the_context_of_its_caller_as_it_was(anyio_backend: str) -> None:
+    journal = Journal()
+    session = await opened(journal)
+    before = dict(copy_context())
+    for _ in range(3):
+        assert await session.activate("a")
+        journal.fail("+a.x")
+        with pytest.raises(HookFailed):
+            await session.activate("a.x")
+        assert await session.deactivate("a")
+    await session.close()
+    assert dict(copy_context()) == before
 
 
 # From other threads
