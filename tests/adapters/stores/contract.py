@@ -1,13 +1,17 @@
 """What every store does (SPEC STO-1, STO-2, STO-7, PER-3): cases to run against any engine.
 
-Each case is given two stores on the same records, as two processes have them.
+Each case is given two stores on the same records, as two processes have them; cases of an engine in trouble are given a
+store, and what makes the trouble.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from toolfold import Place, Record, Store
 
@@ -17,6 +21,21 @@ SHORT = 0.05
 PLACE = Place("desk/handle")
 
 Case = Callable[[Store, Store], Awaitable[None]]
+
+
+class Trouble(Protocol):
+    """What can be done to the engine of a store that has one outside of this process."""
+
+    def stalled(self) -> AbstractAsyncContextManager[None]:
+        """Return a context manager within which nothing that is written is answered."""
+        ...
+
+    async def copied(self) -> Callable[[], Awaitable[None]]:
+        """Copy what is stored, and return what puts the copy in the place of what was stored since."""
+        ...
+
+
+CaseInTrouble = Callable[[Store, Trouble], Awaitable[None]]
 
 
 async def created(store: Store, key: str = "desk/handle/1", lifetime: float = LONG, place: Place = PLACE) -> str:
@@ -280,6 +299,38 @@ async def changes_are_published_to_others(store: Store, other: Store) -> None:
     assert seen == [key]
 
 
+async def a_store_that_waits_for_its_engine_does_not_block_the_loop(store: Store, trouble: Trouble) -> None:
+    key = await created(store)
+    version = await version_of(store, key)
+    written: list[int | None] = []
+
+    async def swap() -> None:
+        written.append(await store.swap(key, version, "[]"))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks, trouble.stalled():
+            tasks.start_soon(swap)
+            for _ in range(100):
+                await checkpoint()
+            assert written == []
+    assert written == [await version_of(store, key)]
+
+
+async def what_an_older_copy_that_is_put_back_has_lost_is_not_numbered_again(store: Store, trouble: Trouble) -> None:
+    key = await created(store)
+    first = await version_of(store, key)
+    put_back = await trouble.copied()
+    versions, tokens = [first], list[int]()
+    for _ in range(3):
+        version = await store.swap(key, first, "{}")
+        assert version is not None
+        versions.append(version)
+        tokens.append(await leased(store, key))
+        await put_back()
+        assert await store.read(key) == Record(first, "{}")
+    assert [versions, tokens] == [sorted(set(versions)), sorted(set(tokens))]
+
+
 CASES: tuple[Case, ...] = (
     a_record_is_read_as_it_was_created,
     of_two_swaps_from_one_version_one_wins,
@@ -298,4 +349,9 @@ CASES: tuple[Case, ...] = (
     the_records_of_a_kind_are_bounded,
     the_records_of_a_caller_are_bounded_and_the_idlest_is_known,
     changes_are_published_to_others,
+)
+
+CASES_IN_TROUBLE: tuple[CaseInTrouble, ...] = (
+    a_store_that_waits_for_its_engine_does_not_block_the_loop,
+    what_an_older_copy_that_is_put_back_has_lost_is_not_numbered_again,
 )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.stores.contract import created, leased, version_of
 from toolfold import ConfigError
 from toolfold_adapters.stores import SQLiteStore
 
@@ -31,22 +30,3 @@ async def test_a_path_that_can_never_be_a_store_is_refused_as_such(tmp_path: Pat
     async with SQLiteStore(tmp_path) as store:
         with pytest.raises(ConfigError, match="can't be used as a store: unable to open database file"):
             await store.read("key")
-
-
-@pytest.mark.spec("STO-2", "STO-9", "PER-3")
-async def test_what_an_older_copy_of_the_file_has_lost_is_not_numbered_again(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    store = SQLiteStore(path)
-    key = await created(store)
-    first = await version_of(store, key)
-    await store.aclose()
-    copy = path.read_bytes()
-    versions, tokens = [first], list[int]()
-    for _ in range(3):
-        version = await store.swap(key, first, "{}")
-        assert version is not None
-        versions.append(version)
-        tokens.append(await leased(store, key))
-        await store.aclose()
-        path.write_bytes(copy)
-    assert [versions, tokens] == [sorted(set(versions)), sorted(set(tokens))]

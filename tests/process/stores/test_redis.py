@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
-from tests.adapters.stores.contract import CASES, Case
+import pytest
+from attrs import frozen
+from redis.asyncio import Redis
+
+from tests.adapters.stores.contract import CASES, CASES_IN_TROUBLE, Case, CaseInTrouble
 from tests.process.stores.servers import flushed
 from toolfold import Place
 from toolfold_adapters.stores import RedisStore
@@ -17,6 +23,39 @@ async def test_in_redis(case: Case, redis_url: str) -> None:
     await flushed(redis_url)
     async with RedisStore(redis_url) as store, RedisStore(redis_url) as other:
         await case(store, other)
+
+
+@frozen
+class RedisInTrouble:
+    """A Redis that answers no script, and one that has lost what was written since a copy."""
+
+    client: Any
+
+    @asynccontextmanager
+    async def stalled(self) -> AsyncGenerator[None]:
+        await self.client.client_pause(60_000, all=False)
+        try:
+            yield
+        finally:
+            await self.client.client_unpause()
+
+    async def copied(self) -> Callable[[], Awaitable[None]]:
+        copy = {key: (await self.client.dump(key), await self.client.pttl(key)) for key in await self.client.keys()}
+
+        async def put_back() -> None:
+            await self.client.flushdb()
+            for key, (value, left) in copy.items():
+                await self.client.restore(key, max(left, 0), value)
+
+        return put_back
+
+
+@pytest.mark.spec("STO-5", "STO-9")
+@pytest.mark.parametrize("case", CASES_IN_TROUBLE, ids=lambda case: case.__name__)
+async def test_in_redis_in_trouble(case: CaseInTrouble, redis_url: str) -> None:
+    await flushed(redis_url)
+    async with RedisStore(redis_url) as store, Redis.from_url(redis_url) as client:
+        await case(store, RedisInTrouble(client))
 
 
 @pytest.mark.spec("STO-2")
