@@ -61,7 +61,7 @@ def call_command(
         show_json({"content": list(result.content), "structured": result.structured, "is_error": result.is_error})
     elif not result.is_error:
         for block in result.content:
-            show(str(block["text"]) if block.get("type") == "text" else f"({block.get('type')})")
+            show(str(block["text"]) if "text" in block else f"({block.get('type')})")
     if result.is_error:
         raise Failed(result.text or "The tool answered with an error.")
 

@@ -42,3 +42,27 @@ def test_a_call_that_fails_ends_with_1_and_says_why(shop: Path, arguments: tuple
     result = invoke("call", "shop:tools", *arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert message in result.stderr
+
+
+ANSWERING = """
+from toolfold import ToolResult, ToolSet
+
+tools = ToolSet("answering")
+tools.register("an_object", lambda: ToolResult(structured={"total": 12.5}))
+tools.register("a_list", lambda: ToolResult(structured=[4711, 4712]))
+tools.register("an_error", lambda: ToolResult(({"type": "error", "text": "no number"},), is_error=True))
+"""
+
+
+def test_what_a_result_says_in_another_way_than_by_text_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("answering_otherwise.py").write_text(ANSWERING)
+    results = [invoke("call", "answering_otherwise.py", name) for name in ("an_object", "a_list", "an_error")]
+    assert [(result.exit_code, result.stdout) for result in results] == [
+        (0, '{"total": 12.5}\n'),
+        (0, "[4711, 4712]\n"),
+        (1, ""),
+    ]
+    assert "no number" in results[-1].stderr

@@ -52,8 +52,9 @@ def text_of(result: ToolResult) -> str:
 
 
 def text_of_block(block: Mapping[str, Any]) -> str:
-    """Return a block of content as text; one that is not text is given as JSON."""
-    return str(block["text"]) if block.get("type") == "text" else json.dumps(block, ensure_ascii=False)
+    """Return a block of content as text, that which it has or else the block as JSON."""
+    text = block.get("text")
+    return text if isinstance(text, str) else json.dumps(block, ensure_ascii=False)
 
 
 def without_schemas(result: ToolResult, to_wire: Callable[[str], str], announced: Sequence[Component]) -> ToolResult:

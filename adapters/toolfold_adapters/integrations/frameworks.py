@@ -98,7 +98,7 @@ def parts(result: ToolResult) -> list[str | Media]:
 
 def _part(block: dict[str, Any]) -> str | Media:
     match block:
-        case {"type": "text", "text": str(text)}:
+        case {"text": str(text)}:
             return text
         case {"type": "image" | "audio", "data": str(data), "mimeType": str(mime_type)}:
             return Media(data, mime_type)

@@ -22,7 +22,15 @@ from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
 from .._session.context import Context, HookContext
 from .._usercode import InThread, caller, is_async, is_async_generator
-from .._view.calling import InputRequired, ToolResult, is_content_type, is_result_type, misfit, result_made, to_result
+from .._view.calling import (
+    InputRequired,
+    ToolResult,
+    is_content_type,
+    is_result_type,
+    misfit,
+    result_made,
+    to_result,
+)
 from ..errors import InvalidDefinition, warn
 from ..machine.transaction import Hook
 from .options import HOOKS
@@ -172,7 +180,7 @@ def _structured(answer: Any, output: Output) -> tuple[ToolResult, Faults | None]
         result = to_result(answer)
     except TypeError:  # an instance of a class whose attributes are annotated
         result = to_result(content)
-    return ToolResult(result.content, content), output.faults(content)
+    return ToolResult(ToolResult(result.content, content).readable, content), output.faults(content)
 
 
 def _is_mapping(hint: Any) -> bool:

@@ -7,6 +7,7 @@ the SDK and of FastMCP are accepted too, and recognised without importing these 
 from __future__ import annotations
 
 import base64
+import json
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -168,6 +169,8 @@ class AboutTools:
 class ToolResult:
     """The answer to a call: content blocks for the model, structured content for programs, whether it is an error.
 
+    Where no block of what a handler answers says anything, the structured content is a text block too.
+
     With `needs` it is no answer yet: the caller has to supply something and to call again. `about` is set where the
     library itself speaks of tools: when a group was opened or closed, and when arguments were refused.
     """
@@ -190,8 +193,19 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by line breaks."""
-        return "\n".join(str(block["text"]) for block in self.content if block.get("type") == "text")
+        """The texts of the blocks, joined by line breaks."""
+        return "\n".join(block["text"] for block in self.content if isinstance(block.get("text"), str))
+
+    @property
+    def readable(self) -> tuple[Mapping[str, Any], ...]:
+        """The blocks that a model reads: the structured content as a text where none says anything.
+
+        Many servers, and handlers that care for programs, answer with structured content alone; not every way of a
+        result to a model has a place for it. A block without a text, such as an image, says something.
+        """
+        if self.structured is None or any(map(_says_something, self.content)):
+            return self.content
+        return ({"type": "text", "text": escaped(json.dumps(self.structured, ensure_ascii=False))},)
 
 
 @frozen(kw_only=True, eq=False)
@@ -203,6 +217,11 @@ class Passed(ToolResult):
     """
 
     answer: Any
+
+
+def _says_something(block: Mapping[str, Any]) -> bool:
+    text = block.get("text")
+    return bool(text.strip()) if isinstance(text, str) else len(block) > 1
 
 
 def misfit(name: str, problems: str) -> ToolResult:
@@ -267,12 +286,12 @@ def result_made(value: Any) -> ToolResult | None:
 
 def _encodable(result: ToolResult) -> ToolResult:
     """Return a result that its author made, with everything in it encodable as JSON."""
-    content = tuple(encodable(block) for block in result.content)
     structured, meta, needs = encodable(result.structured), encodable(result.meta), result.needs
+    content = ToolResult(tuple(encodable(block) for block in result.content), structured).readable
     if needs is not None:
         needs = _encodable_needs(needs)
     same = structured is result.structured and meta is result.meta and needs == result.needs
-    if same and all(made is given for made, given in zip(content, result.content, strict=True)):
+    if same and [*map(id, content)] == [*map(id, result.content)]:
         return result
     return evolve(result, content=content, structured=structured, meta=meta, needs=needs)
 

@@ -70,10 +70,11 @@ async def test_a_call_that_opens_groups_has_theirs_within_the_budget_of_the_answ
     try:
         async with client_of(build_server(tools, answer_tokens=1_200), era) as (client, _):
             answer = await through(client, "loans.back.shelve")
-            expected = f"Opened for this call: loans, loans.back.\n\n{LOAN}\n\n{RETURN}\n\nshelved"
+            expected = f"shelved\n\nOpened for this call: loans, loans.back.\n\n{LOAN}\n\n{RETURN}"
             assert text_of(answer) == expected
             long = text_of(await through(client, "long.tool"))
-            assert long.endswith("…\n\ndone")
+            assert long.startswith("done\n\nOpened for this call: long.\n\nstep")
+            assert long.endswith("…")
             assert len(long) == 1_200 * CHARACTERS_PER_TOKEN
     finally:
         one_client.reset(token)

@@ -7,7 +7,6 @@ what a call opens is open for those that are made after it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -153,10 +152,10 @@ async def open_for(session: Session, name: str) -> tuple[str, ...]:
 
 def with_opened(result: ToolResult, paths: Sequence[str], catalog: Catalog, room: int) -> ToolResult:
     """Return the answer to a call that also says which groups were opened for it, and their instructions (SKL-1)."""
-    text = f"Opened for this call: {', '.join(paths)}.\n"  # some clients join texts without anything between them
+    text = f"\nOpened for this call: {', '.join(paths)}."  # some clients join texts without anything between them
     if instructions := catalog.instructions(paths):
-        text += f"\n{cut(instructions, room - len(text) - len(result.text) - 3)}\n"
-    return with_text(result, text, first=True)
+        text += f"\n\n{cut(instructions, room - len(text) - len(result.text) - 3)}"
+    return with_text(result, text)  # after the tool's own content: programs read the first block
 
 
 def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None:
@@ -392,8 +391,6 @@ def joined(calls: Sequence[Mapping[str, Any]], results: Sequence[ToolResult], ro
 
 def _blocks(result: ToolResult) -> list[dict[str, Any]]:
     """Return the content of a result, with the texts of resources as texts."""
-    if not result.content and result.structured is not None:
-        return [{"type": "text", "text": json.dumps(result.structured, ensure_ascii=False)}]
     blocks: list[dict[str, Any]] = []
     for block in result.content:
         match block:

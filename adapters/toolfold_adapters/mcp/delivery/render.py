@@ -302,9 +302,10 @@ def passed(answer: Any) -> Passed:
         return Passed(is_error=True, answer=answer)
     kind = _said(answer, "result_type", "resultType")
     said = table(answer) or {}
+    structured = said.get("structuredContent")
     return Passed(
-        content=array(said.get("content")) or (),
-        structured=said.get("structuredContent"),
+        content=_readable(said.get("content"), structured),
+        structured=structured,
         is_error=_said(answer, "is_error", "isError") is True,
         meta=table(said.get("_meta")),
         needs=InputRequired() if kind not in (None, "complete") else None,
@@ -315,19 +316,28 @@ def passed(answer: Any) -> Passed:
 def with_text(
     result: ToolResult, text: str, *, first: bool = False, meta: Mapping[str, Any] | None = None
 ) -> ToolResult:
-    """Return a result with one more text, before all others or after them, and with more in its `_meta`."""
+    """Return a result with one more text, before all others or after them, and with more in its `_meta`.
+
+    Clients fall back to structured content where there is nothing else, so where it has to be read it is a text, too.
+    """
     block = {"type": "text", "text": text}
 
-    def joined(content: Any) -> list[Any]:
+    def joined(content: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         return [block, *content] if first else [*content, block]
 
     if not isinstance(result, Passed):
-        return evolve(result, content=joined(result.content), meta={**(result.meta or {}), **(meta or {})} or None)
+        return evolve(result, content=joined(result.readable), meta={**(result.meta or {}), **(meta or {})} or None)
     if isinstance(result.answer, BaseException):
         return result
     answer = dumped(result.answer)
     more = {"_meta": {**(table(answer.get("_meta")) or {}), **meta}} if meta else {}
-    return evolve(result, answer={**answer, "content": joined(answer.get("content", ())), **more})
+    content = joined(_readable(answer.get("content"), answer.get("structuredContent")))
+    return evolve(result, answer={**answer, "content": content, **more})
+
+
+def _readable(content: Any, structured: Any) -> Iterable[Mapping[str, Any]]:
+    """Return the blocks that a model reads of what may be another server's answer."""
+    return ToolResult(tuple(array(content) or ()), structured).readable
 
 
 def end_to_end(meta: Any) -> dict[str, Any] | None:
@@ -351,7 +361,9 @@ def for_caller(answer: Mapping[str, Any], *, modern: bool | None) -> dict[str, A
     """
     given = {key: value for key, value in own_fields(answer).items() if key != "resultType"}
     if modern is False and table(given.get("structuredContent")) is None:
-        given.pop("structuredContent", None)
+        structured = given.pop("structuredContent", None)
+        if structured is not None:  # the legacy era has it as an object only
+            given["content"] = [*_readable(given.get("content"), structured)]
     return {"resultType": "complete", **given} if modern else given
 
 
