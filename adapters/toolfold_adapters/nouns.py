@@ -1,32 +1,26 @@
-"""Groups of tools from the nouns in their names and descriptions, for servers that have none of their own (SPEC GWY-2).
+"""The named parts of a server, for those that have no groups of their own (SPEC GWY-2).
 
-Tags that the server gives its tools come first. Else nouns say where a tool belongs, and verbs do not: `create_issue`,
-`issueList` and `issues-close` are of `issue`. A tool goes to the noun that most tools of the server share with it. A
-group over the budget is divided again by the nouns that are left, then in runs that are named by the words of their
-tools; one that is too small joins another. All of it is a function of names, descriptions, tags and sizes.
+A part has a name that a person would give it: a tag that the server gives its tools, the word that their names begin
+with, or one noun or known pair of nouns in them. Verbs say nothing on where a tool belongs: `create_issue`, `issueList`
+and `issues-close` are of `issue`. A tool goes to the name that most tools of the server share with it. Where names take
+less than half of what a server has, it has no parts. All of it is a function of names, tags and sizes, and takes time
+in proportion to them.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
-from attrs import evolve, field, frozen
-
-from .names import numbered
+from attrs import frozen
 
 MIN_TOOLS = 3
-SMALL = 8
-"""A group of less than this part of the budget joins another: each costs a line in the list of groups."""
-OTHER = "other"
-BALANCING_STEPS = 8
-MAX_NAME = 28
-LONGEST_NAME = 60
-WORDS = 3
-"""How many words of its tools name a group that no noun does, or that shares its nouns with another."""
+LONGEST_TAG = 40
+LEVELS = 2
+"""How deep parts are in parts: each is one more word in a path."""
 
-_BREAK = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BREAK = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _VERBS = """
     abort accept accepts activate add analyze append apply approve archive assign attach authenticate authorize
@@ -54,242 +48,165 @@ _EMPTY = """
     information into its it me multiple my name names new no not of on or other our out over own per result
     results return returns single specific that the their them then this to tool tools under up user's using
     value values via when where which with within without you your api mcp server or
+    active advanced async available batch best big current custom default direct dynamic early empty enhanced existing
+    external fast first following full general generic global good high inner internal large last late latest local long
+    low main many missing more most native next nearby near old open optional outer own past pending previous private
+    public quick random raw recent related remote robust safe same short similar simple single slow small smart static
+    structured unsafe unused valid visible
 """
 
 VERBS = frozenset(_VERBS.split())
+_PAIRS = """
+    access_key access_token ai_config ai_model alert_group api_key app_config audit_log background_job
+    blog_post build_artifact business_service change_event code_review code_scanning config_map
+    connection_string cost_center credit_note cron_job custom_field custom_object data_model data_set data_source
+    data_stream data_type deploy_key design_system draft_note edge_function error_group escalation_policy
+    event_orchestration feature_flag feature_view gift_card help_center incident_workflow
+    issue_link issue_type job_run key_value knowledge_base line_item load_balancer log_entry log_group machine_type
+    maintenance_window managed_cluster material_instance meeting_note merge_request message_queue model_version
+    network_policy node_pool object_storage object_type order_item page_template payment_intent payment_link
+    payment_method pivot_table price_list price_rule private_key project_member public_key pull_request purchase_order
+    quality_gate query_plan read_replica release_note report_template request_type resource_group review_thread
+    role_binding route_table sales_order scheduled_job search_index security_group security_hotspot security_policy
+    service_account service_desk service_level shipping_label smart_list ssh_key state_machine status_page
+    sub_issue subscription_item support_ticket task_list tax_rate test_case test_plan test_run test_suite time_entry
+    time_series traffic_split trust_policy user_group user_story variable_set vector_index vector_store
+    virtual_machine virtual_network work_item work_order
+"""
+
 NOUNS_LATER = frozenset(_NOUN_LATER.split())
 """Verbs where a name begins with them and has no other, as `release_lock`, and nouns elsewhere: `list_releases`."""
 EMPTY = frozenset(_EMPTY.split())
-"""Words that say nothing on what a tool is about."""
+"""Words that say nothing on what a tool is about, or that are no nouns."""
+_PAIR = {tuple(pair.split("_")) for pair in _PAIRS.split()}
+"""Two nouns that people say together."""
 
 
 @frozen(kw_only=True)
 class Sized:
-    """A tool as far as grouping goes: its name, description and tags, and the approximate tokens of its definition."""
+    """A tool as far as parts go: its name, its tags, and the approximate tokens of its definition."""
 
     name: str
-    description: str = ""
     tags: Sequence[str] = ()
     tokens: int = 0
 
 
-@frozen(kw_only=True)
-class _Class:
-    """Tools that go together, and the nouns that they are named by, the most important first; the rest has none."""
-
-    nouns: tuple[str, ...] = ()
-    tools: tuple[Sized, ...]
-    tokens: int = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "tokens", sum(tool.tokens for tool in self.tools))
-
-    @property
-    def is_small(self) -> bool:
-        return len(self.tools) < MIN_TOOLS
+Parts = Mapping[str, Sequence[Sized]]
+"""The tools of each part, by its name; a tool that is in none is the server's own."""
 
 
-def divide(tools: Sequence[Sized], budget: int) -> dict[str, tuple[str, ...]]:
-    """Return groups that have every tool once: a segment to names of tools, both in a settled order.
+def divide(tools: Sequence[Sized], budget: int, levels: int = LEVELS) -> dict[str, tuple[str, ...]]:
+    """Return the names of the tools of each part, by its path, each after the part that it is in.
 
-    No group has more tokens than the budget unless it is a single tool, and none has fewer than three tools unless no
-    other one has room for them.
+    There are none where all tools are within the budget, or where their names tell no parts.
 
     Args:
         tools: Tools with different names.
-        budget: The most tokens of a group.
+        budget: The most tokens of a part that is not divided itself.
+        levels: How deep parts are in parts.
     """
-    nouns = _telling({tool.name: nouns_of(tool.name) for tool in tools})
-    tags = _telling({tool.name: tuple(filter(None, map(_tag, tool.tags))) for tool in tools if tool.tags})
-    tagged, rest = _by_noun([tool for tool in tools if tags.get(tool.name)], tags)
-    rest = (*rest, *(tool for tool in tools if not tags.get(tool.name)))
-    classes = [one for tag, own in tagged.items() for one in _within((tag,), own, nouns, budget)]
-    classes = _settled([*classes, *_divided((), rest, nouns, budget)], budget)
-    return _named(classes, nouns, {tool.name: position for position, tool in enumerate(tools)})
+    if not levels or sum(tool.tokens for tool in tools) <= budget:
+        return {}
+    return divided(named(tools), budget, levels)
 
 
-def _named(
-    classes: Sequence[_Class], nouns: Mapping[str, Sequence[str]], order: Mapping[str, int]
-) -> dict[str, tuple[str, ...]]:
-    """Return classes by names: of their nouns, and of words of their tools where these are not theirs alone."""
-    words = _telling({tool.name: words_of(tool.name) for one in classes for tool in one.tools})
-    groups: dict[str, tuple[str, ...]] = {}
-    for one in sorted(classes, key=lambda one: (not one.nouns, one.nouns)):
-        alike = [other for other in classes if other is not one and other.nouns == one.nouns]
-        further = [
-            [word for word in nouns[tool.name] if word not in one.nouns] or words[tool.name] for tool in one.tools
+def divided(parts: Parts, budget: int, levels: int = LEVELS) -> dict[str, tuple[str, ...]]:
+    """Return the names of the tools of parts that are known, and of those in them, as `divide` does."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, members in parts.items():
+        inner = divide(members, budget, levels - 1)
+        deeper = {tool for own in inner.values() for tool in own}
+        found[name] = tuple(tool.name for tool in members if tool.name not in deeper)
+        found |= {f"{name}.{path}": own for path, own in inner.items()}
+    return found
+
+
+def named(tools: Sequence[Sized]) -> Parts:
+    """Return the parts that tags and names tell: two at least, of three tools at least, that have half of all tokens.
+
+    They come in the order of their names; there are none if what names tell is less.
+    """
+    homes = _homes(tools)
+    parts: defaultdict[str, list[Sized]] = defaultdict(list)
+    for tool in tools:
+        if (home := homes.get(tool.name)) is not None:
+            parts[home].append(tool)
+    taken = sum(tool.tokens for members in parts.values() for tool in members)
+    tells = len(parts) > 1 and 2 * taken >= sum(tool.tokens for tool in tools)
+    return dict(sorted(parts.items())) if tells else {}
+
+
+def _homes(tools: Sequence[Sized]) -> dict[str, str]:
+    """Return the part that each tool is in, by its name.
+
+    A tool would be in that of its tag, else of the word that its name begins with, else of the noun in it that most
+    tools have. Where fewer than three would be, none is, and they are in the next one that there is.
+    """
+    tags = {tool.name: tuple(filter(None, map(_tag, tool.tags))) for tool in tools if tool.tags}
+    words = _telling({tool.name: words_of(tool.name) for tool in tools})
+    nouns = {name: _nouns(own) for name, own in words.items()}
+    first = Counter(own[0] for name, own in words.items() if own and own[0] in nouns[name])
+    tagged, shared = _counted(_telling(tags)), _counted(nouns)
+
+    def wishes(name: str) -> list[str]:
+        begins = next(iter(words[name]), "")
+        given = [tag for tag in tags.get(name, ()) if tagged[tag] >= MIN_TOOLS]
+        own = [noun for noun in nouns[name] if shared[noun] >= MIN_TOOLS]
+        return [
+            *sorted(given, key=lambda tag: -tagged[tag]),
+            *sorted(own, key=lambda noun: (noun != begins or first[noun] < MIN_TOOLS, -shared[noun])),
         ]
-        elsewhere = {word for other in alike for tool in other.tools for word in words[tool.name]}
-        name = (*one.nouns, *(_further(further, {*one.nouns}, elsewhere) if alike or not one.nouns else ()))
-        members = sorted((tool.name for tool in one.tools), key=order.__getitem__)
-        groups[_free(name, min(len(name), len(one.nouns) + WORDS), groups)] = tuple(members)
-    return dict(sorted(groups.items()))
+
+    wished = {tool.name: wishes(tool.name) for tool in tools}
+    sizes = Counter(own[0] for own in wished.values() if own)
+    homes = {name: next((one for one in own if sizes[one] >= MIN_TOOLS), None) for name, own in wished.items()}
+    return {name: home for name, home in homes.items() if home is not None}
 
 
-def _tag(given: str) -> str:
-    """Return a tag as part of a name: in lower case and the singular, as nouns are."""
-    return "_".join(words_of(given))
+def _counted(words: Mapping[str, Sequence[str]]) -> Counter[str]:
+    return Counter(word for own in words.values() for word in set(own))
 
 
 def _telling(words: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return the words of each tool without those that all have, which distinguish nothing."""
-    counts = Counter(word for own in words.values() for word in set(own))
+    counts = _counted(words)
     return {name: tuple(word for word in own if counts[word] < len(words)) for name, own in words.items()}
 
 
-def _within(
-    path: tuple[str, ...], tools: tuple[Sized, ...], nouns: Mapping[str, Sequence[str]], budget: int
-) -> list[_Class]:
-    """Return tools that go by the words `path`, in one class if that is within the budget."""
-    whole = _Class(nouns=path, tools=tools)
-    return [whole] if whole.tokens <= budget else _divided(path, tools, nouns, budget)
-
-
-def _divided(
-    path: tuple[str, ...], tools: tuple[Sized, ...], nouns: Mapping[str, Sequence[str]], budget: int
-) -> list[_Class]:
-    """Return classes of tools, all of which have the nouns `path`, that are within the budget where nouns suffice."""
-    members, rest = _by_noun(tools, {name: [noun for noun in own if noun not in path] for name, own in nouns.items()})
-    classes = [
-        one
-        for noun, own in members.items()
-        for one in _within((*path, *_common(noun, own, nouns, path)), own, nouns, budget)
-    ]
-    return [*classes, *_runs(path, sorted(rest, key=lambda tool: tuple(nouns[tool.name])), budget)]
-
-
-def _common(
-    noun: str, tools: Sequence[Sized], nouns: Mapping[str, Sequence[str]], path: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the nouns that all these tools have, `noun` among them, as they stand in a name: `pull` and `request`."""
-    named = [nouns[tool.name] for tool in tools if noun in nouns[tool.name]] or [(noun,)]
-    return tuple(word for word in named[0] if word not in path and all(word in own for own in named))
-
-
-def _by_noun(
-    tools: Sequence[Sized], nouns: Mapping[str, Sequence[str]]
-) -> tuple[dict[str, tuple[Sized, ...]], tuple[Sized, ...]]:
-    """Return the tools of each noun that at least three tools go to, and those that go to none."""
-    counts = Counter(noun for tool in tools for noun in set(nouns[tool.name]))
-    wishes = {tool.name: _wishes(tool, nouns[tool.name], counts) for tool in tools}
-    retained = {noun for noun, count in counts.items() if count >= MIN_TOOLS}
-    while True:
-        homes = {name: next((noun for noun in own if noun in retained), None) for name, own in wishes.items()}
-        sizes = Counter(home for home in homes.values() if home is not None)
-        small = {noun for noun in retained if sizes[noun] < MIN_TOOLS}
-        if not small:
-            break
-        retained -= {min(small, key=lambda noun: (sizes[noun], counts[noun], noun))}
-    members = {noun: tuple(tool for tool in tools if homes[tool.name] == noun) for noun in sorted(retained)}
-    return members, tuple(tool for tool in tools if homes[tool.name] is None)
-
-
-def _wishes(tool: Sized, own: Sequence[str], counts: Mapping[str, int]) -> Sequence[str]:
-    """Return the nouns that a tool would go to: its name's, those first that most share, else its description's."""
-    return sorted(own, key=lambda noun: -counts[noun]) if own else words_of(tool.description)
-
-
-def _runs(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:
-    """Return classes of tools that nouns don't divide, in their order: as few as the budget allows, of like sizes."""
-    fewest = len(_cut(tools, budget))
-    least = min(sum(tool.tokens for tool in tools) // max(fewest, 1), budget)
-    limits = (least + (budget - least) * step // BALANCING_STEPS for step in range(BALANCING_STEPS))
-    chunks = next((cut for limit in limits if len(cut := _cut(tools, limit)) == fewest), _cut(tools, budget))
-    return [_Class(nouns=path, tools=chunk) for chunk in chunks]
-
-
-def _cut(tools: Sequence[Sized], limit: int) -> list[tuple[Sized, ...]]:
-    """Return tools in runs that have no more than so many tokens, unless they are one tool."""
-    chunks: list[tuple[Sized, ...]] = []
-    size = 0
-    for tool in tools:
-        if not chunks or size + tool.tokens > limit:
-            chunks.append(())
-            size = 0
-        chunks[-1] = (*chunks[-1], tool)
-        size += tool.tokens
-    return chunks
-
-
-def _settled(classes: Sequence[_Class], budget: int) -> list[_Class]:
-    """Return the classes after those that are too small have joined others, as far as the budget allows."""
-    settled = list(classes)
-    stuck: list[_Class] = []
-    while True:
-        small = [one for one in settled if one not in stuck and (one.is_small or one.tokens * SMALL < budget)]
-        if not small:
-            return settled
-        joining = min(small, key=lambda one: (not one.is_small, one.tokens, one.nouns))
-        hosts = [one for one in settled if one is not joining and one.tokens + joining.tokens <= budget]
-        if not joining.is_small:  # it is small alone in tokens: it joins what is small too, and spoils no good group
-            hosts = [one for one in hosts if one in small and one.nouns]
-        if not hosts:
-            stuck.append(joining)
-            continue
-        host = max(hosts, key=lambda one: (_shared(one.nouns, joining.nouns), not one.nouns, -one.tokens, one.nouns))
-        settled = [one for one in settled if one is not joining and one is not host]
-        settled.append(_joined(host, joining))
-
-
-def _joined(host: _Class, joining: _Class) -> _Class:
-    """Return one class of two; what they share comes first in its name, and a rest gives none to it."""
-    if joining.is_small or not (host.nouns and joining.nouns):
-        nouns = host.nouns if joining.is_small else ()
-    else:
-        first, second = sorted((host.nouns, joining.nouns))
-        nouns = first + second[_shared(first, second) :]
-    return evolve(host, nouns=nouns, tools=(*host.tools, *joining.tools))
-
-
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
-
-
-def _further(words: Sequence[Sequence[str]], named: Set[str], elsewhere: Set[str]) -> list[str]:
-    """Return the words of tools that are not `named`: those first that are not elsewhere, and that most tools have."""
-    counts = Counter(word for own in words for word in own if word not in named)
-    return sorted(counts, key=lambda word: (word in elsewhere, -counts[word]))
-
-
-def _free(words: Sequence[str], count: int, used: Mapping[str, object]) -> str:
-    """Return a name of so many words that is not used, else of more words; of a number if there are no more."""
-    for number, limit in [(count, MAX_NAME), *((more, LONGEST_NAME) for more in range(count, len(words) + 1))]:
-        if (name := _segment(words[:number], limit)) not in used:
-            return name
-    return numbered(_segment(words[:count], MAX_NAME), used)
-
-
-def _segment(words: Sequence[str], limit: int) -> str:
-    """Return the name of a group of these words, without the last ones if that is too long."""
-    name = OTHER
-    for position, word in enumerate(words):
-        longer = f"{name}_{word}" if position else word
-        if position and len(longer) > limit:
-            break
-        name = longer[:limit]
-    return name
+def _tag(given: str) -> str:
+    """Return a tag as the name of a part: in lower case and the singular, as nouns are; empty if it can't be one."""
+    tag = "_".join(words_of(given))
+    return tag if given.isascii() and len(tag) <= LONGEST_TAG else ""
 
 
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a name or a text, in lower case and the singular."""
-    return tuple(_singular(word.lower()) for word in _BREAK.split(text) if word)
+    """Return the words of a name, in lower case and the singular; a pair that people say together is one."""
+    found: list[str] = []
+    for word in (_singular(word.lower()) for word in _BREAK.split(text) if word):
+        if found and (found[-1], word) in _PAIR:
+            word = f"{found.pop()}_{word}"
+        found.append(word)
+    return tuple(found)
 
 
 def nouns_of(name: str) -> tuple[str, ...]:
     """Return the words of a name that are nouns, for all that a list of verbs can say; each once."""
-    words = words_of(name)
-    nouns = [word for word in words if word not in EMPTY and not word.isdigit() and word not in VERBS - NOUNS_LATER]
+    return _nouns(words_of(name))
+
+
+def _nouns(words: Sequence[str]) -> tuple[str, ...]:
+    nouns = [word for word in words if _is_name(word) and word not in EMPTY and word not in VERBS - NOUNS_LATER]
     if nouns and nouns[0] == words[0] and nouns[0] in NOUNS_LATER and len(nouns) == len(words):
         del nouns[0]  # the only word that can be the verb
     return tuple(dict.fromkeys(nouns))
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word can name a part: it is of ASCII, and begins with a letter."""
+    return len(word) > 1 and word.isascii() and word[0].isalpha()
 
 
 def _singular(word: str) -> str:

@@ -361,7 +361,7 @@ async def tools_of(server: Any) -> ToolSet:
     """Return the tool set that the groups of a server are of, all its tools registered.
 
     A server without groups is given some: those that its tools are marked or tagged with; else, if its tools have more
-    tokens than a group may have, those that follow from their names (SPEC GWY-2).
+    tokens than a group may have, those that their names tell, or one (SPEC GWY-2).
 
     Raises:
         ConfigError: Its tools can't be grouped so.
@@ -372,7 +372,7 @@ async def tools_of(server: Any) -> ToolSet:
     definitions = await definitions_of(server)
     if groups_of(server) is None:
         tagged = any(tags_of(definition.get("_meta") or {}) for definition in definitions)
-        by: Any = "tags" if tagged else None if any(map(marked, definitions)) else _by_name(definitions)
+        by: Any = "tags" if tagged else None if any(map(marked, definitions)) else _by_name(server.name, definitions)
         if _is_fastmcp(server):
             from toolfold_adapters.integrations.fastmcp import group_server as group_fastmcp
 
@@ -398,16 +398,16 @@ def _is_fastmcp(server: object) -> bool:
     return is_fastmcp(server)
 
 
-def _by_name(definitions: Sequence[ForeignDefinition]) -> dict[str, list[str]]:
+def _by_name(server: str, definitions: Sequence[ForeignDefinition]) -> dict[str, list[str]]:
+    """Return the groups of a server, with patterns of their tools: none within the budget, one where names tell none."""
     from toolfold_adapters.gateway.config.settings import BudgetsConfig
+    from toolfold_adapters.names import server_name
     from toolfold_adapters.nouns import Sized, divide
     from toolfold_adapters.tokens import approximate_tokens
 
-    sized = [
-        Sized(name=str(one["name"]), description=str(one.get("description", "")), tokens=approximate_tokens(dict(one)))
-        for one in definitions
-    ]
+    sized = [Sized(name=str(one["name"]), tokens=approximate_tokens(dict(one))) for one in definitions]
     budget = BudgetsConfig().group_tokens
     if sum(tool.tokens for tool in sized) <= budget:
         return {}
-    return {path: [escape(name) for name in names] for path, names in divide(sized, budget).items()}
+    parts = divide(sized, budget)
+    return {path: [escape(name) for name in names] for path, names in parts.items()} or {server_name(server): ["*"]}

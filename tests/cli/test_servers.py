@@ -70,6 +70,14 @@ def test_a_server_with_many_tools_and_no_marks_is_divided_by_their_names(shop: P
     assert sorted(found["issue"]) == ["close_issue", "create_issue", "list_issue", "update_issue"]
 
 
+@pytest.mark.spec("INT-1", "GWY-2")
+def test_a_server_with_many_tools_whose_names_tell_no_parts_is_one_group(shop: Path) -> None:
+    found = groups(
+        MANY.replace('"issue", "release", "branch", "user"', '"issue",') + "    mcp.add_tool(print, name='run')\n"
+    )
+    assert found == {None: [], "many": ["create_issue", "list_issue", "close_issue", "update_issue", "run"]}
+
+
 @pytest.mark.spec("INT-1", "ERR-2")
 def test_options_of_tool_sets_are_refused_for_a_server(shop: Path) -> None:
     (shop / "server.py").write_text(SERVER, encoding="utf-8")

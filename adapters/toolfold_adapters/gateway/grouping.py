@@ -1,7 +1,7 @@
-"""The groups of a gateway: as its configuration has them, as servers say, or from the nouns of names (SPEC GWY-2).
+"""The groups of a gateway: as its configuration has them, as servers say, or by the names of tools (SPEC GWY-2).
 
 A tool is in the first group of the configuration that has a pattern for it; else in the first of its server's own
-groups that has it; else in that of its server. Those of servers are divided by nouns where they are over the budget.
+groups that has it; else in that of its server. What is over the budget has groups in it where its parts have names.
 """
 
 from __future__ import annotations
@@ -13,26 +13,21 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from toolfold.spi import Kind, ancestors, shortened, table
+from toolfold import ConfigError
+from toolfold.spi import Kind, ancestors, table
 
 from ..data import quoted_key
 from ..mcp.grouping import matches, tags_of
 from ..mcp.offered_groups import OfferedGroup
-from ..names import ALWAYS_LOAD_META, numbered, path_of
-from ..nouns import Sized, divide
+from ..names import ALWAYS_LOAD_META, ONE_SERVER, numbered, path_of, server_name
+from ..nouns import Sized, divide, divided
 from ..skills import Skill, missing, not_served
-from ..tokens import approximate_tokens, plural
+from ..tokens import approximate_tokens
 from .config.settings import GatewayConfig
-from .upstream.definitions import Table, Usable
+from .describing import description_of, sentence_of
+from .known import known_parts
+from .upstream.definitions import Definitions, Table, Usable
 
-DESCRIPTION_LENGTH = 80
-SUMMARY_LENGTH = 160
-_PREAMBLE = re.compile(
-    r"^(this is )?((an?|the|this) )?([\w.-]+ ){0,2}(model context protocol|mcp)( \([^)]*\))? server\b( implementation)?"
-    r"[\s:,]*((that|which|for|to) ((provides?|enables?|offers?|allows?) )?)?",
-    re.IGNORECASE,
-)
-"""How half of all servers begin: "A Model Context Protocol (MCP) server that provides …"."""
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_CHARACTERS = 48
 
@@ -69,6 +64,14 @@ class PlacedGroup:
     place: str = field(default="groups", eq=False)
 
 
+@frozen
+class Members:
+    """The names of the tools of a group, and what a table of servers or their author says of it."""
+
+    names: tuple[str, ...] = ()
+    description: str = ""
+
+
 def grouped(
     config: GatewayConfig,
     servers: Mapping[str, Usable],
@@ -86,16 +89,17 @@ def grouped(
         for server in config.upstreams
         if server in servers
     }
-    members = _members(config, tools, offered, warnings if not unknown else [])
+    members = _members(config, servers, tools, offered, warnings if not unknown else [])
     groups = _groups(config, servers, offered, members, frozenset(tool.name for tool in tools if tool.hidden))
     for server, text in unknown.items():
-        title, about = config.upstreams[server].title, _introduction(config, server)
+        title = config.upstreams[server].title
+        about = _introduction(config, server) or title
         described = f"{about} ({text.rstrip('.')})" if about else text
         groups.setdefault(server, PlacedGroup(path=server, description=described, title=title))
     for server in late if not groups else ():
         names = description_of([tool.name for tool in tools if not tool.hidden])
         groups[server] = PlacedGroup(path=server, description=f"its tools are in no group, and can be called: {names}")
-    home = {name: path for path, names in members.items() for name in names}
+    home = {name: path for path, group in members.items() for name in group.names}
     tools = [_at_home(tool, home.get(tool.name), offered[tool.server], groups) for tool in tools]
     return groups, _with_skills(config, tools, groups, warnings, complete=not unknown)
 
@@ -117,9 +121,13 @@ def _at_home(tool: Placed, path: str | None, offered: Offered, groups: Mapping[s
 
 
 def _members(
-    config: GatewayConfig, tools: Sequence[Placed], offered: Mapping[str, Offered], warnings: list[str]
-) -> dict[str, tuple[str, ...]]:
-    """Return the names of the tools of each group by its path."""
+    config: GatewayConfig,
+    servers: Mapping[str, Usable],
+    tools: Sequence[Placed],
+    offered: Mapping[str, Offered],
+    warnings: list[str],
+) -> dict[str, Members]:
+    """Return the tools of each group by its path."""
     free = [tool for tool in tools if ALWAYS_LOAD_META not in tool.meta]
     configured: dict[str, tuple[str, ...]] = {}
     if config.groups is not None:
@@ -128,20 +136,24 @@ def _members(
         warnings += problems
         taken = {name for names in configured.values() for name in names}
         free = [tool for tool in free if tool.name not in taken]
-        if not config.prefixed:
-            return configured
-    derived: dict[str, tuple[str, ...]] = {}
+    found = {path: Members(names) for path, names in configured.items()}
+    if config.groups is not None and not config.prefixed:
+        return found
+    of_server: defaultdict[str, list[Placed]] = defaultdict(list)
+    for tool in free:
+        of_server[tool.server].append(tool)
     for server, said in offered.items():
-        derived |= _of_groups(config, server, [tool for tool in free if tool.server == server], said)
-    return {path: (*configured.get(path, ()), *derived.get(path, ())) for path in (*configured, *derived)}
+        for path, derived in _of_groups(config, servers[server].said, server, of_server[server], said).items():
+            found[path] = evolve(derived, names=(*configured.get(path, ()), *derived.names))
+    return found
 
 
 def _of_groups(
-    config: GatewayConfig, server: str, tools: Sequence[Placed], offered: Offered
-) -> dict[str, tuple[str, ...]]:
-    """Return the groups of one server: those that it has itself, and what is in none of them as `_divided` has it.
+    config: GatewayConfig, said: Definitions, server: str, tools: Sequence[Placed], offered: Offered
+) -> dict[str, Members]:
+    """Return the groups of one server: those that it has itself, and in its own group what is in none of them.
 
-    A group of its own that is over the budget has others in it, as the whole server would.
+    Either is divided where it is over the budget. A part whose name a group of its own has stays in the server's.
     """
     inside: dict[str, list[Placed]] = {path: [] for path in offered.groups}
     rest: list[Placed] = []
@@ -152,39 +164,74 @@ def _of_groups(
     filled |= {path for tool in tools for path in offered.homes.get(tool.original, ())}
     needed = {above for path in filled for above in (path, *ancestors(path))}
     base = server if config.prefixed else ""
-    groups: dict[str, tuple[str, ...]] = {base: ()} if needed and base else {}
+    groups: dict[str, Members] = {base: Members()} if needed and base else {}
     for path, own in inside.items():
         if path in needed:
-            groups |= {path: ()} | _divided(config, path, own)
-    for path, names in _divided(config, base, rest).items():
-        groups[path if path == base else numbered(path, groups)] = names
-    return groups
+            groups |= {path: Members()} | _divided(config, path, own)
+    parts = _divided(config, base, rest, _called(config, server, said))
+    clashing = tuple(name for path in parts if path in groups and path != base for name in parts[path].names)
+    if clashing and base:
+        parts[base] = Members((*parts[base].names, *clashing))
+    return groups | {path: part for path, part in parts.items() if path == base or path not in groups}
 
 
-def _divided(config: GatewayConfig, path: str, tools: Sequence[Placed]) -> dict[str, tuple[str, ...]]:
-    """Return the group of some tools, with others in it if it is over the budget (SPEC GWY-2).
+def _called(config: GatewayConfig, server: str, said: Definitions) -> tuple[str, ...]:
+    """Return what may say which server it is: what it calls itself, its URL, its command."""
+    upstream = config.upstreams[server]
+    return said.name, upstream.url or "", *(upstream.command or ())
 
-    Without a path there is no such group: within the budget they are in none, and others are at root.
+
+def _divided(
+    config: GatewayConfig, path: str, tools: Sequence[Placed], called: tuple[str, ...] = ("",)
+) -> dict[str, Members]:
+    """Return the group of some tools, with others in it if it is over the budget and has parts (SPEC GWY-2).
+
+    Without a path there is no such group: the parts are at root, and what is in none of them is in no group within the
+    budget, and else in one that is called like the server.
     """
     if not tools:
         return {}
-    budget, names = config.budgets.group_tokens, tuple(tool.name for tool in tools)
-    sized = [
-        Sized(
-            name=tool.original,
-            description=str(tool.definition.get("description") or ""),
-            tags=_tags(tool.definition),
-            tokens=0 if tool.hidden else approximate_tokens({**tool.definition, "name": tool.name}),
-        )
-        for tool in tools
-    ]
-    if sum(tool.tokens for tool in sized) <= budget:
-        return {path: names} if path else {}
-    own = dict(zip((tool.original for tool in tools), names, strict=True))
-    inner = {segment: tuple(own[name] for name in members) for segment, members in divide(sized, budget).items()}
-    if not path:
-        return inner
-    return {path: (), **{f"{path}.{segment}": members for segment, members in inner.items()}}
+    budget = config.budgets.group_tokens
+    sized = {tool.original: _sized(tool) for tool in tools}
+    parts, texts = _parts([*sized.values()], budget, called)
+    inner = {name for names in parts.values() for name in names}
+    names = {tool.original: tool.name for tool in tools}
+    groups = {
+        f"{path}.{part}" if path else part: Members(tuple(names[name] for name in own), texts.get(part, ""))
+        for part, own in parts.items()
+    }
+    own = [name for name in names if name not in inner]
+    whole = path
+    if not path and sum(sized[name].tokens for name in own) > budget:
+        whole = _name_of(called[0], groups)
+    return {whole: Members(tuple(names[name] for name in own)), **groups} if whole else groups
+
+
+def _parts(
+    tools: Sequence[Sized], budget: int, called: Sequence[str]
+) -> tuple[dict[str, tuple[str, ...]], Mapping[str, str]]:
+    """Return the names of the tools of each part, if they are over the budget, and what is said of some parts."""
+    if sum(tool.tokens for tool in tools) <= budget:
+        return {}, {}
+    if (known := known_parts(called, tools)) is None:
+        return divide(tools, budget), {}
+    parts, texts = known
+    return divided(parts, budget), texts
+
+
+def _sized(tool: Placed) -> Sized:
+    """Return a tool as far as parts go; a hidden one takes no room in a list."""
+    tokens = 0 if tool.hidden else approximate_tokens({**tool.definition, "name": tool.name})
+    return Sized(name=tool.original, tags=_tags(tool.definition), tokens=tokens)
+
+
+def _name_of(server: str, groups: Mapping[str, object]) -> str:
+    """Return what the group of a server is called that is served without a name: what it calls itself."""
+    try:
+        name = server_name(server)
+    except ConfigError:
+        name = ONE_SERVER
+    return name if name not in groups else f"{name}-server"
 
 
 def _tags(definition: Table) -> list[str]:
@@ -273,11 +320,11 @@ def _groups(
     config: GatewayConfig,
     servers: Mapping[str, Usable],
     offered: Mapping[str, Offered],
-    members: Mapping[str, Sequence[str]],
+    members: Mapping[str, Members],
     hidden: Set[str],
 ) -> dict[str, PlacedGroup]:
     """Return the groups, each after those that it is in; no description names a hidden tool."""
-    named = {path: [name for name in names if name not in hidden] for path, names in members.items()}
+    named = {path: [name for name in group.names if name not in hidden] for path, group in members.items()}
     below: defaultdict[str, list[str]] = defaultdict(list)
     for path, names in named.items():
         for one in (path, *ancestors(path)):
@@ -306,61 +353,25 @@ def _groups(
                 title=own[path].title,
             )
         elif path not in groups:
-            groups[path] = _of_one_server(config, servers, path, named)
+            text = members[path].description or description_of(below[path])
+            derived = PlacedGroup(path=path, description=text)
+            groups[path] = _of_server(config, servers, path, below[path]) if path in servers else derived
     return dict(sorted(groups.items(), key=lambda item: item[0].count(".")))
 
 
-def _of_one_server(
-    config: GatewayConfig, servers: Mapping[str, Usable], path: str, members: Mapping[str, Sequence[str]]
+def _of_server(
+    config: GatewayConfig, servers: Mapping[str, Usable], server: str, members: Sequence[str]
 ) -> PlacedGroup:
-    """Return a derived group: of all that a server has, with the introduction of the server, or of a part of it."""
-    names = members[path]
-    if path not in servers:
-        return PlacedGroup(path=path, description=description_of(names))
-    said = servers[path].said
-    title, text = config.upstreams[path].title or said.title, _introduction(config, path, said.title, said.instructions)
-    inner = [one for other, own in members.items() if path in ancestors(other) for one in own]
-    listed = description_of(names) if not inner else f"{len(inner)} tools"
-    return PlacedGroup(path=path, description=f"{text} ({listed})" if text and listed else text or listed, title=title)
+    """Return the group of all that a server has, with the introduction of the server, else with a few of its tools."""
+    said = servers[server].said
+    title, listed = config.upstreams[server].title or said.title, description_of(members)
+    text = _introduction(config, server, said.instructions) or ": ".join(filter(None, (title, listed)))
+    return PlacedGroup(path=server, description=text, title=title)
 
 
-def _introduction(config: GatewayConfig, server: str, title: str | None = None, about: str | None = None) -> str:
-    """Return what introduces a server: its title and what it is about, from the configuration or else as it says."""
-    upstream = config.upstreams[server]
-    title, summary = upstream.title or title, _summary(upstream.description or about or "")
-    return f"{title}: {summary}" if title and summary else title or summary
-
-
-def _summary(text: str) -> str:
-    """Return the beginning of the introduction of a server, without the words that it is an MCP server."""
-    said = " ".join(text.split())
-    summary = _PREAMBLE.sub("", said) or said
-    return shortened(summary[0].upper() + summary[1:], SUMMARY_LENGTH).rstrip(".") if summary else ""
-
-
-def description_of(names: Sequence[str]) -> str:
-    """Return a description of a group that has none: how many tools it has, and the names of a few.
-
-    Words that all names begin with are left out.
-    """
-    if not names:
-        return ""
-    text = f"{plural(len(names), 'tool')}: "
-    prefix = _prefix(names)
-    for position, name in enumerate(names):
-        shown = f"{', ' if position else ''}{name[prefix:]}"
-        if position and len(text) + len(shown) > DESCRIPTION_LENGTH:
-            return f"{text}, …"
-        text += shown
-    return text
-
-
-def _prefix(names: Sequence[str]) -> int:
-    """Return the length of what several names begin with, up to a `_` or `-`."""
-    first, last = min(names), max(names)
-    length = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    common = first[:length] if len(names) > 1 else ""
-    return max(common.rfind("_"), common.rfind("-")) + 1
+def _introduction(config: GatewayConfig, server: str, instructions: str | None = None) -> str:
+    """Return the sentence that introduces a server, from the configuration or else as it says."""
+    return sentence_of(config.upstreams[server].description or instructions or "")
 
 
 # -- skills (SPEC SKL-2) ----------------------------------------------------------------------------------------------

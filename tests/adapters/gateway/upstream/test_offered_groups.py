@@ -187,9 +187,9 @@ def test_a_group_over_the_budget_has_others_in_it_beside_those_that_are_derived(
     said = grouped(OfferedGroup(name="work", description="All work", tools=tuple(own)), tools=[*own, *rest])
     tools, _ = registered(tmp_path, said, budgets={"group_tokens": 80})
     paths = {group.path for group in tools.catalog.groups}
-    assert {"s", "s.work", "s.work.issue", "s.work.page", "s.user", "s.work_2"} <= paths
+    assert paths == {"s", "s.work", "s.work.issue", "s.work.page", "s.user", "t"}
     assert tools.catalog.group("s.work").description == "All work"
-    assert tools.catalog.tools["s__show_work"].group == "s.work_2"
+    assert tools.catalog.tools["s__show_work"].group == "s"
 
 
 def test_a_group_whose_tools_are_elsewhere_is_left_out_unless_it_has_instructions(tmp_path: Path) -> None:
