@@ -72,10 +72,9 @@ def test_a_server_with_many_tools_and_no_marks_is_divided_by_their_names(shop: P
 
 @pytest.mark.spec("INT-1", "GWY-2")
 def test_a_server_with_many_tools_whose_names_tell_no_parts_is_one_group(shop: Path) -> None:
-    found = groups(
-        MANY.replace('"issue", "release", "branch", "user"', '"issue",') + "    mcp.add_tool(print, name='run')\n"
-    )
-    assert found == {None: [], "many": ["create_issue", "list_issue", "close_issue", "update_issue", "run"]}
+    one = MANY.replace('"issue", "release", "branch", "user"', '"issue",').replace("* 120", "* 300")
+    found = groups(f"{one}    mcp.add_tool(print, name='run')\n")
+    assert found == {None: [], "many": ["close_issue", "create_issue", "list_issue", "run", "update_issue"]}
 
 
 @pytest.mark.spec("INT-1", "ERR-2")

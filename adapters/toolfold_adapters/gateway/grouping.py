@@ -13,7 +13,6 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from toolfold import ConfigError
 from toolfold.spi import Kind, ancestors, table
 
 from ..data import quoted_key
@@ -227,10 +226,7 @@ def _sized(tool: Placed) -> Sized:
 
 def _name_of(server: str, groups: Mapping[str, object]) -> str:
     """Return what the group of a server is called that is served without a name: what it calls itself."""
-    try:
-        name = server_name(server)
-    except ConfigError:
-        name = ONE_SERVER
+    name = server_name(server) if server else ONE_SERVER
     return name if name not in groups else f"{name}-server"
 
 
