@@ -399,7 +399,7 @@ def _is_fastmcp(server: object) -> bool:
 
 
 def _by_name(server: str, definitions: Sequence[ForeignDefinition]) -> dict[str, list[str]]:
-    """Return the groups of a server, with patterns of their tools: none within the budget, one where names tell none."""
+    """Return the groups of a server, by patterns: none within the budget, one where names tell none."""
     from toolfold_adapters.gateway.config.settings import BudgetsConfig
     from toolfold_adapters.names import server_name
     from toolfold_adapters.nouns import Sized, divide
