@@ -59,6 +59,8 @@ class Host:
 
     Attributes:
         name: What people call it.
+        clients: How the names begin by which it introduces itself, if not as its own.
+        lists_again: Whether a list that has changed reaches its model.
         files: Its files, those of a user before those of a project, whose places begin with `./`. `{VAR:-folder}` is a
             folder that a variable of the environment can name, `{settings}` where programs store the settings of
             their user.
@@ -80,6 +82,8 @@ class Host:
     """
 
     name: str
+    clients: tuple[str, ...] = ()
+    lists_again: bool = True
     files: tuple[str, ...] = ()
     section: str = "mcpServers"
     precedence: tuple[Scope, ...] = ("local", "project", "user")
@@ -125,7 +129,11 @@ _OF_CODEX = (
 # Cline's command line has its file, and which of Claude Code's entries counts, was seen by running it.
 HOSTS = (
     Host(  # modelcontextprotocol.io/docs/tools/debugging has its environment
-        name="Claude Desktop", files=("{settings}/Claude/claude_desktop_config.json",), environment="minimal"
+        name="Claude Desktop",
+        clients=("claude-ai",),
+        lists_again=False,
+        files=("{settings}/Claude/claude_desktop_config.json",),
+        environment="minimal",
     ),
     Host(  # code.claude.com/docs/en/mcp; `projects` of the first file has those that `claude mcp add` adds
         name="Claude Code",
@@ -149,6 +157,7 @@ HOSTS = (
     ),
     Host(  # developers.openai.com/codex/mcp
         name="Codex",
+        lists_again=False,
         files=("{CODEX_HOME:-~/.codex}/config.toml", "./.codex/config.toml"),
         section="mcp_servers",
         merged=True,
@@ -172,6 +181,7 @@ HOSTS = (
     ),
     Host(  # docs.github.com/en/copilot/how-tos/copilot-cli
         name="Copilot CLI",
+        clients=("copilot", "github-copilot"),
         files=("{COPILOT_HOME:-~/.copilot}/mcp-config.json",),
         entry={"type": "local", "tools": ["*"], "deferTools": "never"},
         most={"timeout": None},
@@ -185,6 +195,8 @@ HOSTS = (
     ),
     Host(  # qwenlm.github.io/qwen-code-docs
         name="Qwen Code",
+        clients=("qwen",),
+        lists_again=False,
         files=("~/.qwen/settings.json", "./.qwen/settings.json"),
         views={
             "qwen": HostView(
@@ -227,6 +239,8 @@ HOSTS = (
     ),
     Host(  # moonshotai.github.io/kimi-code/en/customization/mcp
         name="Kimi Code",
+        clients=("kimi",),
+        lists_again=False,
         files=("{KIMI_CODE_HOME:-~/.kimi-code}/mcp.json", "./.kimi-code/mcp.json"),
         most={"startupTimeoutMs": 30_000, "toolTimeoutMs": None},
     ),
@@ -248,6 +262,7 @@ HOSTS = (
     ),
     Host(  # docs.cline.bot/mcp
         name="Cline",
+        lists_again=False,
         files=(
             "{settings}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
             "~/.cline/data/settings/cline_mcp_settings.json",
@@ -264,6 +279,7 @@ HOSTS = (
     ),
     Host(  # docs.continue.dev/reference
         name="Continue",
+        lists_again=False,
         files=("~/.continue/config.yaml",),
         entry={"name": "toolfold"},
         most={"connectionTimeout": None},
@@ -332,10 +348,27 @@ def files_of(
 
 
 @lru_cache(maxsize=256)
+def host_called(client: str) -> Host | None:
+    """Return the host whose client calls itself so, or `None`."""
+    called = _plain(client)
+    known = (host for host in HOSTS if any(called.startswith(_plain(one)) for one in host.clients or (host.name,)))
+    return next(known, None)
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace(" ", "-")
+
+
 def cut_for(client: str) -> int | None:
     """Return how many characters of a text a host shows that cuts it, by what its client calls itself."""
-    cuts = (host.cut for host in HOSTS if host.cut and client.casefold().startswith(host.name.casefold()))
-    return next(cuts, None)
+    host = host_called(client)
+    return None if host is None else host.cut
+
+
+def lists_again(client: str) -> bool:
+    """Return whether a list that has changed can reach the model of a client: no host is known that keeps it back."""
+    host = host_called(client)
+    return host is None or host.lists_again
 
 
 def host_of(file: Path, section: str = "") -> Host | None:

@@ -24,10 +24,11 @@ from mcp.shared.exceptions import MCPError
 from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
 from toolfold.spi import Full, Kind, Memo, SessionKind, background
 
+from ..hosts import lists_again
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from ..stores import MemoryStore
 from ..tally import Tally
-from .delivery.answers import Answers, instructions_for
+from .delivery.answers import Answers, instructions_for, way_of_calling
 from .delivery.delivery import Delivery, States
 from .delivery.disclosure import Disclosure, GroupParams
 from .delivery.legacy import LegacySessions, declares_groups
@@ -35,7 +36,7 @@ from .delivery.proxy import proxies_of, reserve_names, with_handle
 from .delivery.render import Renderer, dumped, wire_errors
 from .handles import HandleStates
 from .options import ServerSettings
-from .request import Selections, caller_of, client_of, is_modern, principal_of, record_refusal
+from .request import Selections, caller_of, client_of, is_modern, one_client, principal_of, record_refusal
 from .signed import SignedHandles, signing_keys
 from .subscriptions import PrincipalSessions, Subscriptions, unauthenticated
 
@@ -107,9 +108,11 @@ class RequestHandlers:
             principals = PrincipalSessions(self._selections, self._shared, self.subscriptions)
             self.subscriptions.before_listening = principals.follow
             modern = self._delivery(principals, render(modern=True, cache_scope="private"))
+            self._of_process = modern
         else:
             states = self._handle_states(tasks_of)
-            modern = self._delivery(states, render(modern=True, adjust=with_handle), settings.call_tool)
+            modern = self._delivery(states, render(modern=True, adjust=with_handle), settings.call_tool, handles=True)
+            self._of_process = self._delivery(states, render(modern=True), settings.call_tool)
         self._deliveries = {False: legacy, True: modern}
         renderers = {era: render(modern=era) for era in self._deliveries if settings.disclosure}
         self._disclosure = {era: Disclosure(tools, self._selections, one) for era, one in renderers.items()}
@@ -123,13 +126,18 @@ class RequestHandlers:
         kind = SessionKind(name, what, limit, lifetime)
         return StoredSessions(self._tools, self._store, kind, owners, local=self._settings.store is None)
 
-    def _delivery(self, states: States, renderer: Renderer, call_tool: str | None = None) -> Delivery:
-        """Return a delivery, with the tools that call others if `call_tool` names the one that calls any."""
+    def _delivery(
+        self, states: States, renderer: Renderer, call_tool: str | None = None, *, handles: bool = False
+    ) -> Delivery:
+        """Return a delivery, with the tools that call others if `call_tool` names the one that calls any.
+
+        Their definitions have a handle if its clients are issued `handles`.
+        """
         settings = self._settings
         answers = Answers(renderer, settings.answers, settings.answer_tokens)
         proxies = proxies_of(
             call_tool,
-            with_handle=isinstance(states, HandleStates),
+            with_handle=handles,
             read_tool=settings.read_tool,
             call_tools=settings.call_tools,
         )
@@ -158,7 +166,11 @@ class RequestHandlers:
             extension == TOOLBOX_EXTENSION and name is not None and self._disclosure[True].has(ctx, kind, name)
         ):
             return self._disclosed[modern]
-        return self._deliveries[modern]
+        return self._usual(modern=modern)
+
+    def _usual(self, *, modern: bool) -> Delivery:
+        """Return the delivery to clients without an extension; one that a process has alone is issued no handles."""
+        return self._of_process if modern and one_client.get() else self._deliveries[modern]
 
     def _extension(self, ctx: RequestContext) -> str | None:
         """Return the extension for groups that the client of a request declares, if it is served."""
@@ -171,7 +183,7 @@ class RequestHandlers:
 
     def session(self, ctx: RequestContext) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
-        return self._deliveries[is_modern(ctx)].session(ctx)
+        return self._usual(modern=is_modern(ctx)).session(ctx)
 
     @asynccontextmanager
     async def request(self, ctx: RequestContext) -> AsyncGenerator[Session]:
@@ -277,19 +289,21 @@ class RequestHandlers:
         listed no tool that does.
         """
         selection = self._selections.of(ctx.request)
-        if modern:
+        proxy, issued = self._settings.call_tool_for(modern=modern), modern and not one_client.get()
+        if modern:  # the list of a client stays the same
             declared = bool(self._disclosure) and declares(ctx, GROUPS_EXTENSION, modern=True)
+            then = way_of_calling(proxy, handles=issued, lists_again=False)
         else:  # the session has the handshake only once it is answered
             handshake = types.InitializeRequestParams.model_validate(ctx.params)
             declared = bool(self._disclosure) and declares_groups(handshake)
+            then = way_of_calling(proxy, handles=False, lists_again=lists_again(handshake.client_info.name))
         catalog, paths = selection.catalog, selection.paths
 
         def instructions() -> str:
             said = "\n\n".join(text for text in (given, catalog.initial_instructions(paths)) if text)
-            proxy = self._settings.call_tool_for(modern=modern)
-            return said if declared else instructions_for(said, catalog, self._wire, proxy, modern=modern)
+            return said if declared else instructions_for(said, catalog, self._wire, then)
 
-        return self._said.of(catalog.memo, (given, paths, modern, declared), instructions)
+        return self._said.of(catalog.memo, (given, paths, then, declared), instructions)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[TaskGroup]:

@@ -195,27 +195,37 @@ def cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
 
 
-def instructions_for(given: str, catalog: Catalog, wire: WireNames, proxy: str | None, *, modern: bool) -> str:
+def way_of_calling(proxy: str | None, *, handles: bool, lists_again: bool) -> str:
+    """Return the end of a sentence on what opens a group: how its tools are called then.
+
+    Args:
+        proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
+        handles: Whether the client is issued handles.
+        lists_again: Whether a list that has changed reaches the model.
+    """
+    if proxy is None:
+        return "; its tools are then in your list."
+    if handles:
+        return f" and returns a handle, with which {proxy} calls its tools."
+    if not lists_again:
+        return f"; {proxy} then calls its tools."
+    return f"; its tools are then in your list. If it does not change, {proxy} calls them."
+
+
+def instructions_for(given: str, catalog: Catalog, wire: WireNames, then: str) -> str:
     """Return a server's instructions: the groups and how to open them, then those that are no more than texts.
 
     Args:
         given: Texts of authors; cut at the end to what room is left.
         catalog: The catalog of the groups.
         wire: The names that clients see.
-        proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
-        modern: Whether the client is of the modern era.
+        then: How the tools of a group are called that is open; see `way_of_calling`.
     """
     by_group = catalog.openers
     if not by_group:
         return given
     opener = wire.to_wire(next(iter(by_group.values())))
     how = opener if catalog.loader else f"{opener} (and so on)"
-    if modern and proxy:
-        then = f" and returns a handle, with which {proxy} calls its tools."
-    elif proxy:
-        then = f"; its tools are then in your list. If it does not change, {proxy} calls them."
-    else:
-        then = "; its tools are then in your list."
     find = f" {catalog.finder.name} searches all." if catalog.finder else ""
     known = Directory.of(map(catalog.group, by_group))
     first = known.introduced(f"{how} opens one{then}{find}", INSTRUCTIONS_FIRST)

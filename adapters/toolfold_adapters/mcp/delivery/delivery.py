@@ -34,12 +34,14 @@ from toolfold import (
 )
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
+from ...hosts import lists_again
 from ...names import DISCARDED_META, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..handles import HandleStates, carried_handle
 from ..request import (
     HANDLE_ERRORS,
     SELECTION_FAILURES,
     RequestState,
+    client_of,
     component_called,
     name_called,
     refusal_text,
@@ -219,7 +221,7 @@ class Delivery:
                 return False
             return not is_hidden(one, view) if history is None else history.was_listed(one)
 
-        way = self._way(state, component, relists=relists)
+        way = self._way(ctx, state, component, relists=relists)
         answer = self._answers.for_call(result, component, was_listed, room, relists=relists, way=way)
         return with_opened(answer, opened, session.catalog, room) if opened else answer
 
@@ -254,7 +256,7 @@ class Delivery:
         component = component_called(catalog, self._renderer.names, name)
         return None if component is None or component.control is None else component
 
-    def _way(self, state: RequestState, component: Component | None, *, relists: bool) -> str:
+    def _way(self, ctx: Any, state: RequestState, component: Component | None, *, relists: bool) -> str:
         """Return how tools are called that the caller's list does not have; what an author words gets no more."""
         if not state.lists:
             under = "." if state.opens else ", with the handle that you gave."
@@ -262,6 +264,8 @@ class Delivery:
         worded = component is not None and component.loader is not None and component.loader.texts is not None
         if relists or worded or not self._proxies:
             return ""
+        if not lists_again(client_of(ctx)):
+            return f"Call the tools below by {self._call_tool}."
         return f"Call the tools below by name, or by {self._call_tool} if they are not in your list."
 
     def _unknown(self, error: ToolNotFound, state: RequestState) -> ToolNotFound:
