@@ -101,7 +101,9 @@ def server_name(name: str) -> str:
     return f"{ONE_SERVER}-server" if allowed == ONE_SERVER else allowed
 
 
-def allowed_names(names: Sequence[str], taken: Iterable[str] = (), server: str | None = None) -> dict[str, str]:
+def allowed_names(
+    names: Sequence[str], taken: Iterable[str] = (), server: str | None = None, before: Sequence[str] = ()
+) -> dict[str, str]:
     """Return what each of the different `names` is called here, in at most 48 characters (SPEC GWY-6).
 
     An allowed name stays unchanged. Other characters become `_`; what is too long, or taken, ends in a hash of the
@@ -111,7 +113,13 @@ def allowed_names(names: Sequence[str], taken: Iterable[str] = (), server: str |
         names: The upstream's names, in its order.
         taken: Names that are used already, such as that of a control tool.
         server: The server's name, to begin with: `server__name`; none where the server has no name.
+        before: Names that were there before others: what they are called is theirs, also where they are gone.
     """
+    if before:
+        first = allowed_names(before, taken, server)
+        later = [name for name in names if name not in first]
+        both = {**first, **allowed_names(later, {*taken, *first.values()}, server)}
+        return {name: both[name] for name in names}
     prefix = "" if server is None else f"{server}{WIRE_SEPARATOR}"
     used = set(taken)
     full = {name: f"{prefix}{name}" for name in names}

@@ -16,6 +16,10 @@ Line = Mapping[str, Any]
 """`what` something is, its `name`, its `state` in a word, and a `text` of one line."""
 
 
+_UNAPPROVED = {True: "all of it is withheld", False: "changes are noticed only until this ends"}
+"""What follows from approvals that can't be stored or read, by whether something is withheld."""
+
+
 async def status_of(tools: ToolSet, servers: Iterable[UpstreamStatus], store: Store | None = None) -> list[Line]:
     """Return how each server and the store is doing, and how many sessions are open.
 
@@ -59,6 +63,8 @@ def _of_server(one: UpstreamStatus) -> Line:
         parts.append(f"failed {times}: {one.reason}")
     if one.withheld:
         parts.append("what changed is withheld until `toolfold approve`")
+    if one.approvals:
+        parts.append(f"what is approved {one.approvals}, so {_UNAPPROVED[one.withheld]}")
     state = "running" if one.state == "ready" else "failed" if failed else one.state
     return _line("server", one.name, "quarantined" if one.withheld and not failed else state, ", ".join(parts))
 

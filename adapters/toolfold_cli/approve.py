@@ -9,7 +9,7 @@ import click
 
 from toolfold_adapters.tokens import plural
 
-from .failures import run
+from .failures import Failed, run
 from .options import chosen_target, target_command
 from .printing import show
 from .targets import GatewayOptions, Target, configuration
@@ -43,9 +43,11 @@ async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> No
     definitions = await known_definitions(config, start=True)
     approvals = Approvals(stored_folder("approved"), serving=False)
     for server, offered in definitions.items():
-        changed = approvals.difference(config.upstreams[server], offered)
-        if not dry_run:
-            approvals.approve(config.upstreams[server], offered)
+        entry = config.entry(server)
+        changed = approvals.difference(entry, offered)
+        if not dry_run and (why := approvals.approve(entry, offered)):
+            folder = stored_folder("approved")
+            raise Failed(f"{server}: what is approved can't be stored in {folder}: {why}. Nothing of it is approved.")
         names = f": {', '.join(map(words_for, changed))}" if changed else ""
         what = f"{plural(len(changed), 'change')} since it was approved{names}."
         show(f"{server}: {what}{'' if dry_run else ' All is approved.'}")

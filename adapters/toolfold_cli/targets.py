@@ -276,7 +276,7 @@ def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
     file = target.text if target.kind == "file" else options.groups if options else None
     paths = [] if file is None else [Path(file).resolve()]
     folder = stored_folder("approved")
-    with suppress(OSError):  # then nothing can be approved either
+    with suppress(OSError, RuntimeError):  # or a loop of links: then nothing can be approved either
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         paths.append(folder.resolve())
     return paths

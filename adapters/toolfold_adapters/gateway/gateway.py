@@ -19,7 +19,7 @@ from toolfold import ToolfoldError, ToolSet, events
 from toolfold.spi import Kind
 
 from ..mcp.handlers import RequestHandlers
-from .config.settings import GatewayConfig, UpstreamConfig
+from .config.settings import Entry, GatewayConfig
 from .registration import Report, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
@@ -67,8 +67,11 @@ class Gateway:
     @property
     def status(self) -> tuple[UpstreamStatus, ...]:
         """How each upstream is doing (SPEC GWY-3)."""
-        withheld = self.registration.withheld_of
-        return tuple(evolve(one.status, withheld=one.key in withheld) for one in self.upstreams.values())
+        withheld, problems = self.registration.withheld_of, self.registration.approval_problems
+        return tuple(
+            evolve(one.status, withheld=one.key in withheld, approvals=problems.get(one.key, ""))
+            for one in self.upstreams.values()
+        )
 
     def offers(self, capability: str) -> bool:
         """Return whether any server has a capability, or may have: one of which nothing is known yet."""
@@ -92,8 +95,8 @@ class Gateway:
         self._tasks = tasks
         self.forwarding = Forwarding(self.clients, tasks, self.upstream_of)
         try:
-            for name, config in self._config.upstreams.items():
-                self._add(name, config)
+            for name in self._config.upstreams:
+                self._add(self._config.entry(name))
             if self._wait:
                 await self._ask()
             self._register()
@@ -113,9 +116,9 @@ class Gateway:
 
     # -- upstreams ----------------------------------------------------------------------------------------------------
 
-    def add(self, name: str, config: UpstreamConfig) -> None:
+    def add(self, entry: Entry) -> None:
         """Add a server while the gateway is open; what it offers is registered once that is known."""
-        upstream = self._add(name, config)
+        upstream = self._add(entry)
         assert self._tasks is not None, "the gateway is open"
         if upstream.known is None:
             upstream.ask()
@@ -126,10 +129,10 @@ class Gateway:
         """Remove a server while the gateway is open, and end its connections; what it offered stays registered."""
         self.upstreams.pop(name).close()
 
-    def _add(self, name: str, config: UpstreamConfig) -> Upstream:
+    def _add(self, entry: Entry) -> Upstream:
         assert self._tasks is not None
-        upstream = self.upstreams[name] = Upstream(
-            name, config, self._runtime, self._tasks, self._changed, lambda: self._config.on_change == "quarantine"
+        upstream = self.upstreams[entry.name] = Upstream(
+            entry, self._runtime, self._tasks, self._changed, lambda: self._config.on_change == "quarantine"
         )
         return upstream
 
@@ -171,8 +174,7 @@ class Gateway:
         known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
         unknown = {upstream.key: upstream.condition for upstream in self.unknown}
         only = next(iter(self.upstreams.values()))
-        said = only.known.definitions.name if only.known is not None else ""
-        self.tools = self._config.new_tool_set((said or only.name) if len(self.upstreams) == 1 else "toolfold")
+        self.tools = self._config.new_tool_set(only.name if len(self.upstreams) == 1 else "toolfold")
         self.registration = UpstreamRegistration(
             self.tools, self._config, self._handler, self.reserved, self._runtime.approvals
         )
@@ -252,7 +254,7 @@ class Gateway:
         for name in [name for name in before.upstreams if name not in same]:
             self.remove(name)
         for name in added:
-            self.add(name, config.upstreams[name])
+            self.add(config.entry(name))
         unknown = {one.key: one.condition for one in self.unknown if one.key in added}
         for link in (link for upstream in self.upstreams.values() for link in upstream.links):
             link.review()

@@ -9,7 +9,7 @@ Prompts, resources and resource templates are in no group: people and programs c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from attrs import evolve, field, frozen
 
@@ -92,7 +92,7 @@ def _placed(
         own = {name: one for name, one in usable.by_kind[kind].items() if kind != "tool" or is_served(upstream, name)}
         names = {name: name for name in own}
         if kind in ("tool", "prompt"):
-            names = allowed_names([*own], reserved if kind == "tool" else (), server if prefix else None)
+            names = called(config, server, usable, kind, [*own], reserved)
             warnings += (
                 config.about(
                     server, f"The {kind} {original!r} is called {name!r} here: its own name is not allowed or taken."
@@ -105,6 +105,22 @@ def _placed(
                 text = f"The tool {original!r} can only be called as a task, which is not passed on: calls will fail."
                 warnings.append(config.about(server, text))
             yield Placed(kind=kind, server=server, original=original, name=names[original], definition=definition)
+
+
+def called(
+    config: GatewayConfig, server: str, usable: Usable, kind: Kind, names: Sequence[str], reserved: Iterable[str]
+) -> dict[str, str]:
+    """Return what each of a server's own names of a kind is here: one that was given out is of the same thing.
+
+    `reserved` are names that no tool may have.
+    """
+    upstream, before = config.upstreams[server], usable.named.get(kind, ())
+    return allowed_names(
+        names,
+        reserved if kind == "tool" else (),
+        server if config.prefixed else None,
+        [name for name in before if kind != "tool" or is_served(upstream, name)],
+    )
 
 
 def is_served(upstream: UpstreamConfig, tool: str) -> bool:

@@ -10,14 +10,13 @@ import anyio
 from attrs import evolve, field, frozen
 
 from toolfold import Catalog, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
-from toolfold.spi import Kind, ancestors, table
+from toolfold.spi import KINDS, Kind, ancestors, table
 
 from ..data import quoted_key
-from ..names import allowed_names
 from ..skills import register_files
 from .config.settings import GatewayConfig
 from .grouping import Placed, PlacedGroup
-from .layout import Layout, is_served, layout_of
+from .layout import Layout, called, is_served, layout_of
 from .stored import Approvals, Item, reviewed
 from .upstream.definitions import Definitions, Usable, usable
 from .upstream.upstream import Condition
@@ -82,6 +81,7 @@ class UpstreamRegistration:
         self._servers: dict[str, Usable] = {}
         self._unknown: dict[str, Condition] = {}
         self._changed: dict[str, frozenset[Item]] = {}
+        self._named: dict[str, Mapping[str, tuple[str, ...]]] = {}
         self._layout = Layout()
         self._lock = anyio.Lock()  # closing a group waits for sessions
 
@@ -174,21 +174,29 @@ class UpstreamRegistration:
         """The upstreams of which something is withheld until it is approved (SPEC GWY-11)."""
         return self.unapproved if self._config.on_change == "quarantine" else ()
 
+    @property
+    def approval_problems(self) -> Mapping[str, str]:
+        """Why what is approved of an upstream can't be stored or read, by its name: of those of which it can't be."""
+        if self._approvals is None:
+            return {}
+        problems = {name: self._approvals.problem(self._config.entry(name)) for name in self._config.upstreams}
+        return {name: problem for name, problem in problems.items() if problem}
+
     def find(self, kind: Kind, name: str) -> Placed | None:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))
 
     def _withheld(self) -> dict[str, Condition]:
         """Return why tools are missing: they are not approved (SPEC GWY-11), or nothing is known of their server."""
-        prefixed = self._config.prefixed
         withheld: dict[str, Condition] = {}
         for server, (why, text) in self._unknown.items():
             if server not in self._servers:
                 condition = why, f"The server {server} {text}"
                 withheld |= {server: condition, f"{self._config.prefix(server)}*": condition}
         for server, items in ((server, self._changed[server]) for server in self.withheld_of):
-            offered = self._servers[server].by_kind["tool"] if server in self._servers else ()
-            for original, name in allowed_names([*offered], (), server if prefixed else None).items():
+            usable = self._servers[server]
+            names = called(self._config, server, usable, "tool", [*usable.by_kind["tool"]], self._reserved)
+            for original, name in names.items():
                 if ("tool", original) in items:
                     until = "is withheld until its operator has approved it: `toolfold approve`."
                     withheld[name] = "quarantined", f"The tool {name!r} has changed and {until}"
@@ -222,13 +230,19 @@ class UpstreamRegistration:
         self._compare(server)
 
     def _compare(self, server: str) -> None:
-        """Find out what of an upstream changed since it was approved."""
-        if self._approvals is not None and server in self._config.upstreams:
-            upstream = self._config.upstreams[server]
-            changed = self._approvals.changed(upstream, self._servers[server].said)
+        """Find out what of an upstream changed since it was approved, and which names were given out by then."""
+        known = self._servers[server]
+        now: dict[str, tuple[str, ...]] = {kind: tuple(known.by_kind[kind]) for kind in KINDS}
+        if self._approvals is None or server not in self._config.upstreams:
+            named = self._named.setdefault(server, now)
+        else:
+            entry, quarantine = self._config.entry(server), self._config.on_change == "quarantine"
+            review = self._approvals.review(entry, known.said, quarantine=quarantine)
             self._changed[server] = frozenset(
-                (kind, name) for kind, name in changed if kind != "tool" or is_served(upstream, name)
+                (kind, name) for kind, name in review.changed if kind != "tool" or is_served(entry.upstream, name)
             )
+            named = review.named
+        self._servers[server] = evolve(known, named=named)
 
     def _wanted(self, config: GatewayConfig) -> Layout:
         taken: list[str] = []

@@ -3,15 +3,17 @@
 The definitions that a server had when it was last asked are there for the next start. What a server says to models can
 change after somebody looked at it: so each definition, and each text of the server's own, is stored as it was approved,
 when the server is first seen. One that is another now, or that was not there, has changed, until `toolfold approve`,
-which shows the difference.
+which shows the difference. Where that can't be stored or read, nothing is approved that is to be withheld (SPEC ISO-3).
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -21,15 +23,15 @@ from pathlib import Path
 from types import GenericAlias
 from typing import Any, Generic, Literal, TypeVar, cast, get_type_hints
 
-from attrs import asdict, evolve
+from attrs import asdict, evolve, field, frozen
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
 from toolfold.spi import KINDS, Kind, table
 
 from ..mcp.offered_groups import OfferedGroup
-from .config.settings import UpstreamConfig
-from .upstream.definitions import Definitions, Known, Table, Usable
+from .config.settings import Entry, UpstreamConfig
+from .upstream.definitions import HINTS, Definitions, Known, Table, Usable
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -38,7 +40,7 @@ CHANGED = "dev.toolfold/changed"
 """Marks a definition that changed since it was approved (SPEC GWY-11)."""
 TEXT = "server text"
 """The kind of the introduction of a server."""
-TEXTS = ("title", "instructions")
+TEXTS = ("name", "title", "instructions")
 GROUP = "group"
 """The kind of what a server says of its groups."""
 GROUP_TEXTS = ("title", "description", "instructions")
@@ -70,22 +72,24 @@ class Files(Generic[T]):
             return None
         path = self._path(self._folder, key)
         try:
-            return self._form.validate_python(json.loads(patiently(path.read_bytes)))
+            return self._form.validate_python(json.loads(patiently(lambda: _bytes_in(path))))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError) as error:
             log.warning("the %s in %s can't be read: %s", self._what, path, type(error).__name__)
             return damaged
 
-    def write(self, key: str, value: T) -> None:
-        """Store a value: all of it, or nothing where that fails, which is logged."""
+    def write(self, key: str, value: T) -> str:
+        """Store a value: all of it, or nothing where that fails, which is logged; return why it failed, if it did."""
         if self._folder is None:
-            return
+            return ""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_whole(self._path(self._folder, key), json.dumps(value, default=_plain).encode())
+            _replace(self._path(self._folder, key), json.dumps(value, default=_plain).encode(), 0o600)
         except OSError as error:
             log.warning("the %s can't be stored in %s: %s", self._what, self._folder, error)
+            return error.strerror or type(error).__name__
+        return ""
 
     def _path(self, folder: Path, key: str) -> Path:
         return folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
@@ -96,12 +100,27 @@ def as_stored(value: Any) -> Any:
     return json.loads(json.dumps(value, default=_plain))
 
 
+def _bytes_in(path: Path) -> bytes:
+    """Return what is in a file; raises `OSError`, also for a pipe, which would be waited for."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(f"{path} is not a regular file")
+    return path.read_bytes()
+
+
 def write_whole(path: Path, data: bytes, mode: int = 0o600, check: Callable[[], object] = lambda: None) -> None:
     """Write all of a file or nothing, through links to it; raises `OSError`.
 
     `check` is called when there is nothing left to do but to replace the file, and what it raises prevents that.
     """
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except RuntimeError as error:  # Python up to 3.12 has no other for a loop of links
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
+    _replace(target, data, mode, check)
+
+
+def _replace(target: Path, data: bytes, mode: int, check: Callable[[], object] = lambda: None) -> None:
+    """Write all of a file or nothing, in the place of what is there, be it a link; raises `OSError`."""
     descriptor, name = tempfile.mkstemp(dir=target.parent)  # with the mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -192,8 +211,24 @@ def _cache_key(config: UpstreamConfig) -> str:
 # -- what was approved -------------------------------------------------------------------------------------------------
 
 
+_DAMAGED: dict[str, Any] = {}
+"""Stands for approvals that can't be read: nothing is approved by them."""
+
+
+@frozen(kw_only=True)
+class Review:
+    """What of a server's definitions is not as it was approved.
+
+    `named` has, by their kind, the names that were approved: what they are called here does not depend on what a server
+    adds later.
+    """
+
+    changed: frozenset[Item] = frozenset()
+    named: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+
+
 class Approvals:
-    """The approved definitions, one file for each server.
+    """The approved definitions, one file for each entry of a configuration (see `Entry`).
 
     Args:
         folder: Where the files are; see `stored_folder`.
@@ -203,37 +238,82 @@ class Approvals:
     def __init__(self, folder: Path, *, serving: bool = True) -> None:
         self._files = Files(folder, "approved definitions", TypeAdapter(dict[str, Any]))
         self._serving = serving
+        self._unstored: dict[str, dict[str, Any]] = {}
+        self._problems: dict[str, str] = {}
 
-    def changed(self, upstream: UpstreamConfig, definitions: Definitions) -> frozenset[Item]:
-        """Return what changed since it was approved: nothing of a server that is seen first."""
-        approved = self._read(upstream)
-        if approved is None:
-            if self._serving:
-                self.approve(upstream, definitions)
-            return frozenset()
-        now = _said(definitions)
-        if approved == now:
-            return frozenset()  # as nearly always, without the time that the next line takes
+    def changed(self, entry: Entry, definitions: Definitions, *, quarantine: bool = False) -> frozenset[Item]:
+        """Return what changed since it was approved; see `review`."""
+        return self.review(entry, definitions, quarantine=quarantine).changed
+
+    def review(self, entry: Entry, definitions: Definitions, *, quarantine: bool = False) -> Review:
+        """Return what changed since it was approved: nothing of a server that is seen first.
+
+        Where that can't be stored, all of it under `quarantine` (SPEC ISO-3): the next look would be the first one
+        again. Otherwise it is remembered until the process ends.
+        """
+        now, key = _said(definitions), _approval_key(entry)
+        approved = self._read(entry, now)
+        if approved is None and self._serving:
+            first = self._unstored.setdefault(key, as_stored(now))  # what is seen now may be later than the first look
+            stored = not self._store(entry, first)
+            approved = _DAMAGED if quarantine and not stored else first
+        if approved is None or approved == now:
+            return Review(named=_named(approved or now))  # as nearly always, without the time that the next line takes
         now = as_stored(now)
         items = ((kind, name) for kind, named in now.items() for name in named)
-        return frozenset(item for item in items if _at(approved, item) != _at(now, item))
+        return Review(
+            changed=frozenset(item for item in items if _at(approved, item) != _at(now, item)), named=_named(approved)
+        )
 
-    def difference(self, upstream: UpstreamConfig, definitions: Definitions) -> dict[Item, list[str]]:
+    def problem(self, entry: Entry) -> str:
+        """Return why what is approved of a server can't be stored or read: a clause, empty if it can."""
+        return self._problems.get(_approval_key(entry), "")
+
+    def difference(self, entry: Entry, definitions: Definitions) -> dict[Item, list[str]]:
         """Return the lines of all that changed since it was approved.
 
         Those that it had begin with `-`, those that it has now with `+`, as in a unified diff.
         """
-        approved, now = self._read(upstream) or {}, as_stored(_said(definitions))
-        changed = sorted(self.changed(upstream, definitions))
+        now = as_stored(_said(definitions))
+        approved = self._read(entry, now) or {}
+        changed = sorted(self.changed(entry, definitions))
         return {item: _difference(_at(approved, item), _at(now, item)) for item in changed}
 
-    def approve(self, upstream: UpstreamConfig, definitions: Definitions) -> None:
-        """Approve all that a server says as it is now; a file that can't be written is logged."""
-        self._files.write(_approval_key(upstream), as_stored(_said(definitions)))
+    def approve(self, entry: Entry, definitions: Definitions) -> str:
+        """Approve all that a server says as it is now; return why it can't be stored, if it can't."""
+        return self._store(entry, as_stored(_said(definitions)))
 
-    def _read(self, upstream: UpstreamConfig) -> Mapping[str, Any] | None:
-        """Return the approved definitions, none of them if they can't be read, or `None` if there is no file."""
-        return self._files.read(_approval_key(upstream), damaged={})
+    def _store(self, entry: Entry, said: dict[str, Any]) -> str:
+        why = self._files.write(_approval_key(entry), said)
+        self._note(entry, why and f"can't be stored ({why})")
+        if not why:
+            self._unstored.pop(_approval_key(entry), None)
+        return why
+
+    def _read(self, entry: Entry, now: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the approved definitions, none of them if they can't be read, or `None` if there is no file.
+
+        What was approved by its command or URL alone, before entries were told apart, counts for each of them, but for
+        the server's name, which was not among it.
+        """
+        approved = self._files.read(_approval_key(entry), damaged=_DAMAGED)
+        if approved is None:
+            approved = self._files.read(_older_key(entry), damaged=_DAMAGED)
+            if approved:
+                name = {key: one for key, one in now[TEXT].items() if key == "name"}
+                approved = {**approved, TEXT: {**(table(approved.get(TEXT)) or {}), **name}}
+        if approved is _DAMAGED:
+            self._note(entry, "can't be read")
+        elif approved is not None:
+            self._note(entry, "")
+        return approved
+
+    def _note(self, entry: Entry, problem: str) -> None:
+        self._problems[_approval_key(entry)] = problem
+
+
+def _named(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {kind: tuple(table(said.get(kind)) or {}) for kind in KINDS}
 
 
 def reviewed(offered: Usable, changed: frozenset[Item], *, quarantine: bool) -> Usable:
@@ -243,14 +323,14 @@ def reviewed(offered: Usable, changed: frozenset[Item], *, quarantine: bool) -> 
     """
     by_kind: dict[Kind, dict[str, Table]] = {
         kind: {
-            name: _marked(definition) if (kind, name) in changed else definition
+            name: _marked(kind, definition) if (kind, name) in changed else definition
             for name, definition in offered.by_kind[kind].items()
             if not quarantine or (kind, name) not in changed
         }
         for kind in KINDS
     }
     texts: dict[str, Any] = {
-        name: None if quarantine else f"{_MARK} {getattr(offered.said, name)}"
+        name: ("" if name == "name" else None) if quarantine else f"{_MARK} {getattr(offered.said, name)}"
         for name in TEXTS
         if (TEXT, name) in changed
     }
@@ -270,7 +350,7 @@ def reviewed(offered: Usable, changed: frozenset[Item], *, quarantine: bool) -> 
         if item in changed
     ]
     said = evolve(offered.said, groups=tuple(groups), **texts)
-    return Usable(said=said, by_kind=by_kind, warnings=(*offered.warnings, *warnings))
+    return evolve(offered, said=said, by_kind=by_kind, warnings=(*offered.warnings, *warnings))
 
 
 def _reviewed_group(group: OfferedGroup, *, quarantine: bool) -> OfferedGroup:
@@ -286,8 +366,12 @@ def words_for(item: Item) -> str:
     return f"{kind.replace('_', ' ')} {name!r}"
 
 
-def _marked(definition: Table) -> Table:
-    return {**definition, "_meta": {**(table(definition.get("_meta")) or {}), CHANGED: True}}
+def _marked(kind: Kind, definition: Table) -> Table:
+    """Return a definition that says that it has changed; a tool's has no hints, by which it could count as reading."""
+    marked: dict[str, Any] = {**definition, "_meta": {**(table(definition.get("_meta")) or {}), CHANGED: True}}
+    if kind == "tool" and (annotations := table(definition.get("annotations"))) is not None:
+        marked["annotations"] = {key: one for key, one in annotations.items() if key not in HINTS}
+    return marked
 
 
 def _said(definitions: Definitions) -> dict[str, dict[str, Any]]:
@@ -300,9 +384,15 @@ def _said(definitions: Definitions) -> dict[str, dict[str, Any]]:
     return said
 
 
-def _approval_key(upstream: UpstreamConfig) -> str:
-    """Return what a server's approvals are stored under: it stays while the command or the address does."""
-    return json.dumps([upstream.command, upstream.url, upstream.cwd])
+def _approval_key(entry: Entry) -> str:
+    """Return what approvals are stored under: what was approved of one entry does not pass for another."""
+    upstream = entry.upstream
+    return json.dumps([entry.place, entry.name, upstream.command, upstream.url, upstream.cwd])
+
+
+def _older_key(entry: Entry) -> str:
+    """Return what they were stored under before entries were told apart."""
+    return json.dumps([entry.upstream.command, entry.upstream.url, entry.upstream.cwd])
 
 
 def _at(said: Mapping[str, Any], item: Item) -> Any:

@@ -57,7 +57,7 @@ _TABLES: dict[str, Any] = {
     "budgets": BudgetsConfig,
     "options": OptionsConfig,
 }
-_NOT_IN_FILES = ("source", "left_out", "problems")
+_NOT_IN_FILES = ("source", "place", "left_out", "problems")
 
 
 def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> GatewayConfig:
@@ -240,7 +240,8 @@ class _Entries:
         problems = [*(f"{problem} The server is left out." for problem in self.wrong), *problems]
         values = {"upstreams": self._upstreams, "left_out": self.left_out, "problems": problems}
         try:
-            return GatewayConfig.model_validate({**data, **values, "source": str(self._file)})
+            place = str(self._file.resolve())
+            return GatewayConfig.model_validate({**data, **values, "source": str(self._file), "place": place})
         except ValidationError as error:
             raise ConfigError("\n".join(_message(str(self._file), problem) for problem in error.errors())) from error
 

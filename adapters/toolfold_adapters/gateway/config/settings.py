@@ -50,7 +50,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, Self, cast
 
-from attrs import evolve
+from attrs import evolve, frozen
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
@@ -237,6 +237,18 @@ class OptionsConfig(_Table):
         return bm25 if by_words else by_meaning()
 
 
+@frozen(kw_only=True)
+class Entry:
+    """A server as a configuration has it: what is approved is of one entry alone.
+
+    `place` is the file that has it, by its whole path; empty for one of the command line or of a program.
+    """
+
+    place: str
+    name: str
+    upstream: UpstreamConfig
+
+
 class GatewayConfig(_Table):
     """Everything that a gateway needs to know.
 
@@ -256,6 +268,7 @@ class GatewayConfig(_Table):
         left_out: The names of servers that are disabled, or whose entry is wrong.
         problems: What is wrong with entries that are left out, and what of others is passed over, a sentence for each.
         source: What messages call this configuration: the file's name.
+        place: The file that has the servers, by its whole path, if one has them.
     """
 
     upstreams: Mapping[str, UpstreamConfig] = {}
@@ -272,6 +285,7 @@ class GatewayConfig(_Table):
     left_out: Annotated[Texts, Field(exclude=True)] = ()
     problems: Annotated[Texts, Field(exclude=True)] = ()
     source: Annotated[str, Field(exclude=True)] = "the gateway's configuration"
+    place: Annotated[str, Field(exclude=True)] = ""
 
     @property
     def prefixed(self) -> bool:
@@ -307,7 +321,11 @@ class GatewayConfig(_Table):
 
     def with_upstream(self, upstream: UpstreamConfig) -> GatewayConfig:
         """Return this configuration for one server, which needs no name of its own."""
-        return self.model_copy(update={"upstreams": {ONE_SERVER: upstream}})
+        return self.model_copy(update={"upstreams": {ONE_SERVER: upstream}, "place": ""})
+
+    def entry(self, server: str) -> Entry:
+        """Return the entry of a server."""
+        return Entry(place=self.place, name=server, upstream=self.upstreams[server])
 
     def paths(self) -> dict[str, str]:
         """Return the full path of each configured group by its key, in the order of the file.

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from mcp_types import METHOD_NOT_FOUND
 from pydantic_core import to_json
 
@@ -31,7 +31,8 @@ LIST_SECONDS = 10.0
 MOST_PAGES = 1000
 """How many pages of a list are asked for; a server that has more has none that end."""
 _OBJECT: Table = {"type": "object"}
-_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+"""What a tool claims of itself; without them it is taken for one that changes things."""
 
 
 @frozen(kw_only=True)
@@ -223,12 +224,14 @@ def merged(known: Definitions, before: Definitions | None, now: Definitions) -> 
 class Usable:
     """The definitions of an upstream that have a name and are JSON: by kind, those by what the upstream calls them.
 
-    `warnings` has a sentence for each of the others.
+    `warnings` has a sentence for each of the others. `named` has, by their kind, the names that were there before:
+    what they are called here stays, whatever comes now.
     """
 
     said: Definitions
     by_kind: Mapping[Kind, Mapping[str, Table]]
     warnings: tuple[str, ...]
+    named: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
 
 
 def usable(said: Definitions) -> Usable:
@@ -327,7 +330,7 @@ def _annotations(given: Any) -> Table | None:
     """Return annotations without hints that are neither true nor false, and without a title that is no text."""
     if (annotations := table(given)) is None:
         return None
-    types = {"title": str, **dict.fromkeys(_HINTS, bool)}
+    types = {"title": str, **dict.fromkeys(HINTS, bool)}
     return {key: value for key, value in annotations.items() if isinstance(value, types.get(key, object))}
 
 

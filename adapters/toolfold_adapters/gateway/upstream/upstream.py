@@ -18,9 +18,9 @@ from toolfold.spi import Full
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
 from ...tally import Tally
-from ..config.settings import UpstreamConfig
+from ..config.settings import Entry, UpstreamConfig
 from ..serving.downstream import DownstreamClient
-from ..stored import Approvals, DefinitionCache, Item
+from ..stored import TEXT, Approvals, DefinitionCache, Item
 from .definitions import Definitions, Known, known_of, learn, merged
 from .life import Backoff, Life, State, UpstreamError, without_secrets
 from .link import Link
@@ -65,7 +65,8 @@ class UpstreamStatus:
 
     `state` is that of its connection that is furthest, `since` the seconds for which it is so, `connections` says how
     many are open, `reason` why the last failure was, and `tools` how many it offers; `None` if that is not known.
-    `withheld` says whether some of that is withheld until it is approved (SPEC GWY-11).
+    `withheld` says whether some of that is withheld until it is approved (SPEC GWY-11), and `approvals` why what is
+    approved can't be stored or read, if it can't (SPEC ISO-3).
     """
 
     name: str
@@ -76,14 +77,14 @@ class UpstreamStatus:
     reason: str
     tools: int | None
     withheld: bool = False
+    approvals: str = ""
 
 
 class Upstream:
     """A server behind a gateway.
 
     Args:
-        name: What it is called in the configuration.
-        config: How it is reached.
+        entry: What it is called in the configuration, and how it is reached.
         runtime: What it runs on.
         tasks: Where its connections are held.
         on_change: Is awaited when what it offers has changed.
@@ -95,15 +96,15 @@ class Upstream:
 
     def __init__(
         self,
-        name: str,
-        config: UpstreamConfig,
+        entry: Entry,
         runtime: Runtime,
         tasks: TaskGroup,
         on_change: OnChange,
         quarantine: Callable[[], bool],
     ) -> None:
-        self.key = name
-        self.config = config
+        self._entry = entry
+        self.key = entry.name
+        self.config = config = entry.upstream
         self.tasks = tasks
         self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
         self._cache = runtime.cache
@@ -111,6 +112,7 @@ class Upstream:
         self._approvals = runtime.approvals
         self._quarantine = quarantine
         self.known = runtime.cache.read(config)
+        self._said = self._approved_name()
         self.awaited = self.asks = False
         self.reason = ""
         self._links: dict[str | None, Link] = {}
@@ -121,8 +123,8 @@ class Upstream:
         """What it is called in the configuration; or what it calls itself, or its host or program."""
         if self.key != ONE_SERVER:
             return self.key
-        said = self.known.definitions.name if self.known is not None else ""
-        return said or urlsplit(self.config.url or "").hostname or Path((self.config.command or (self.key,))[0]).name
+        host = urlsplit(self.config.url or "").hostname
+        return self._said or host or Path((self.config.command or (self.key,))[0]).name
 
     @property
     def target(self) -> str:
@@ -229,7 +231,17 @@ class Upstream:
         """Return what of its definitions, as a connection lists them, may not be used until it is approved."""
         if self._approvals is None or not self.quarantine:
             return frozenset()
-        return self._approvals.changed(self.config, definitions)
+        return self._approvals.changed(self._entry, definitions, quarantine=True)
+
+    def _approved_name(self) -> str:
+        """Return what it calls itself, unless that is not as it was approved: errors that a model reads have it."""
+        if self.known is None or self.key != ONE_SERVER:
+            return ""
+        said = self.known.definitions
+        changed = self._approvals is not None and (TEXT, "name") in self._approvals.changed(
+            self._entry, said, quarantine=self.quarantine
+        )
+        return "" if changed else said.name
 
     def ask(self) -> Link:
         """Begin to ask the server what it offers, and return the connection that does: one of its own."""
@@ -300,6 +312,7 @@ class Upstream:
 
     async def _learn(self, now: Known, *, store: bool = True) -> None:
         before, self.known = self.known, now
+        self._said = self._approved_name()
         if before is None or _without_warnings(before) != _without_warnings(now):
             if store:
                 self._cache.write(self.config, now)

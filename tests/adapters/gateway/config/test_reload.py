@@ -224,8 +224,8 @@ async def test_an_approval_is_served_at_once(tmp_path: Path) -> None:
     house = House(lambda name: Shop(tools=("new",)))
     config = config_of("a").model_copy(update={"on_change": "quarantine"})
     approvals = Approvals(tmp_path)
-    (upstream,) = config.upstreams.values()
-    approvals.approve(upstream, Definitions(tools=[{"name": "cart", "inputSchema": {"type": "object"}}]))
+    entry = config.entry(ONE_SERVER)
+    approvals.approve(entry, Definitions(tools=[{"name": "cart", "inputSchema": {"type": "object"}}]))
     runtime = Runtime(clock=Clock(), transport=house.transport, approvals=approvals)
     gateway = open_gateway(config, runtime=runtime)
     approved = anyio.Event()
@@ -238,7 +238,7 @@ async def test_an_approval_is_served_at_once(tmp_path: Path) -> None:
         async with gateway as tools:
             gateway.follow(lambda: config, changes())
             assert "new" not in tools.catalog.tools
-            approvals.approve(upstream, gateway.registration.definitions[ONE_SERVER])
+            approvals.approve(entry, gateway.registration.definitions[ONE_SERVER])
             approved.set()
             while "new" not in tools.catalog.tools:
                 await anyio.lowlevel.checkpoint()
