@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from tests.adapters.evaluation.support import CATALOG, FORBIDDING, TASKS, played, task
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
@@ -109,9 +110,17 @@ def test_parameters_are_read_of_schemas_signatures_and_refusals_of_the_tool_itse
         assert {name for name in ("one", "two", "three") if is_described(name, "a__b", [text])} == expected, text
 
 
-@pytest.mark.parametrize(("host", "lost"), [("codex", True), ("qwen", True), ("copilot", False), ("cline", False)])
-async def test_without_a_search_a_host_that_cuts_the_directory_loses_tasks(host: str, lost: bool) -> None:
-    assert ("weather-now" not in await done(host, "groups")) == lost
+@pytest.mark.parametrize("host", ["codex", "qwen", "copilot", "cline"])
+async def test_without_a_search_no_host_loses_a_task_while_the_directory_fits(host: str) -> None:
+    assert await done(host, "groups") == set(SOME)
+
+
+@pytest.mark.parametrize(("characters", "is_done"), [(40, False), (247, True)])
+async def test_without_a_search_a_host_that_cuts_the_directory_loses_tasks(characters: int, is_done: bool) -> None:
+    async with Offers(World(CATALOG)).surface("groups", task("weather-now"), 20, "codex") as surface:
+        surface.host = evolve(surface.host, instructions=characters)
+        await Scripted(surface, SCRIPTS["perfect"]).play()
+        assert judge(surface.task, surface.calls).done is is_done
 
 
 async def shown(host: str) -> tuple[int, int, set[str]]:

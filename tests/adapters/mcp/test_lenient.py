@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import client_of
+from tests.adapters.mcp.support import client_of, schemas_in
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ToolSet
 from toolfold_adapters.inprocess import Conversation
@@ -105,13 +105,13 @@ async def test_a_group_in_a_list_of_one_is_opened(era: str, group: Any) -> None:
 async def test_a_search_takes_a_number_and_a_switch_as_texts(era: str) -> None:
     async with client_of(build_server(notes([])), era) as (client, _):
         few = await client.call_tool("find_tools", {"query": "save", "limit": "2", "handle": None})
-        assert (few.meta or {})["dev.toolfold/change"]["found"] == ["notes__save", "notes__list_all"]
+        assert [*schemas_in(text_of(few))] == ["- notes__save", "- notes__list_all"]
         found = await client.call_tool("find_tools", {"query": "save", "open": "true", "limit": None})
         assert (found.meta or {})["dev.toolfold/change"]["active"] == ["notes"]
         found = await client.call_tool(
             "call_tool", {"name": "find_tools", "arguments": '{"query": "save", "limit": "2"}'}
         )
-        assert len((found.meta or {})["dev.toolfold/change"]["found"]) == 2
+        assert len(schemas_in(text_of(found))) == 2
 
 
 async def test_in_process_they_are_taken_as_meant_too() -> None:

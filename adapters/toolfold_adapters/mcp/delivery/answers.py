@@ -1,7 +1,8 @@
 """What the library itself says: its answers, and the instructions of a server (SPEC CTL-4, CTL-5, CTL-7, CALL-2).
 
 Every client shows its model the text of a result; some show structured content as well or instead, others do not. So
-the text has everything that a model needs, each definition once, and `_meta` has the same for programs.
+the text has everything that a model needs, each definition once, and `_meta` has what programs need of a change: the
+names of groups, and of the tools that can be called now.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class Answers:
         first = f"{way}\n" if way and (handle is not None or callable_now) else ""
         shorter = names_alone if short and not ranked else result.about.describe
         text = _text(result.about.text, tools, first, room, shorter)
-        change = {**result.structured, "tools": callable_now, **({"found": shown} if ranked else {})}
+        # some hosts show their models the meta of a result: it repeats no more of the text than programs need
+        change = {name: value for name, value in result.structured.items() if name != "found"} | {"tools": callable_now}
         if handle is None:
             return _of_text(result, text, {CHANGE_META: change})
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
