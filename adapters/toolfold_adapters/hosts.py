@@ -72,7 +72,9 @@ class Host:
         most: The keys of numbers of which the gateway needs the most that one of its servers has, with what the host
             takes without one; `None` if that is no limit.
         every: The switches that the gateway has if each of its servers has them.
-        permissions: The keys that name tools, which have other names behind a gateway.
+        permissions: The keys of an entry that name tools, which have other names behind a gateway.
+        rules: Where else servers and tools are named: files, with the keys that lead there; `*` is any.
+        off: The last of such keys under which are the names of servers that are switched off.
         then: What its users are told of once servers have moved.
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
@@ -93,6 +95,8 @@ class Host:
     most: Mapping[str, float | None] = field(factory=dict[str, float | None])
     every: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
+    rules: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    off: tuple[str, ...] = ()
     then: str = ""
     passed_over: tuple[str, ...] = ()
     variable: str | None = None
@@ -107,7 +111,14 @@ _GEMINI: dict[str, Any] = {
     "passed_over": ("extensionName", "targetAudience", "targetServiceAccount"),
     "variable": r"\$([A-Za-z_]\w*)",
 }
+_GEMINI_RULES = ("mcp.allowed", "mcp.excluded", "tools.allowed", "allowMCPServers", "excludeMCPServers")
+_GEMINI_OFF = ("excluded", "excludeMCPServers")
+_CLAUDE_CODE_RULES = (
+    *("permissions.allow", "permissions.ask", "permissions.deny"),
+    *("enabledMcpjsonServers", "disabledMcpjsonServers"),
+)
 
+_OPENCODE_RULES = ("permission", "tools")
 _OPENCODE: dict[str, Any] = {
     "section": "mcp",
     "merged": True,
@@ -140,6 +151,16 @@ HOSTS = (
         files=("{CLAUDE_CONFIG_DIR:-~}/.claude.json", "./.mcp.json"),
         entry={"type": "stdio", "alwaysLoad": True},
         most={"timeout": None},
+        rules={
+            "{CLAUDE_CONFIG_DIR:-~}/.claude.json": (
+                *("projects.*.allowedTools", "projects.*.disabledMcpServers"),
+                *("projects.*.enabledMcpjsonServers", "projects.*.disabledMcpjsonServers"),
+            ),
+            "{CLAUDE_CONFIG_DIR:-~/.claude}/settings.json": _CLAUDE_CODE_RULES,
+            "./.claude/settings.json": _CLAUDE_CODE_RULES,
+            "./.claude/settings.local.json": _CLAUDE_CODE_RULES,
+        },
+        off=("disabledMcpServers", "disabledMcpjsonServers"),
         views={
             "claude-code": HostView(
                 client="claude-code", instructions=4_096, descriptions=4_096, results=50_000, ends=(2_000, 0)
@@ -190,6 +211,8 @@ HOSTS = (
     Host(  # geminicli.com/docs/tools/mcp-server
         name="Gemini CLI",
         files=("~/.gemini/settings.json", "./.gemini/settings.json"),
+        rules=dict.fromkeys(("~/.gemini/settings.json", "./.gemini/settings.json"), _GEMINI_RULES),
+        off=_GEMINI_OFF,
         views={"gemini": HostView(client="gemini-cli", era="legacy", results=40_000, ends=(8_000, 32_000))},
         **_GEMINI,
     ),
@@ -198,6 +221,8 @@ HOSTS = (
         clients=("qwen",),
         lists_again=False,
         files=("~/.qwen/settings.json", "./.qwen/settings.json"),
+        rules=dict.fromkeys(("~/.qwen/settings.json", "./.qwen/settings.json"), _GEMINI_RULES),
+        off=_GEMINI_OFF,
         views={
             "qwen": HostView(
                 client="qwen-code", era="legacy", lists_again=False, descriptions=157, results=28_000, ends=(2_000, 0)
@@ -213,6 +238,8 @@ HOSTS = (
             "./opencode.json",
             "./opencode.jsonc",
         ),
+        rules={f"{{XDG_CONFIG_HOME:-~/.config}}/opencode/opencode.{end}": _OPENCODE_RULES for end in ("json", "jsonc")}
+        | {f"./opencode.{end}": _OPENCODE_RULES for end in ("json", "jsonc")},
         views={"opencode": HostView(client="opencode", era="legacy", results=50_000)},
         **_OPENCODE,
     ),
@@ -226,6 +253,8 @@ HOSTS = (
             "./.kilo/kilo.json",
             "./.kilo/kilo.jsonc",
         ),
+        rules={f"{{XDG_CONFIG_HOME:-~/.config}}/kilo/kilo.{end}": ("permission",) for end in ("json", "jsonc")}
+        | {f"./{folder}kilo.{end}": ("permission",) for folder in ("", ".kilo/") for end in ("json", "jsonc")},
         **_OPENCODE,
     ),
     Host(  # the same page, "VSCode (Legacy)"
@@ -243,6 +272,7 @@ HOSTS = (
         lists_again=False,
         files=("{KIMI_CODE_HOME:-~/.kimi-code}/mcp.json", "./.kimi-code/mcp.json"),
         most={"startupTimeoutMs": 30_000, "toolTimeoutMs": None},
+        rules={"{KIMI_CODE_HOME:-~/.kimi-code}/config.toml": ("permission.rules",)},
     ),
     Host(  # docs.factory.ai/cli/configuration/mcp; the user's file has precedence
         name="Droid",
@@ -259,6 +289,9 @@ HOSTS = (
         entry={"name": "toolfold", "transport": "stdio"},
         most={"startup_timeout_sec": 10, "tool_timeout_sec": 60},
         passed_over=("prompt", "sampling_enabled"),
+        rules=dict.fromkeys(
+            ("{VIBE_HOME:-~/.vibe}/config.toml", "./.vibe/config.toml"), ("enabled_tools", "disabled_tools", "tools")
+        ),
     ),
     Host(  # docs.cline.bot/mcp
         name="Cline",
@@ -338,13 +371,20 @@ def files_of(
     home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
 ) -> Iterator[tuple[Host, Path, Scope]]:
     """Yield each host, each place where it may have a file, and its scope: `folder` is that of the project."""
-    settings = str(_settings_folder(home, environ, platform))
     for host in HOSTS:
         for file in host.files:
-            place = re.sub(r"\{(\w+):-(.*?)\}", lambda match: environ.get(match[1]) or match[2], file)
-            place = place.replace("{settings}", settings)
-            scope: Scope = "project" if place.startswith("./") else "user"
-            yield host, home / place[2:] if place.startswith("~/") else folder / place, scope
+            yield host, *located(file, home, folder, environ, platform)
+
+
+def located(
+    file: str, home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
+) -> tuple[Path, Scope]:
+    """Return where a file of a row is, and its scope."""
+    place = re.sub(r"\{(\w+):-(.*?)\}", lambda match: environ.get(match[1]) or match[2], file)
+    place = place.replace("{settings}", str(_settings_folder(home, environ, platform)))
+    if place.startswith("~/"):
+        return home / place[2:], "user"
+    return folder / place, "project" if place.startswith("./") else "user"
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ report, status                    what was used of a server, and how it is doing
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
 options, targets, references      what commands share, the kinds of TARGET, and objects by name
 authentication                    whose tokens are accepted
-client_files, editing, moving, precedence  the files of clients, edited in place: what moves, and what is reached
+client_files, editing, moving, permissions, precedence  the files of clients: what moves, is allowed, is reached
 printing, failures, logs          tables and texts, failures, and what is logged
 costs                             initial token counts
 drivers                           how `conform` reaches a target, and the starters of drivers

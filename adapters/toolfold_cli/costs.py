@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import anyio
+
 from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import render_for_hosts, wire_name
@@ -108,20 +110,53 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
         start: Whether to start the servers for that, which is cached; those that can't be started are logged and left
             out. Otherwise it is what they offered when they were last asked.
     """
+    from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
+
+    if not start:
+        cache = DefinitionCache(stored_folder("definitions"))
+        read = {name: cache.read(upstream) for name, upstream in config.upstreams.items()}
+        return {name: known.definitions for name, known in read.items() if known is not None}
+    with stdout_reserved():
+        return await _asked(config)
+
+
+async def measured_definitions(
+    config: GatewayConfig, noted: Callable[[str, Definitions | None], None]
+) -> Mapping[str, Definitions]:
+    """Return what the servers of a gateway offer: of those that were never asked, once each was started for it.
+
+    Args:
+        config: The configuration.
+        noted: Called with the name of each server that was started, and what it offers, `None` if it can't be asked.
+    """
+    found = dict(await known_definitions(config, start=False))
+
+    async def ask(name: str) -> None:
+        alone = config.model_copy(update={"upstreams": {name: config.upstreams[name]}})
+        answer = (await _asked(alone)).get(name)
+        if answer is not None:
+            found[name] = answer
+        noted(name, answer)
+
+    with stdout_reserved():
+        async with anyio.create_task_group() as tasks:
+            for name in config.upstreams.keys() - found.keys():
+                tasks.start_soon(ask, name)
+    return found
+
+
+async def _asked(config: GatewayConfig) -> Mapping[str, Definitions]:
+    """Start the servers of a gateway, and return what they offer, which is cached; those that fail are left out."""
     from toolfold_adapters.gateway import open_gateway
     from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
 
     cache = DefinitionCache(stored_folder("definitions"))
-    if not start:
-        read = {name: cache.read(upstream) for name, upstream in config.upstreams.items()}
-        return {name: known.definitions for name, known in read.items() if known is not None}
-    with stdout_reserved():
-        gateway = open_gateway(config)
-        async with gateway:
-            for upstream in gateway.upstreams.values():
-                if upstream.known is not None:
-                    cache.write(upstream.config, upstream.known)
-            return gateway.registration.definitions
+    gateway = open_gateway(config)
+    async with gateway:
+        for upstream in gateway.upstreams.values():
+            if upstream.known is not None:
+                cache.write(upstream.config, upstream.known)
+        return gateway.registration.definitions
 
 
 def costs_of_servers(

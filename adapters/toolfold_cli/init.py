@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from attrs import define
 
 from toolfold import ConfigError
 from toolfold_adapters.tokens import approximate, plural
 
-from .costs import costs_of_servers, known_definitions
+from .costs import costs_of_servers, known_definitions, measured_definitions
 from .failures import Failed, failing, run
 from .options import examples, traceback_option
 from .printing import show, table
@@ -48,7 +49,11 @@ if TYPE_CHECKING:
 )
 @click.option("--yes", is_flag=True, help="Change the files without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--measure", is_flag=True, help="Start the servers to learn how many tools and tokens they have.")
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Start the servers that were never asked, to learn how many tools and tokens they have.",
+)
 @click.option("--undo", is_flag=True, help="Put the servers back that Toolfold serves.")
 @traceback_option
 def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: bool, undo: bool) -> None:
@@ -68,14 +73,16 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
             raise Failed("No configuration of an MCP client was found; name one with --config.")
         beside = (*(one for one in known if one not in files), *of_other_projects(known))
         plan = plan_undo(files) if undo else plan_change(files, beside, (*_program(), "serve"))
-    failed = [_show(file, found, undo=undo, measure=measure) for file, found in plan.sections].count(False)
+    total = _Total()
+    failed = [_show(file, found, total, undo=undo, measure=measure) for file, found in plan.sections].count(False)
+    total.show(measure)
     if plan.files:
         failed += _carry_out(plan.files, yes=yes, dry_run=dry_run, undo=undo)
     if failed:
         raise click.exceptions.Exit(1)
 
 
-def _show(file: ClientFile, found: Moved | ConfigError | None, *, undo: bool, measure: bool) -> bool:
+def _show(file: ClientFile, found: Moved | ConfigError | None, total: _Total, *, undo: bool, measure: bool) -> bool:
     """Print what is planned for a section, and return whether something could be."""
     show(f"{file.client}: {file.path}" if file.client else str(file.path))
     if isinstance(found, Exception):
@@ -88,7 +95,7 @@ def _show(file: ClientFile, found: Moved | ConfigError | None, *, undo: bool, me
         show(f"  {plural(len(found.servers), 'server')} to put back: {', '.join(found.servers)}.")
     else:
         try:
-            _show_savings(found, measure)
+            _show_savings(found, measure, total)
         except Failed as error:
             error.show()
             return False
@@ -121,34 +128,70 @@ def _carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, undo:
     return failed
 
 
-def _show_savings(moved: Moved, measure: bool) -> None:
-    """Print the servers of a client, with what they cost as far as that is known (SPEC GWY-5)."""
+def _show_savings(moved: Moved, measure: bool, total: _Total) -> None:
+    """Print the servers of a client, with what they cost as far as that is known (SPEC GWY-5), and add it up."""
     from toolfold_adapters.names import server_name
 
     if not moved.servers:
         _show_staying(moved)
         return
     config = _configuration(moved)
-    definitions: Mapping[str, Definitions] = (
-        run(partial(known_definitions, config, start=measure)) if config is not None else {}
-    )
+    definitions: Mapping[str, Definitions] = {}
+    if config is not None:
+        known_or_asked = partial(measured_definitions, config, _note_answer) if measure else partial(_known, config)
+        definitions = run(known_or_asked)
     nothing: tuple[Mapping[str, GroupCost], int] = ({}, 0)
     known, listed = costs_of_servers(config, definitions) if config and definitions else nothing
     rows = table("  SERVER", "TOOLS", "TOKENS", "", numbers=("TOOLS", "TOKENS"))
     for name in moved.servers:
         cost = known.get(server_name(name))
-        figures = (f"{cost.tools:,}", approximate(cost.before)) if cost else ("", "not measured")
-        rows.add_row(f"  {name}", *figures, "")
+        unknown = "no answer" if measure else "not measured"
+        rows.add_row(f"  {name}", *((f"{cost.tools:,}", approximate(cost.before)) if cost else ("", unknown)), "")
     for name, why in moved.staying.items():
         rows.add_row(f"  {name}", "", "", f"stays: {why}")
     show(rows)
     _show_notes(moved)
+    before = sum(cost.before for cost in known.values())
     if known:
-        before = sum(cost.before for cost in known.values())
         show(f"  {approximate(before)} tokens of tool definitions become {approximate(listed)} at first.")
-    elif config is not None and not measure:
-        show("  Add --measure to see what would be saved: it starts the servers.")
+    total.add(len(moved.servers), len(known), before, listed)
     show(f"  They go to {moved.file.served}, which the entry {moved.name} starts.")
+
+
+async def _known(config: GatewayConfig) -> Mapping[str, Definitions]:
+    return await known_definitions(config, start=False)
+
+
+def _note_answer(server: str, definitions: Definitions | None) -> None:
+    """Say that a server was asked, for whoever waits for that."""
+    click.echo(f"  {server}: {plural(len(definitions.tools), 'tool') if definitions else 'no answer'}", err=True)
+
+
+@define
+class _Total:
+    """How many servers move, of how many what they offer is known, and about how many tokens that is."""
+
+    servers: int = 0
+    known: int = 0
+    before: int = 0
+    listed: int = 0
+
+    def add(self, servers: int, known: int, before: int, listed: int) -> None:
+        """Add those of a section."""
+        self.servers, self.known = self.servers + servers, self.known + known
+        self.before, self.listed = self.before + before, self.listed + listed
+
+    def show(self, measure: bool) -> None:
+        """Print it."""
+        if not self.servers:
+            return
+        said = f"In all {plural(self.servers, 'server')}, {self.known} of them measured"
+        if self.known:
+            before, listed = approximate(self.before), approximate(self.listed)
+            said += f": {before} tokens of tool definitions become {listed} at first"
+        show(f"{said}.")
+        if self.known < self.servers and not measure:
+            show("Add --measure to ask the others, which starts them.")
 
 
 def _show_staying(moved: Moved) -> None:

@@ -35,6 +35,7 @@ from .client_files import (
     servers_of,
 )
 from .editing import JsonFile, edited
+from .permissions import dangling, rules_of, switched_off
 from .precedence import Place, place_of, reached, with_toolfold
 
 
@@ -217,12 +218,16 @@ def _planned(section: Section, planning: _Planning, command: tuple[str, ...]) ->
     if not section.others:
         return None
     elsewhere = planning.others(file)
-    moving, staying, problems = _servable(section, elsewhere if section.host and section.host.merged else {})
+    rules = rules_of(file)
+    reasons = {name: f"switched off in {path}" for name, path in switched_off(file, rules).items()}
+    if section.host and section.host.merged:
+        reasons |= {name: f"merged with that in {path}" for name, path in elsewhere.items()}
+    moving, staying, problems = _servable(section, reasons)
     if not moving:
         return Moved(section=section, staying=staying, notes=problems)
     name = section.ours or _free_name(file, {*elsewhere, *staying})
     moved = _moved(section, served_text(file), moving, command, name)
-    return evolve(moved, staying=staying, notes=(*problems, *moved.notes))
+    return evolve(moved, staying=staying, notes=(*problems, *moved.notes, *dangling(rules, moved.servers)))
 
 
 def _free_name(file: ClientFile, taken: Set[str]) -> str:
@@ -234,15 +239,13 @@ def _free_name(file: ClientFile, taken: Set[str]) -> str:
     return name
 
 
-def _servable(
-    section: Section, elsewhere: Mapping[str, Path]
-) -> tuple[dict[str, Any], dict[str, str], tuple[str, ...]]:
+def _servable(section: Section, reasons: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str], tuple[str, ...]]:
     """Return the servers that Toolfold can serve, why others stay, and what is wrong with those.
 
-    `elsewhere` are those that the client merges with entries in other files.
+    `reasons` are why servers of these names stay, beside what their entries say.
     """
     staying = {name: "switched off" for name, entry in section.others.items() if is_disabled(entry)}
-    staying |= {name: f"merged with that in {elsewhere[name]}" for name in section.others if name in elsewhere}
+    staying |= {name: reasons[name] for name in section.others if name in reasons}
     given = {name: entry for name, entry in section.others.items() if name not in staying}
     if not given:
         return {}, staying, ()

@@ -28,9 +28,11 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home without files of clients; the current folder is a project in it."""
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME", "APPDATA"):
+    of_hosts = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "FAST_AGENT_HOME", "KIMI_CODE_HOME", "VIBE_HOME")
+    for name in (*of_hosts, "XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     project = tmp_path / "project"
     project.mkdir()
