@@ -21,6 +21,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_E
 from toolfold.spi import table
 
 from .lines import TOO_LARGE, Around, Item, Messages
+from .redaction import without
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,7 +66,6 @@ _CODES = frozenset({-32000, -32001, INVALID_REQUEST})
 """Codes that an error about sessions has; with others, it is about something else that is called so."""
 _PLAIN_HEADERS = re.compile(r"accept|accept-encoding|connection|content-.*|host|user-agent|mcp-.*", re.IGNORECASE)
 _DESCRIPTION = re.compile(r'\berror_description="([^"]*)"')
-_SHORTEST_SECRET = 6
 
 
 class StatusLine(str):
@@ -277,10 +277,7 @@ def _location(response: httpx2.Response) -> str:
 
 def _without_secrets(words: str, response: httpx2.Response) -> str:
     """Return a server's words, cut, without what it was sent as credentials."""
-    for name, value in response.request.headers.items():
-        if not _PLAIN_HEADERS.fullmatch(name):
-            for part in {value, *value.split()}:
-                if len(part) >= _SHORTEST_SECRET:
-                    words = words.replace(part, "…")
+    headers = response.request.headers.items()
+    words = without(words, [value for name, value in headers if not _PLAIN_HEADERS.fullmatch(name)])
     words = " ".join(words.split())
     return words if len(words) <= WORDS else f"{words[:WORDS]}…"

@@ -60,7 +60,7 @@ def _of_server(one: UpstreamStatus) -> Line:
         parts.append(plural(one.connections, "connection"))
     if one.failures:
         times = "once" if one.failures == 1 else f"{one.failures} times in a row"
-        parts.append(f"failed {times}: {one.reason}")
+        parts.append(f"failed {times}: {one.public_reason}")
     if one.withheld:
         parts.append("what changed is withheld until `toolfold approve`")
     if one.approvals:

@@ -24,7 +24,14 @@ def server(name: str, state: str, since: float = 0.0, failures: int = 0, tools: 
     reason = "it ended" if failures else ""
     connections = int(state == "ready")
     return UpstreamStatus(
-        name=name, state=state, since=since, connections=connections, failures=failures, reason=reason, tools=tools
+        name=name,
+        state=state,
+        since=since,
+        connections=connections,
+        failures=failures,
+        reason=f"{reason}: hunter2",
+        tools=tools,
+        public_reason=reason,
     )
 
 

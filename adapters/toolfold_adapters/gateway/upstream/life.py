@@ -11,7 +11,7 @@ enough may start again at once; so may one whose session the server has forgotte
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -24,11 +24,8 @@ from pydantic import ValidationError
 from toolfold import ProtocolError, ToolError, ToolfoldError
 
 from ...lines import MessageTooLarge
+from ...redaction import secrets_in, without
 from ..config.settings import UpstreamConfig
-
-SHORTEST_SECRET = 6
-"""Shorter values, such as 1 or debug, are no secrets, and parts of many words."""
-_CREDENTIALS = re.compile(r"://[^/\s@]+@")
 
 
 class State(Enum):
@@ -294,15 +291,13 @@ def unparsed_warning(unparsed: int) -> str:
 def without_secrets(text: str, config: UpstreamConfig) -> str:
     """Return a text about a server without what only its operator may know, for models (SPEC GWY-4).
 
-    That is what the server was given: its environment, headers and arguments, its address, and any credentials.
+    That is what the server was given: its environment, headers and arguments, its address, the client of its login, and
+    any credentials; also what is secret in the environment that it may have inherited.
     """
     program, *arguments = config.command or ("",)
     arguments += program.split()[1:]  # a whole command may have been written where its program belongs
-    given = [*config.env.values(), *config.headers.values(), *arguments, config.url or ""]
-    values = {part for value in given for part in (value, *re.split(r"[\s=]+", value)) if len(part) >= SHORTEST_SECRET}
-    for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "…")
-    return _CREDENTIALS.sub("://…@", text)
+    given = [*config.env.values(), *config.headers.values(), *arguments, config.url or "", *secrets_in(os.environ)]
+    return without(text, [*given, config.oauth.client_secret or ""])
 
 
 def first_cause(error: BaseException) -> BaseException:

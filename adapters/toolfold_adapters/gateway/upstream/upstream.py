@@ -64,9 +64,9 @@ class UpstreamStatus:
     """How an upstream is doing.
 
     `state` is that of its connection that is furthest, `since` the seconds for which it is so, `connections` says how
-    many are open, `reason` why the last failure was, and `tools` how many it offers; `None` if that is not known.
-    `withheld` says whether some of that is withheld until it is approved (SPEC GWY-11), and `approvals` why what is
-    approved can't be stored or read, if it can't (SPEC ISO-3).
+    many are open, and `tools` how many it offers; `None` if that is not known. `reason` says why the last failure was,
+    to its operator, and `public_reason` to all others. `withheld` says whether some of it is withheld until it
+    is approved (SPEC GWY-11), and `approvals` why what is approved can't be stored or read, if it can't (SPEC ISO-3).
     """
 
     name: str
@@ -78,6 +78,7 @@ class UpstreamStatus:
     tools: int | None
     withheld: bool = False
     approvals: str = ""
+    public_reason: str = ""
 
 
 class Upstream:
@@ -160,6 +161,7 @@ class Upstream:
             connections=sum(link.life.state is State.READY for link in links),
             failures=worst.failures if worst else 0,
             reason=worst.reason if worst else "",
+            public_reason=without_secrets(worst.reason, self.config) if worst and worst.reason else "",
             tools=len(self.known.definitions.tools) if self.known is not None else None,
         )
 

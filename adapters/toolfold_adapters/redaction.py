@@ -1,0 +1,103 @@
+"""Takes secrets out of words that are not ours, before a model or a log reads them (SPEC GWY-4).
+
+Who quotes a server (what it wrote to stderr, an error of its own, the answer of a proxy) quotes what it was given, too:
+in capitals, encoded, or a password alone out of the URL that had it. `without` is the one place that knows these forms.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from urllib.parse import unquote, urlsplit
+
+SHORTEST_SECRET = 6
+"""Shorter values, such as 1 or debug, are no secrets, and parts of many words."""
+MASK = "…"
+"""Stands for what was taken out."""
+LONGEST = 10_000
+"""How many characters of such words are read; more is no reason, and would take long."""
+_CREDENTIALS = re.compile(r"://[^/\s@]+@")
+_PAIR = re.compile(r"""([^\s=;&?,]+)\s*=\s*("[^"]*"|'[^']*'|[^\s;&,]+)""")
+_SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|credential|auth|dsn|cookie|private|_pat$", re.IGNORECASE)
+
+
+def without(text: str, given: Iterable[str]) -> str:
+    """Return a text without some values, in any form in which programs print them, and without credentials in URLs.
+
+    Args:
+        text: The words of somebody else.
+        given: What nobody may read there: values of variables, headers, arguments or addresses. What they have inside,
+            such as the password of a URL, is no more to be read than they are.
+    """
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}{MASK}"
+    parts = frozenset(part for value in given for part in _parts(value) if len(part) >= SHORTEST_SECRET)
+    if parts:
+        text = _pattern(parts).sub(MASK, text)
+        for part in parts:
+            text = _without_beginning(text, part)
+    return _CREDENTIALS.sub(f"://{MASK}@", text)
+
+
+def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what of an environment is secret by the name that it has, and the passwords in URLs."""
+    for name, value in environ.items():
+        if _SECRET_NAME.search(name):
+            yield value
+        elif "@" in value and (password := _of_url(value)):
+            yield from password
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield a value, and what in it is a secret of its own: words, values of settings, the password of a URL."""
+    yield value
+    pairs = {match[1]: match[2].strip("\"'") for match in _PAIR.finditer(value)}
+    yield from pairs.values()
+    yield from (word for word in value.split() if word not in pairs and "=" not in word)
+    yield from _of_url(value)
+
+
+def _of_url(value: str) -> list[str]:
+    """Return the password of a URL as it is written and as it is meant, and the name before it."""
+    try:
+        url = urlsplit(value)
+        named = [one for one in (url.username, url.password) if one]
+    except ValueError:
+        return []
+    return [*named, *map(unquote, named)]
+
+
+@lru_cache(maxsize=256)
+def _pattern(parts: frozenset[str]) -> re.Pattern[str]:
+    """Return what finds any of the parts, the longest first."""
+    longest_first = sorted(parts, key=lambda part: (-len(part), part))
+    return re.compile("|".join(form for part in longest_first for form in _forms(part)))
+
+
+def _forms(part: str) -> Iterator[str]:
+    """Yield patterns of all that a program may write for a value."""
+    yield f"(?i:{''.join(map(_character, part))})"
+    data = part.encode(errors="surrogatepass")
+    yield f"(?i:{data.hex()})"
+    for offset in range(3):  # where it begins in three bytes, of which four characters are made
+        whole = b64encode(bytes(offset) + data).decode().rstrip("=")
+        core = whole[(0, 2, 3)[offset] : (offset + len(data)) * 8 // 6]
+        either = re.escape(core).replace(r"\+", "[+-]").replace("/", "[/_]")
+        yield f"{either}[A-Za-z0-9+/_-]*=*"
+
+
+def _character(one: str) -> str:
+    """Return the pattern of a character: itself, escaped, or encoded for a URL."""
+    encoded = "".join(f"%{byte:02x}" for byte in one.encode(errors="surrogatepass"))
+    escaped = rf"\\u{ord(one):04x}" if ord(one) < 0x10000 else re.escape(one)
+    forms = [rf"\\?{re.escape(one)}", encoded, escaped, *([r"\+"] if one == " " else [])]
+    return f"(?:{'|'.join(forms)})"
+
+
+def _without_beginning(text: str, part: str) -> str:
+    """Return a text without the beginning of a value at which it was cut."""
+    for length in range(len(part) - 1, SHORTEST_SECRET - 1, -1):
+        if (cut := f"{part[:length]}{MASK}") in text:
+            return text.replace(cut, MASK)
+    return text

@@ -1,0 +1,117 @@
+"""What a model reads of foreign words has none of what a server was given, in whatever form it is printed."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import anyio
+import pytest
+
+from tests.adapters.gateway.inprocess import Clock
+from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
+from toolfold_adapters.gateway.config.settings import OAuthConfig
+from toolfold_adapters.gateway.upstream.life import without_secrets
+from toolfold_adapters.redaction import LONGEST, MASK, secrets_in, without
+from toolfold_adapters.status import as_text, status_of
+
+pytestmark = pytest.mark.spec("GWY-4")
+
+SECRET = "p/Ss w:rd+ü~~?>"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        SECRET,
+        SECRET.upper(),
+        SECRET.lower(),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote(SECRET, safe="").lower(),
+        quote_plus(SECRET),
+        "p%2fSs w:rd+ü~~?>",
+        "p/Ss w:rd+\\u00fc~~?>",
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        b64encode(SECRET.encode()).decode(),
+        urlsafe_b64encode(SECRET.encode()).decode(),
+        *(b64encode(f"{user}:{SECRET}".encode()).decode() for user in ("a", "ab", "abc")),
+        b64encode(f'{{"user": "a", "password": "{SECRET}"}}'.encode()).decode(),
+    ],
+)
+def test_a_value_is_taken_out_in_every_form(printed: str) -> None:
+    said = without(f"Error: no login with {printed} at db", [SECRET])
+    assert said.startswith("Error: no login with ")
+    assert said.endswith(" at db")
+    assert printed not in said
+    left = said.removeprefix("Error: no login with ").removesuffix(" at db").strip(MASK)
+    assert len(left) <= 30 or "eyJ1" in left  # what stood before it in the same words
+    for part in (SECRET[4:], SECRET[4:].upper(), quote(SECRET[4:])):
+        assert part not in said
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "read"),
+    [
+        ("postgres://bob:hunter22@db:5432/x?a=1", 'auth failed: "hunter22"', 'auth failed: "…"'),
+        ("postgres://bob:hunter%2F22@db/x", "auth failed: hunter/22", "auth failed: …"),
+        ("host=db user=bob password=hunter22", "password hunter22 is wrong", "password … is wrong"),
+        ("Server=db;Password='hunter 22';User=bobby1", "BOBBY1 with HUNTER 22", "… with …"),
+        ("jdbc:postgresql://db/x?user=a&password=hunter22", "no hunter22", "no …"),
+        ("--token=s3cret-token", "bad s3cret-token", "bad …"),
+        ("Bearer s3cret-token", "bad s3cret-token", "bad …"),
+        ("s3cret-token-that-is-long", "the line was cut: s3cret-token-th…", "the line was cut: …"),
+        ("debug", "debug is on", "debug is on"),
+        ("other", "at https://bob:pw@host/x", "at https://…@host/x"),
+    ],
+)
+def test_what_a_value_has_inside_is_taken_out_alone_too(given: str, said: str, read: str) -> None:
+    assert without(said, [given]) == read
+
+
+def test_long_words_are_read_in_time() -> None:
+    began, given = time.process_time(), [SECRET, *(f"value-{number}-of-many" for number in range(50))]
+    assert len(without("A" * 5_000_000, given)) <= LONGEST + 1
+    assert time.process_time() - began < 5
+
+
+def test_what_is_secret_in_an_environment_is_known_by_its_name_or_its_form() -> None:
+    environ = {
+        "AWS_SECRET_ACCESS_KEY": "aws-key",
+        "GITHUB_TOKEN": "gh-token",
+        "DATABASE": "postgres://bob:hunter22@db/x",
+        "HOME": "/home/bob",
+        "LANG": "de_DE.UTF-8",
+    }
+    assert set(secrets_in(environ)) == {"aws-key", "gh-token", "bob", "hunter22"}
+
+
+def test_nothing_that_a_server_was_given_or_inherited_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "inherited-one")
+    config = UpstreamConfig(command=("run", "--key", "argument-1"), env={"DSN": "mysql://a:in-the-dsn@db/x"})
+    said = without_secrets("ARGUMENT-1, in-the-dsn, Inherited-One, run", config)
+    assert said == "…, …, …, run"
+    at_url = UpstreamConfig(url="https://x.org/k3y-in-path", headers={"X-Key": "header-1"}, oauth=OAUTH)
+    assert without_secrets("header-1 client-secret", at_url) == "… …"
+
+
+OAUTH = OAuthConfig(client_id="team", client_secret="client-secret")
+
+
+async def test_the_status_that_a_model_reads_has_no_value_of_the_environment() -> None:
+    def transport(config: UpstreamConfig) -> Any:
+        raise OSError("no login as HUNTER22-OF-ENV")
+
+    config = GatewayConfig(upstreams={"a": UpstreamConfig(command=("run",), env={"PW": "hunter22-of-env"})})
+    gateway = open_gateway(config, runtime=Runtime(clock=Clock(), transport=transport), wait=False)
+    with anyio.fail_after(60):
+        async with gateway as tools:
+            gateway.ask_unknown()
+            while not gateway.status[0].failures:
+                await anyio.lowlevel.checkpoint()
+            text = as_text((await status_of(tools, gateway.status))[0])
+            assert "failed once: OSError: no login as …." in text
+            assert "HUNTER22-OF-ENV" in gateway.status[0].reason
