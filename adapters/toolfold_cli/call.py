@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, cast
@@ -19,17 +21,22 @@ from .options import COMMAND, TargetCommand, active_option, chosen_target, targe
 from .printing import show, show_json
 from .targets import GatewayOptions, Target, full_name, open_target
 
+PAIR = re.compile(r"[^\s={}\"]+=")
+Arguments = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Returns the arguments of a call, given the input schema of its tool."""
+
 
 class CallCommand(TargetCommand):
     """A command with a TARGET, a tool and its arguments; or the latter two, and after `--` the command of a server."""
 
-    positional = "TARGET TOOL [ARGUMENTS]"
-    before_command = "TOOL [ARGUMENTS]"
+    positional = "TARGET TOOL [ARGUMENTS | NAME=VALUE...]"
+    before_command = "TOOL [ARGUMENTS | NAME=VALUE...]"
 
 
 @target_command(
     "call",
     "toolfold call shop:tools hours",
+    "toolfold call shop:tools orders.place item=tea count=2",
     """toolfold call shop:tools orders.place '{"item": "tea"}'""",
     """toolfold call create_issue '{"title": "It broke"}' -- npx -y some-mcp-server""",
     cls=CallCommand,
@@ -48,13 +55,14 @@ def call_command(
 ) -> None:
     """Open the group of a TOOL, hooks included, call it, and print what it answers.
 
-    ARGUMENTS is a JSON object. The status is 1 if the answer is an error.
+    ARGUMENTS is a JSON object. A VALUE is a text where the tool's schema has a text, and elsewhere JSON if it can be
+    read as that. The status is 1 if the answer is an error.
     """
     first = 0 if COMMAND in ctx.meta else 1
     words = targets[first:]
-    if not 1 <= len(words) <= 2:
-        raise click.UsageError("Say which TOOL to call, and its arguments as one JSON object in quotes.", ctx)
-    arguments = _parsed(ctx, words[1] if len(words) == 2 else "{}")
+    if not words:
+        raise click.UsageError("Say which TOOL to call, and its arguments as NAME=VALUE or as one JSON object.", ctx)
+    arguments = _parsed(ctx, words[1:])
     target, options = chosen_target(ctx, targets[:first], **given)
     result: ToolResult = run(partial(_called, target, options, words[0], arguments, profile, active))
     if as_json:
@@ -66,7 +74,20 @@ def call_command(
         raise Failed(result.text or "The tool answered with an error.")
 
 
-def _parsed(ctx: click.Context, text: str) -> Mapping[str, Any]:
+def _parsed(ctx: click.Context, words: tuple[str, ...]) -> Arguments:
+    """Return a function of a tool's input schema that returns the arguments which the words say."""
+    if not all(PAIR.match(word) for word in words):
+        if len(words) > 1:
+            raise click.UsageError("Give the arguments as NAME=VALUE each, or as one JSON object in quotes.", ctx)
+        arguments = _parsed_object(ctx, words[0])
+        return lambda _: arguments
+    pairs = [word.partition("=")[::2] for word in words]
+    if twice := next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None):
+        raise click.UsageError(f"{twice} is given twice; a list is JSON, as in {twice}='[1, 2]'.", ctx)
+    return lambda schema: {name: _value(schema.get("properties", {}).get(name, {}), text) for name, text in pairs}
+
+
+def _parsed_object(ctx: click.Context, text: str) -> Mapping[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -76,11 +97,19 @@ def _parsed(ctx: click.Context, text: str) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value)
 
 
+def _value(schema: Any, text: str) -> Any:
+    """Return what a text stands for where a schema is expected: itself, or the JSON that it is."""
+    try:
+        return text if isinstance(schema, Mapping) and schema.get("type") == "string" else json.loads(text)
+    except ValueError:
+        return text
+
+
 async def _called(
     target: Target,
     options: GatewayOptions,
     name: str,
-    arguments: Mapping[str, Any],
+    arguments: Arguments,
     profile: str | None,
     active: tuple[str, ...],
 ) -> ToolResult:
@@ -95,7 +124,7 @@ async def _called(
             component = _tool(opened.tools, name)
             groups = (*opened.groups_of(active), *_groups_of(component))
             async with opened.tools.open_session(profile, groups) as session:
-                return await session.call(component.name, arguments)
+                return await session.call(component.name, arguments(component.definition["inputSchema"]))
 
 
 def _tool(tools: ToolSet, name: str) -> Component:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
 
 CALL_TOOL = "call_tool"
+NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Inspected(NamedTuple):
@@ -33,22 +35,28 @@ class Inspected(NamedTuple):
 
 
 def inspected(
-    target: Target, options: GatewayOptions, profile: str | None = None, active: Iterable[str] = ()
+    target: Target,
+    options: GatewayOptions,
+    profile: str | None = None,
+    active: Iterable[str] = (),
+    facts: Mapping[str, Any] = NO_FACTS,
 ) -> Inspected:
     """Return what a target has at first; it is opened and closed again, and an error ends the command."""
 
     async def inspect() -> Inspected:
         with stdout_reserved():
             async with open_target(target, options) as opened:
-                view = initial_view(opened.tools, profile, opened.groups_of(active))
+                view = initial_view(opened.tools, profile, opened.groups_of(active), facts)
                 return Inspected(view, opened.servers, opened.status)
 
     found: Inspected = run(inspect)
     return found
 
 
-def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[str] = ()) -> RequestView:
-    """Return a view of a session's initial state, without opening a session or running hooks.
+def initial_view(
+    tools: ToolSet, profile: str | None = None, active: Iterable[str] = (), facts: Mapping[str, Any] = NO_FACTS
+) -> RequestView:
+    """Return a view of the initial state of a session with some facts, without opening one or running hooks.
 
     Raises:
         ConfigError: There is no such profile.
@@ -57,7 +65,7 @@ def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[st
     selected = tools.profile(profile)
     snapshot = Snapshot.of(tools.runtime.catalogs.under(selected))
     groups = (*(selected.active if selected else ()), *active)
-    return tools.runtime.view_of(snapshot.after(TransitionRequest(activate=groups)), wire_name)
+    return tools.runtime.view_of(snapshot.with_facts(facts).after(TransitionRequest(activate=groups)), wire_name)
 
 
 def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) -> tuple[Costs, int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -42,16 +44,39 @@ def reason_for(view: RequestView, name: str, kind: Any = "tool") -> Reason:
     return explain(view, full_name(known, name) or name, kind)
 
 
+def parse_facts(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return the facts in an option's values."""
+    facts: dict[str, Any] = {}
+    for value in values:
+        name, sign, text = value.partition("=")
+        if not name or not sign:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE, such as role=manager.", ctx)
+        try:
+            facts[name] = json.loads(text)
+        except ValueError:
+            facts[name] = text
+    return facts
+
+
 @target_command(
     "explain",
     "toolfold explain shop:tools orders.refund",
     "toolfold explain shop:tools orders.refund --active orders --profile clerk",
+    "toolfold explain shop:tools orders.refund --active orders --fact role=manager",
     "toolfold explain gateway.toml github__create_issue --json",
     "toolfold explain create_issue -- npx -y some-mcp-server",
     cls=NamesCommand,
 )
 @click.option("--profile", metavar="NAME", help="Explain it with this profile.")
 @active_option(help="Groups to open first, separated by commas; hooks do not run.")
+@click.option(
+    "--fact",
+    "facts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=parse_facts,
+    help="A fact of the caller's session, which predicates see; JSON if it can be read as that, else a text.",
+)
 @click.option("--kind", type=OneOf(KINDS), default="tool", help="What the names are names of.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain_command(
@@ -60,6 +85,7 @@ def explain_command(
     targets: tuple[str, ...],
     profile: str | None,
     active: tuple[str, ...],
+    facts: Mapping[str, Any],
     kind: str,
     as_json: bool,
     **given: Any,
@@ -69,7 +95,7 @@ def explain_command(
     The status is 1 if there is nothing of a name.
     """
     targets, names = target_and_names(ctx, targets)
-    view = inspected(*chosen_target(ctx, targets, **given), profile, active).view
+    view = inspected(*chosen_target(ctx, targets, **given), profile, active, facts).view
     reasons = [reason_for(view, name, kind) for name in names]
     if as_json:
         show_json([data_of(reason) for reason in reasons])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -29,6 +30,7 @@ from .options import (
     Number,
     OneOf,
     ServerOption,
+    TargetCommand,
     chosen_target,
     parse_limits,
     parse_names,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from toolfold_adapters.mcp.serve import Era
 
 log = logging.getLogger("toolfold.cli")
+
+WAITING = "waiting for a client on standard input, which speaks MCP, not for you: Ctrl-C ends it"
 
 
 @frozen(kw_only=True)
@@ -59,6 +63,30 @@ class HttpOptions:
     live: str | None
 
 
+SECTIONS: Mapping[str, str] = {
+    "Over stdio": "era many-clients",
+    "Over HTTP": "http host port path allow-host allow-origin forwarded-allow-ips shutdown-timeout auth live",
+    "What clients see": "profile list-profiles active control control-visibility separator delivery selection "
+    "disclosure answers answer-tokens read-tool call-tools stubs status-tool",
+    "Servers behind a gateway": "groups search share start-timeout",
+    "Sessions, limits and records": "store limit max-active usage telemetry log-level log-format",
+}
+"""The headings of `toolfold serve --help`, and the options below each; the others stand below "Options"."""
+
+
+class ServeCommand(TargetCommand):
+    """A command whose help has its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, below the heading of each."""
+        rows = {option.opts[-1].lstrip("-"): option.get_help_record(ctx) for option in self.get_params(ctx)}
+        for heading, names in {**SECTIONS, "Options": " ".join(rows)}.items():
+            shown = [row for name in names.split() if (row := rows.pop(name, None)) is not None]
+            if shown:
+                with formatter.section(heading):
+                    formatter.write_dl(shown)
+
+
 @target_command(
     "serve",
     "toolfold serve shop:tools",
@@ -69,6 +97,7 @@ class HttpOptions:
     "toolfold serve shop:tools --http --live",
     "toolfold serve shop:tools --http --store redis://localhost:6379/0",
     "toolfold serve --groups groups.toml -- npx -y some-mcp-server",
+    cls=ServeCommand,
     context_settings={"auto_envvar_prefix": "TOOLFOLD"},
 )
 @click.option(
@@ -388,9 +417,11 @@ async def _serve_stdio(
 ) -> None:
     from toolfold_adapters.mcp import serve
 
+    typed = sys.stdin.isatty()  # asked now, since the server takes standard input away
+
     def announce(_: str) -> None:
         started()
-        _announce(summary)
+        _announce(f"{summary}; {WAITING}" if typed else summary)
 
     with stdout_reserved() as released:
         async with checked(server["store"]), opening() as opened:

@@ -66,3 +66,31 @@ def test_what_a_result_says_in_another_way_than_by_text_is_printed(
         (1, ""),
     ]
     assert "no number" in results[-1].stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        (["item=tea", "count=2"], "2 of tea\n"),
+        (["item=7"], "1 of 7\n"),
+        (["item=a=b"], "1 of a=b\n"),
+        (['{"item": "tea"}'], "1 of tea\n"),
+    ],
+)
+def test_arguments_are_names_with_values_or_an_object(shop: Path, words: list[str], called: str) -> None:
+    result = invoke("call", "shop:tools", "place", *words)
+    assert (result.exit_code, result.stdout) == (0, called)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["item=tea", "count"], "NAME=VALUE each, or as one JSON object"),
+        (["item=tea", "item=milk"], "item is given twice; a list is JSON"),
+        (["{item: tea}"], "The arguments are not JSON"),
+    ],
+)
+def test_arguments_that_are_neither_are_refused_with_what_to_write(shop: Path, words: list[str], message: str) -> None:
+    result = invoke("call", "shop:tools", "place", *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())

@@ -85,3 +85,21 @@ def test_names_are_read_from_a_skill_and_from_a_file(shop: Path, tmp_path: Path)
         ["Bash", "no"],
         ["cellar.count", "yes"],
     ]
+
+
+@pytest.mark.spec("EXP-1", "SES-5")
+@pytest.mark.parametrize(
+    ("fact", "why"), [("role=manager", "listed"), ("role=clerk", "predicate"), ("role=5", "predicate")]
+)
+def test_a_tool_is_explained_for_a_caller_with_given_facts(fact: str, why: str) -> None:
+    groups = "orders,orders.refunds"
+    result = invoke(
+        "explain", "toolfold_cli.shop:tools", "orders.refunds.pay", "--active", groups, "--fact", fact, "--json"
+    )
+    assert [one["why"] for one in json.loads(result.stdout)] == [why]
+
+
+def test_a_fact_without_a_value_is_refused() -> None:
+    result = invoke("explain", "toolfold_cli.shop:tools", "orders.find", "--fact", "role")
+    assert result.exit_code == 2
+    assert "NAME=VALUE" in result.stderr

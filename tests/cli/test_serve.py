@@ -19,6 +19,7 @@ from toolfold import ToolSet
 from toolfold_adapters import mcp
 from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp.http.application import as_server
+from toolfold_cli.serve import SECTIONS, serve_command
 
 
 @frozen
@@ -180,3 +181,15 @@ def test_an_option_that_the_environment_sets_to_nothing_is_refused(
     result = invoke("serve", "shop:tools")
     assert (result.exit_code, served) == (2, [])
     assert f"TOOLFOLD_{name} is empty: give it a value for {option}, or unset it." in result.stderr
+
+
+def test_each_option_is_below_one_heading_of_the_help() -> None:
+    lines = invoke("serve", "--help").stdout.splitlines()
+    headings = [line.strip().removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
+    assert [heading for heading in headings if heading in SECTIONS] == list(SECTIONS)
+    known = {option.opts[-1].lstrip("-") for option in serve_command.params if option.param_type_name == "option"}
+    placed = " ".join(SECTIONS.values()).split()
+    assert len(placed) == len({*placed})
+    assert {*placed} <= known
+    shown = [line.split()[0] for line in lines if line.startswith("  --")]
+    assert len(shown) == len({*shown})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,28 @@ def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> 
         "└─ ● orders · active · 1 tool · exclude…",
         "   └─ ○ returns · 1 tool · Take goods b…",
     ]
+
+
+@pytest.mark.spec("DEL-10")
+def test_a_server_in_a_terminal_says_that_it_waits_for_a_client_and_how_to_end_it(shop: Path) -> None:
+    ours, theirs = pty.openpty()
+    with (
+        os.fdopen(ours, "wb"),
+        subprocess.Popen(
+            [*forked_toolfold(), "serve", "shop:tools"],
+            cwd=shop,
+            env=environment(),
+            stdin=theirs,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as server,
+    ):
+        os.close(theirs)
+        assert server.stderr is not None
+        assert "waiting for a client on standard input" in server.stderr.readline()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(SECONDS) is not None
 
 
 def test_a_tool_of_another_server_is_called_by_the_command_that_starts_it(tmp_path: Path) -> None:
