@@ -13,7 +13,7 @@ data, names, tokens      data in files, names that clients and models accept, ke
 hosts, tally             the programs that people run servers in, as data; counting what has a limit
 processes, sdk           processes and their children; the only module that uses private parts of the `mcp` SDK
 signals, starting        signals and standard streams of a program that serves, and what it loads
-lines, bridge, redaction    messages over standard streams, from there over HTTP, and without secrets
+lines, broken, bridge, redaction    messages over standard streams, what is none, over HTTP, and without secrets
 http_client, http_headers, http_refusals    what carries messages over HTTP, goes with them, and refuses them
 
 Nothing is imported here, so that each needs only its own extra.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import select
 import sys
 from collections import deque
@@ -37,8 +38,8 @@ from mcp_types import (
 from pydantic_core import from_json
 
 from toolfold import ToolfoldError
-from toolfold.spi import table
 
+from .broken import BrokenLine, read
 from .signals import CHUNK, diverted, ended_by_signals, stderr, stdin_closed_by_signals
 
 log = logging.getLogger("toolfold.messages")
@@ -47,6 +48,8 @@ Item = SessionMessage | Exception
 FLUSH_SECONDS = 0.5
 LARGE = 64 * 1024
 """Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
+BROKEN = "The server's answer is no message of the protocol; its operator should look at the server."
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 ROOM = 4096
 """How many bytes there is room for in a pipe that has any, a page; so a write of these does not wait."""
 
@@ -164,27 +167,36 @@ def parsed(line: bytes) -> Item:
 
     A broken answer is an error in answer to the same request, so that no request waits for ever.
     """
+    text = line.decode(errors="replace")
     try:
-        text = line.decode(errors="replace")
         if len(line) <= LARGE:
             return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
         return SessionMessage(_kind_of(data := from_json(text)).model_validate(data))
     except (ValueError, TypeError) as error:
         log.debug("a line that is no message: %.200r", line)
-        return _repaired(line) or error
+        return _repaired(text) or _broken(text, error)
 
 
-def _repaired(line: bytes) -> Item | None:
-    """Return the message in a line that holds half a character of UTF-16, or an error in place of a broken answer."""
-    data: dict[str, Any] = {}
+def _repaired(text: str) -> Item | None:
+    """Return the message in a line that holds half a character of UTF-16, or else `None`."""
+    if _HALF.search(text) is None:
+        return None
     with suppress(ValueError, TypeError, RecursionError):
-        data = table(json.loads(line.decode(errors="replace"))) or {}
+        data = json.loads(text)
         whole = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
         return SessionMessage(_kind_of(whole).model_validate(whole))
-    if not isinstance(data.get("id"), str | int) or "method" in data:
-        return None
-    broken = ErrorData(code=INTERNAL_ERROR, message="The server's answer is no message of the protocol")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=data["id"], error=broken))
+    return None
+
+
+def _broken(text: str, error: Exception) -> Item:
+    """Return an error in place of a broken answer, or what could be found out of the line."""
+    found = read(text)
+    if found.answers is None:
+        raised = BrokenLine(found)
+        raised.__cause__ = error
+        return raised
+    broken = ErrorData(code=INTERNAL_ERROR, message=BROKEN)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=found.answers, error=broken))
 
 
 def _kind_of(data: Any) -> Any:

@@ -4,5 +4,5 @@ upstream.py       one server: what it offers, and its connections   life.py     
 link.py           one connection, and the task that holds it        wire.py     messages over it, unchanged
 notifications.py  what comes beside answers                         http.py     URLs, and logins
 definitions.py    what it offers: asked for, and what can be used   transports.py  processes
-stderr.py         why a process ended, by what it wrote
+stderr.py         why a process ended, by what it wrote             awaited.py  which requests wait for an answer
 """

@@ -49,6 +49,7 @@ from ...lines import Around, Item, MessageTooLarge
 from ...mcp.delivery.render import OWN_PREFIX
 from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
+from .awaited import Awaited
 from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 
 log = logging.getLogger("toolfold.gateway")
@@ -97,15 +98,14 @@ class Wire:
     Attributes:
         facts: What the server said of itself.
         capabilities: The client's capabilities, where a request declares no others.
-        unparsed: How many things came that are no messages of the protocol.
         failure: Why no message can come any more, if that is known.
         ended: Is set once no message can come any more.
     """
 
     _dispatcher: JSONRPCDispatcher
     capabilities: Mapping[str, Any]
+    _awaited: Awaited
     facts: ServerFacts = field(init=False)
-    unparsed: int = 0
     failure: MessageTooLarge | SessionForgotten | None = None
     ended: anyio.Event = field(factory=anyio.Event)
     _headers: ModernHeaders = field(factory=ModernHeaders)
@@ -146,6 +146,11 @@ class Wire:
         """Send a notification; it is discarded if the connection has ended."""
         headers = {MCP_PROTOCOL_VERSION_HEADER: self.facts.version}
         await self._dispatcher.notify(method, params, {"headers": headers})
+
+    @property
+    def unparsed(self) -> int:
+        """How many things came that are no messages of the protocol, or answer nothing."""
+        return self._awaited.untidy
 
     @property
     def groups(self) -> str | None:
@@ -265,14 +270,13 @@ async def connect(
     async def observe(error: Exception) -> None:
         if isinstance(error, MessageTooLarge):
             wire.failure = error
-        else:
-            wire.unparsed += 1
 
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()
-        reading = _Noting(read, ended)
-        dispatcher = JSONRPCDispatcher(reading, _Noting(write, ended), on_stream_exception=observe)
-        wire = Wire(dispatcher, capabilities, ended=ended)
+        awaited = Awaited()
+        reading = _Noting(read, ended, awaited)
+        dispatcher = JSONRPCDispatcher(reading, _Noting(write, ended, awaited), on_stream_exception=observe)
+        wire = Wire(dispatcher, capabilities, awaited, ended=ended)
 
         async def run(*, task_status: TaskStatus[None]) -> None:
             _cause.set(None)  # whatever this connection is opened for causes nothing that comes over it
@@ -287,14 +291,15 @@ async def connect(
 
 
 class _Noting(Around):
-    """One side of a transport, which notes its end before the dispatcher learns of it.
+    """One side of a transport, which notes its end before the dispatcher learns of it, and what waits for an answer.
 
     A server may answer with the very code that the dispatcher has for the end of a connection.
     """
 
-    def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event) -> None:
+    def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event, awaited: Awaited) -> None:
         super().__init__(stream)
         self._ended = ended
+        self._awaited = awaited
 
     @property
     def cause(self) -> object:
@@ -302,14 +307,18 @@ class _Noting(Around):
         return None if self.last_context is None else self.last_context.get(_cause)
 
     async def __anext__(self) -> Item:
+        if self._awaited.failed:
+            return self._awaited.failed.popleft()
         try:
             item: Item = await anext(self._stream)
         except BaseException:
             self._ended.set()
             raise
+        self._awaited.came(item)
         return item
 
     async def send(self, item: SessionMessage, /) -> None:
+        self._awaited.sent(item)
         try:
             await self._stream.send(item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -1,0 +1,90 @@
+"""What can be found out of a line that is no message of the protocol: which request it was to answer (SPEC GWY-3).
+
+A line may be cut or no JSON, so it is read as far as its tokens go: its outermost keys at the beginning, and the id at
+its end, where some have it, such as the second half of an answer with a raw line break.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Any
+
+from attrs import frozen
+from mcp_types import RequestId
+
+HEAD, TAIL = 64 * 1024, 1024
+"""How much of a line is read, in characters."""
+DIGITS = 20
+"""How many digits an id may have."""
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+_AT_END = re.compile(r'[,{]\s*"id"\s*:\s*("[^"\\]*"|\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+
+
+@frozen
+class Line:
+    """What a line is that is no message.
+
+    Attributes:
+        answers: The id of the request that it was to answer, if that was found.
+        answer: Whether it was to answer a request at all.
+        cut: Whether it ends within a value, so that the next line may be the rest.
+    """
+
+    answers: RequestId | None
+    answer: bool
+    cut: bool
+
+
+class BrokenLine(ValueError):
+    """A line that is no message; `line` is what could be found out of it."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__("a line is no message of the protocol")
+        self.line = line
+
+
+def read(text: str) -> Line:
+    """Return what can be found out of a line that is no message."""
+    keys, depth = _outermost(text[:HEAD].lstrip("\ufeff \t["))  # of several in a list, the first
+    given = keys.get("id", [])
+    if "id" not in keys and (at_end := _AT_END.search(text[-TAIL:])) is not None:
+        given = [at_end[1]]
+    answer = "method" not in keys and (bool(keys.keys() & {"result", "error"}) or "jsonrpc" in keys)
+    answer = answer or (not keys and bool(given))  # the rest of one
+    cut = len(text) <= HEAD and depth > 0
+    found = next((one for one in map(_id, given) if one is not None), None) if answer else None
+    return Line(answers=found, answer=answer, cut=cut)
+
+
+def _outermost(text: str) -> tuple[dict[str, list[str]], int]:
+    """Return the first tokens of the value of each outermost key of an object, and how many brackets stay open."""
+    keys: dict[str, list[str]] = {}
+    depth, before, key = 0, "", ""
+    if not text.startswith("{"):
+        return keys, depth
+    for token in _TOKEN.findall(text):
+        if token in "}]":
+            depth -= 1
+        if depth == 1 and token == ":" and before.startswith('"'):
+            keys.setdefault(key := before.strip('"'), [])
+        elif depth == 1 and token == ",":
+            key = ""
+        elif key and keys[key] in ([], ["["]):  # a value, or the first in a list
+            keys[key].append(token)
+        if token in "{[":
+            depth += 1
+        before = token
+    return keys, depth
+
+
+def _id(token: str) -> RequestId | None:
+    """Return the id that a token is, if it can be one: other programs write numbers in other ways."""
+    with suppress(ValueError, OverflowError):
+        value: Any = json.loads(token) if len(token) <= DIGITS or token.startswith('"') else None
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, int | str) and not isinstance(value, bool):
+            return value
+    return None

@@ -1,0 +1,211 @@
+"""A broken answer of a server fails the request that it was to answer, and harms no other on the same connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+
+from toolfold import ProtocolError
+from toolfold_adapters.broken import Line, read
+from toolfold_adapters.gateway.upstream.wire import Wire, connect
+from toolfold_adapters.lines import BROKEN, Lines
+
+FACTS = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+
+
+@define
+class Scripted:
+    """A server over a pipe: a request of the method `bad` is answered by lines that `broken` returns for its id."""
+
+    broken: Callable[[int], str] = lambda identity: ""
+    send: Any = None
+    receive: Any = None
+    ids: dict[str, int] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.send, self.receive = anyio.create_memory_object_stream[bytes](100)
+
+    async def say(self, text: str) -> None:
+        await self.send.send(f"{text}\n".encode())
+
+    async def answer(self, identity: int, result: Any) -> None:
+        await self.say(json.dumps({"jsonrpc": "2.0", "id": identity, "result": result}))
+
+    async def take(self, line: bytes) -> None:
+        message = json.loads(line)
+        if (identity := message.get("id")) is None:
+            return
+        self.ids[message["method"]] = identity
+        match message["method"]:
+            case "initialize":
+                await self.answer(identity, FACTS)
+            case "good":
+                await self.answer(identity, {"fine": True})
+            case "bad":
+                await self.say(self.broken(identity))
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncGenerator[Wire]:
+        @asynccontextmanager
+        async def transport() -> AsyncGenerator[tuple[Any, Any]]:
+            lines = Lines(self.receive.receive, self.take, 10_000_000)
+            yield lines, lines
+
+        async def answer(method: str, params: Mapping[str, Any], cause: object) -> Mapping[str, Any]:
+            return {}
+
+        with anyio.fail_after(60), self.send, self.receive:
+            async with connect(transport(), "legacy", {}, answer, lambda method, params, cause: None) as wire:
+                yield wire
+
+
+NAMED: Mapping[str, Callable[[int], str]] = {
+    "a raw line break": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"text": "a\nb"}}}}',
+    "a raw line break before the id": lambda one: f'{{"result": {{"text": "a\nb"}}, "jsonrpc": "2.0", "id": {one}}}',
+    "a trailing comma": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": 1,}}}}',
+    "a number of 5,000 digits": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": {"9" * 5000}}}}}',
+    "deep nesting": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": {"[" * 5000}{"]" * 5000}}}}}',
+    "deep nesting before the id": lambda one: f'{{"result": {"[" * 5000}{"]" * 5000}, "id": {one}}}',
+    "an end within": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": "cut',
+    "a large one with a comma": lambda one: f'{{"id": {one}, "result": {{"a": "{"x" * 100_000}",}}, "jsonrpc": "2.0"}}',
+    "a large one, id last": lambda one: f'{{"result": {{"a": "{"x" * 100_000}",}}, "jsonrpc": "2.0", "id": {one}}}',
+    "single quotes": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{\'a\': 1}}}}',
+    "an unknown escape": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": "\\x41"}}}}',
+    "no version": lambda one: f'{{"id": {one}, "result": {{}}}}',
+    "another version": lambda one: f'{{"jsonrpc": "1.0", "id": {one}, "result": {{}}}}',
+    "a result that is no object": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": [1]}}',
+    "an error without a code": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "error": {{"message": "no"}}}}',
+    "an error that is a text": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "error": "no"}}',
+    "neither result nor error": lambda one: f'{{"jsonrpc": "2.0", "id": {one}}}',
+    "an id that is a fraction": lambda one: f'{{"jsonrpc": "2.0", "id": {one}.0, "result": {{}}}}',
+    "an id in a list": lambda one: f'{{"jsonrpc": "2.0", "id": [{one}], "result": {{}}}}',
+    "a large one with an id in a list": lambda one: f'{{"id": [{one}], "result": {{"a": "{"x" * 100_000}"}}}}',
+    "answers in a list": lambda one: f'[{{"jsonrpc": "2.0", "id": {one}, "result": {{}}}}]',
+    "the id of another inside": lambda one: f'{{"result": {{"id": {one - 1}, "a": [{{"id": 1}},]}}, "id": {one}}}',
+}
+NAMELESS: Mapping[str, str] = {
+    "an id that is true": '{"jsonrpc": "2.0", "id": true, "result": {}}',
+    "an id that is an object": '{"jsonrpc": "2.0", "id": {"a": 1}, "result": {}}',
+    "an id of 5,000 digits": f'{{"jsonrpc": "2.0", "id": {"9" * 5000}, "result": {{}}}}',
+    "an empty list as id": '{"jsonrpc": "2.0", "id": [], "result": {}}',
+    "no id": '{"jsonrpc": "2.0", "result": {}}',
+    "a result without anything": '{"result": {}}',
+    "a line break and no id": '{"jsonrpc": "2.0", "result": {"text": "a\nb"}}',
+}
+NOISE = (
+    '{"level": "info", "message": "listening"}',
+    '{"level": "info", "id": 2}',
+    '{"id": "abc", "status": "started"}',
+    '{"jsonrpc": "2.0", "id": 99, "result": {}}',
+    '{"jsonrpc": "2.0", "id": "x", "result": {}}',
+    '{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}}',
+    '{"jsonrpc": "2.0", "method": 5}',
+    "[1, 2]",
+    "5",
+    "null",
+    '"text"',
+    "true",
+    "Listening on stdio",
+    "{half of",
+    '{"a": "cut',
+    "b}",
+)
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", NAMED)
+async def test_a_broken_answer_fails_its_own_request_and_no_other(kind: str) -> None:
+    server = Scripted(NAMED[kind])
+    outcomes: list[Any] = []
+    async with server.connected() as wire, anyio.create_task_group() as tasks:
+        tasks.start_soon(_outcome, wire, "other", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ProtocolError, match="no message of the protocol; its operator"):
+            await wire.request("bad", {})
+        assert await wire.request("good", {}) == {"fine": True}
+        assert (outcomes, wire.ended.is_set()) == ([], False)
+        assert wire.unparsed > 0
+        await server.answer(server.ids["other"], {"late": True})
+    assert outcomes == [{"late": True}]
+
+
+async def _outcome(wire: Wire, method: str, outcomes: list[Any]) -> None:
+    try:
+        outcomes.append(await wire.request(method, {}))
+    except ProtocolError as error:
+        outcomes.append(str(error))
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", NAMELESS)
+@pytest.mark.parametrize("others", [0, 2])
+async def test_a_broken_answer_that_names_no_request_fails_the_one_that_is_left(kind: str, others: int) -> None:
+    server = Scripted(lambda one: NAMELESS[kind])
+    outcomes: list[Any] = []
+    async with server.connected() as wire, anyio.create_task_group() as tasks:
+        for number in range(others):
+            tasks.start_soon(_outcome, wire, f"other {number}", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(_outcome, wire, "bad", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        assert await wire.request("good", {}) == {"fine": True}
+        for number in range(others):
+            assert outcomes == [{"number": one} for one in range(number)]
+            await server.answer(server.ids[f"other {number}"], {"number": number})
+            await anyio.wait_all_tasks_blocked()
+        assert not wire.ended.is_set()
+    assert outcomes == [*({"number": one} for one in range(others)), BROKEN]
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("line", NOISE)
+async def test_what_answers_nothing_is_counted_and_no_more(line: str) -> None:
+    server = Scripted()
+    outcomes: list[Any] = []
+    async with server.connected() as wire, anyio.create_task_group() as tasks:
+        tasks.start_soon(_outcome, wire, "other", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        await server.say(line)
+        await server.say(line)
+        assert await wire.request("good", {}) == {"fine": True}
+        assert (outcomes, wire.unparsed, wire.ended.is_set()) == ([], 2, False)
+        await server.answer(server.ids["other"], {"late": True})
+    assert outcomes == [{"late": True}]
+
+
+@pytest.mark.spec("GWY-3")
+async def test_an_answer_that_comes_twice_or_as_a_text_counts_once() -> None:
+    server = Scripted(lambda one: '{"jsonrpc": "2.0", "id": "%d", "result": {}}\n' % one * 2)  # noqa: UP031
+    async with server.connected() as wire:
+        assert await wire.request("bad", {}) == {}
+        assert await wire.request("good", {}) == {"fine": True}
+        assert wire.unparsed == 0
+
+
+@pytest.mark.spec("GWY-3")
+async def test_half_a_character_is_replaced() -> None:
+    server = Scripted(lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": "\\ud83d"}}}}')
+    async with server.connected() as wire:
+        assert await wire.request("bad", {}) == {"a": "?"}
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"jsonrpc": "2.0", "id": 5, "method": "ping",}', Line(answers=None, answer=False, cut=False)),
+        ('{"jsonrpc": "2.0", "id": 5, "result": {"method": 1,}}', Line(answers=5, answer=True, cut=False)),
+        ('\ufeff{"id": "five", "result": ', Line(answers="five", answer=True, cut=True)),
+        ('rest", "a": 6}', Line(answers=None, answer=False, cut=False)),
+        ('rest"}, "id": 6}', Line(answers=6, answer=True, cut=False)),
+        ("", Line(answers=None, answer=False, cut=False)),
+    ],
+)
+def test_what_can_be_found_out_of_a_line(text: str, line: Line) -> None:
+    assert read(text) == line
