@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from mimetypes import guess_type
 from os import PathLike
@@ -26,7 +27,7 @@ from urllib.parse import quote
 
 from attrs import frozen
 
-from toolfold import DuplicateName, Group, ManifestError, ToolSet, Visibility
+from toolfold import DuplicateName, Group, ManifestError, ToolError, ToolSet, Visibility
 from toolfold.errors import warn
 from toolfold.spi import table
 
@@ -198,13 +199,14 @@ def _register(tools: ToolSet, skill: Skill) -> Group:
 
 def register_files(tools: ToolSet, skill: Skill) -> None:
     """Register the files of a skill as resources of its group."""
+    root = skill.file.parent.resolve()
     for path in skill.files:
         relative = path.relative_to(skill.file.parent).as_posix()
         own = relative == FILE
         meta = {FRONT_MATTER_META: skill.front_matter} if own and skill.problem is None else None
         tools.register_resource(
             f"skill://{skill.name}/{quote(relative)}",
-            _contents_of(path),
+            _contents_of(path, relative, root),
             name=skill.name if own else relative,
             description=skill.description if own else None,
             group=skill.name,
@@ -231,13 +233,24 @@ def not_served(skill: Skill) -> str:
 def _files(folder: Path) -> tuple[Path, ...]:
     """Return the files of a folder in order; what a link leads to outside is none of them."""
     root = folder.resolve()
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.resolve().is_relative_to(root)]
+    found = [path for path in sorted(folder.rglob("*")) if _within(path, root) is not None]
     return tuple(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
-def _contents_of(path: Path) -> Callable[[], str | bytes]:
+def _within(path: Path, root: Path) -> Path | None:
+    """Return the file that a path leads to, if that is in a folder, which is a path without links, and no pipe."""
+    with suppress(OSError, RuntimeError):  # the latter for a loop of links, before Python 3.13
+        target = path.resolve(strict=True)
+        if target.is_file() and target.is_relative_to(root):
+            return target
+    return None
+
+
+def _contents_of(path: Path, relative: str, root: Path) -> Callable[[], str | bytes]:
     def read() -> str | bytes:
-        data = path.read_bytes()
+        if (target := _within(path, root)) is None:  # it may have become a link to somewhere else
+            raise ToolError(f"The skill has no file {relative!r} any more.")
+        data = target.read_bytes()
         try:
             return data.decode()
         except UnicodeDecodeError:

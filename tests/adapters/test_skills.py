@@ -243,6 +243,30 @@ async def test_clients_of_the_extension_are_given_entries_and_read_files_of_clos
         assert resource.description == "Take books back"
 
 
+@pytest.mark.parametrize("what", ["file", "folder in it", "its folder", "loop", "gone"])
+async def test_a_file_that_has_become_a_link_to_outside_is_not_read(tmp_path: Path, what: str) -> None:
+    tools = library()
+    folder = skill(tmp_path / "returns", HEAD)
+    page, other = folder / "pages" / "damage.md", tmp_path / "other" / "pages" / "damage.md"
+    for file in (page, other):
+        file.parent.mkdir(parents=True)
+        file.write_text("inside" if file is page else "outside")
+    (folder / "within.md").symlink_to(page)
+    tools.include_skill(folder)
+    async with client_of(build_server(tools), "2026-07-28") as (client, _):
+        for name in ("pages/damage.md", "within.md"):
+            (read,) = (await client.read_resource(f"skill://returns/{name}")).contents
+            assert isinstance(read, TextResourceContents)
+            assert read.text == "inside"
+        replaced = {"folder in it": page.parent, "its folder": folder}.get(what, page)
+        replaced.rename(tmp_path / "before")
+        target = {"folder in it": other.parent, "its folder": tmp_path / "other", "loop": page}.get(what, other)
+        if what != "gone":
+            replaced.symlink_to(target)
+        with pytest.raises(MCPError, match=r"The skill has no file 'pages/damage\.md' any more\."):
+            await client.read_resource("skill://returns/pages/damage.md")
+
+
 async def test_an_entry_is_of_the_files_as_they_are_now(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tools = library()
     skill(tmp_path / "returns", HEAD)
@@ -254,7 +278,7 @@ async def test_an_entry_is_of_the_files_as_they_are_now(tmp_path: Path, caplog: 
         (entry,) = (await asked(client, "skills/list")).skills or []
         assert entry["frontmatter"]["description"] == "Changed"
         assert "skill://reminders/SKILL.md is left out of skills/list" in caplog.text
-        with pytest.raises(MCPError, match="failed with an internal error"):
+        with pytest.raises(MCPError, match=r"has no file 'SKILL\.md' any more"):
             await asked(client, "skills/get", uri="skill://reminders/SKILL.md")
 
 
