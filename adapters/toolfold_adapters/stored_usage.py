@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 
-from toolfold import Place, Record, Store, StoreError, ToolSet, Usage
+from toolfold import ConfigError, Place, Record, Store, StoreError, ToolSet, Usage
 
 log = logging.getLogger("toolfold.usage")
 
 DAYS = 30
 """For how many days records are retained."""
+SOON = 3.0
+"""Seconds between two looks at whether there is anything new to write."""
+SHARE = 50
+"""How many times as long as the last writing took to wait for the next one, at least."""
 INTERVAL = 60.0
-"""Seconds between two times of writing."""
+"""Seconds between two times of writing, at most, and after one that failed."""
 WRITERS = 1000
 """How many processes a record names with the number of their last addition."""
 KIND = "usage"
@@ -29,16 +36,20 @@ _LIFETIME = DAYS * 24 * 3600.0
 
 @asynccontextmanager
 async def writing(tools: ToolSet, store: Store) -> AsyncGenerator[None]:
-    """Write what is used to a store from time to time while the block runs, and at its end.
+    """Write what is used to a store within seconds while the block runs, and at its end.
 
-    What can't be written is written the next time. Each process adds what it has counted, so several can share a store.
+    What can't be written is written the next time: a record stops no server. Each process adds what it has counted, so
+    several can share a store.
     """
     writer = Writer(tools, store)
 
     async def write_from_time_to_time() -> None:
+        pause = SOON
         while True:
-            await anyio.sleep(INTERVAL)
-            await writer.write()
+            await anyio.sleep(pause)
+            began = time.monotonic()
+            written = await writer.write()
+            pause = min(max(SOON, SHARE * (time.monotonic() - began)), INTERVAL) if written else INTERVAL
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write_from_time_to_time)
@@ -69,11 +80,14 @@ class Writer:
         self._number = 1
         self._written: dict[str, Any] | None = None
         self._unanswered: tuple[str, dict[str, Any]] | None = None
+        self._counted: tuple[int, ...] = ()
+        self._problem = ""
 
-    async def write(self) -> None:
-        """Add what is new; a store that does not answer is logged."""
-        if (usage := self._tools.usage) is None:
-            return
+    async def write(self) -> bool:
+        """Add what is new, and return whether that could be done; why it could not is logged once."""
+        usage = self._tools.usage
+        if usage is None or (counted := _counted(usage)) == self._counted:
+            return True
         now = json.loads(json.dumps(usage.dump()))
         try:
             if self._unanswered is not None:
@@ -81,8 +95,13 @@ class Writer:
             if now != self._written:
                 await self._add(key_of(self._today()), now)
                 await self._forget()
-        except StoreError as error:
-            log.warning("what was used could not be written, and will be the next time: %s", error)
+        except (StoreError, ConfigError) as error:
+            if str(error) != self._problem:
+                log.warning("what was used could not be written, and will be the next time: %s", error)
+            self._problem = str(error)
+            return False
+        self._counted, self._problem = counted, ""
+        return True
 
     async def _add(self, key: str, now: dict[str, Any]) -> None:
         while not await self._is_added(key, now):
@@ -134,6 +153,26 @@ def _add_record(usage: Usage, key: str, record: Record) -> dict[str, Any]:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(f"The record {key} of what was used can't be read; delete it: {error!r}") from error
     return data
+
+
+def _counted(usage: Usage) -> tuple[int, ...]:
+    """Return numbers that are others once anything more was counted."""
+    openings = sum([each.opened + each.closed + each.called for each in usage.groups.values()])
+    searches = usage.searches.asked + usage.searches.called
+    calls = sum([row.calls for row in usage.calls.values()])
+    return calls, openings, searches, usage.lists.lists, usage.refused.total(), usage.sessions, len(usage.tools)
+
+
+def usage_file() -> Path:
+    """Return the file of the record that what `toolfold init` writes adds to, and that reports are of by default."""
+    from platformdirs import user_data_path
+
+    return user_data_path("toolfold") / "usage.db"
+
+
+def usage_url() -> str:
+    """Return the URL of the store in that file."""
+    return f"sqlite:///{quote(usage_file().as_posix())}"
 
 
 def today_in_utc() -> date:

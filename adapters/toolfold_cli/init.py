@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import click
 from attrs import define
 
 from toolfold import ConfigError
+from toolfold_adapters.stored_usage import usage_file, usage_url
 from toolfold_adapters.tokens import approximate, plural
 
 from .costs import costs_of_servers, known_definitions, measured_definitions
@@ -72,7 +74,8 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
         if not files:
             raise Failed("No configuration of an MCP client was found; name one with --config.")
         beside = (*(one for one in known if one not in files), *of_other_projects(known))
-        plan = plan_undo(files) if undo else plan_change(files, beside, (*_program(), "serve"))
+        command = (*_program(), "serve", "--usage", usage_url())
+        plan = plan_undo(files) if undo else plan_change(files, beside, command)
     total = _Total()
     failed = [_show(file, found, total, undo=undo, measure=measure) for file, found in plan.sections].count(False)
     total.show(measure)
@@ -112,6 +115,9 @@ def _carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, undo:
     if dry_run or not (yes or click.confirm(question)):
         show("Nothing was changed.")
         return 0
+    if not undo:
+        with suppress(OSError):  # a record that can't be written stops no server
+            usage_file().parent.mkdir(0o700, parents=True, exist_ok=True)
     failed = 0
     for change in changes:
         try:
@@ -124,7 +130,12 @@ def _carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, undo:
         show(f"Done: {change.path}, which is as in {backup} again." if change.backup else f"Done: {change.path}.")
         if not change.backup:
             show(f"  What was there before is in {backup}.")
-    show("Restart the clients.")
+    if failed < len(changes):
+        if not undo:
+            show(
+                f"What is used will be recorded in {usage_file()}, without arguments and results: see toolfold report."
+            )
+        show("Restart the clients.")
     return failed
 
 

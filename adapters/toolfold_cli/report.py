@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from toolfold import Usage
-from toolfold_adapters.stored_usage import DAYS, stored_usage
-from toolfold_adapters.stores.url import open_store
+from toolfold_adapters.stored_usage import DAYS, usage_file
 from toolfold_diagrams.report import TABLES, cell, report, summary
 
 from .failures import failing, run
 from .options import Integer, OneOf, examples
 from .printing import show, table
+from .records import usage_in
 from .status import DEFAULT, asked
 from .targets import is_url
 
@@ -22,25 +22,30 @@ from .targets import is_url
 @click.command(
     "report",
     epilog=examples(
-        "toolfold report                                 of the server on this machine, with --live",
+        "toolfold report                                 of what `toolfold init` had clients start",
         "toolfold report http://localhost:8000 --format html > use.html",
         "toolfold report sqlite:///usage.db --days 7     as `toolfold serve --usage` records it",
     ),
 )
-@click.argument("source", default=DEFAULT, metavar="[URL|FILE]")
+@click.argument("source", required=False, metavar="[URL|FILE]")
 @click.option("--format", "form", type=OneOf(["text", "json", "html"]), default="text", help="In which form.")
 @click.option(
     "--days", type=Integer(1, DAYS), metavar="N", default=DAYS, show_default=True, help="Of how many days, of a store."
 )
 @click.option("--rows", type=Integer(1), metavar="N", default=10, show_default=True, help="Rows of a table of text.")
-def report_command(source: str, form: str, days: int, rows: int) -> None:
+def report_command(source: str | None, form: str, days: int, rows: int) -> None:
     """Say what was used of a server, what that cost, and what to do about it.
 
     The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. Otherwise it
-    is a store that `toolfold serve --usage` writes to, or an SQLite file of such. No arguments or results are in it.
+    is a store that `toolfold serve --usage` writes to, or an SQLite file of such. Without either it is the record of
+    the servers that clients start by `toolfold init`, or else the server on this machine. No arguments or results are
+    in it.
     """
+    where = source or (str(usage_file()) if usage_file().is_file() else DEFAULT)
     with failing():
-        found = report(_of_server(source) if is_url(source) else run(partial(_of_store, source, days)))
+        found = report(_of_server(where) if is_url(where) else run(partial(usage_in, where, days)))
+    if source is None and form == "text":
+        show(f"Of {where}:")
     if form != "text":
         click.echo(found.json if form == "json" else found.html)
         return
@@ -59,11 +64,3 @@ def _of_server(url: str) -> Usage:
     usage = Usage(data["name"], lambda: 0.0)
     usage.add(data)
     return usage
-
-
-async def _of_store(source: str, days: int) -> Usage:
-    store = open_store(source if ":" in source else f"sqlite:///{source}")
-    try:
-        return await stored_usage(store, days)
-    finally:
-        await store.aclose()

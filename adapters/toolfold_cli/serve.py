@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -365,7 +365,7 @@ async def _open(
         if beside.usage is None:
             yield opened
             return
-        async with checked(beside.usage), writing(opened.tools, beside.usage):
+        async with aclosing(beside.usage), writing(opened.tools, beside.usage):
             yield opened
 
 

@@ -14,10 +14,12 @@ import click
 
 from toolfold import ConfigError
 from toolfold_adapters.status import status_of
+from toolfold_adapters.stored_usage import DAYS, usage_file
 
 from .failures import failing, run
 from .options import examples
 from .printing import show, show_json, table
+from .records import lines_of, usage_in
 from .targets import GatewayOptions, is_url, open_target, parse_target
 
 DEFAULT = "http://127.0.0.1:8000"
@@ -28,23 +30,27 @@ _SECONDS = 10
 @click.command(
     "status",
     epilog=examples(
-        "toolfold status                           of the server on this machine, with --live",
+        "toolfold status                           of the server on this machine, and of what `toolfold init` wrote",
         "toolfold status http://localhost:8000     of that at a URL",
         "toolfold status gateway.toml              of the servers of a configuration, which are started for it",
     ),
 )
-@click.argument("source", default=DEFAULT, metavar="[URL|FILE]")
+@click.argument("source", required=False, metavar="[URL|FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def status_command(ctx: click.Context, source: str, as_json: bool) -> None:
+def status_command(ctx: click.Context, source: str | None, as_json: bool) -> None:
     """Say how each server and store of a server is doing, and how many sessions are open.
 
-    The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. The status
-    is 1 if something has failed.
+    The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. Without a
+    URL or FILE it is the server on this machine, and what was used of servers that clients start by `toolfold init`.
+    The status is 1 if something has failed.
     """
+    lines: list[Any]
     with failing():
-        if is_url(source):
-            lines: list[Any] = asked(source, "status")
+        if source is None:
+            lines = _of_machine()
+        elif is_url(source):
+            lines = asked(source, "status")
         else:
             lines = run(partial(_of_configuration, source))
     if as_json:
@@ -56,6 +62,25 @@ def status_command(ctx: click.Context, source: str, as_json: bool) -> None:
         show(rows)
     if any(line["state"] == "failed" for line in lines):
         ctx.exit(1)
+
+
+def _of_machine() -> list[Any]:
+    """Return how the server on this machine is doing, and what was used of those that clients start.
+
+    These can't be asked, since each speaks with its client alone: what they have recorded is what is known of them.
+    """
+    file = usage_file()
+    if not file.is_file():
+        try:
+            found: list[Any] = asked(DEFAULT, "status")
+        except ConfigError as error:
+            raise ConfigError(f"{error} Nor has `toolfold init` had anything recorded in {file}.") from error
+        return found
+    try:
+        live: list[Any] = asked(DEFAULT, "status")
+    except ConfigError:
+        live = []
+    return [*live, *lines_of(file, run(partial(usage_in, str(file), DAYS)))]
 
 
 async def _of_configuration(source: str) -> list[Any]:

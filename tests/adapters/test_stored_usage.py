@@ -7,11 +7,12 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.core.support import with_groups
 from toolfold import Place, Store, StoreError, StoreUnavailable, ToolSet
-from toolfold_adapters.stored_usage import DAYS, KIND, Writer, key_of, stored_usage
+from toolfold_adapters.stored_usage import DAYS, INTERVAL, KIND, SOON, Writer, key_of, stored_usage, writing
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
 DAY = date(2026, 3, 1)
@@ -130,3 +131,51 @@ async def test_a_damaged_record_ends_no_writer_and_is_named(damaged: str, caplog
     assert [key_of(DAY) in record.getMessage() for record in caplog.records] == [True]
     with pytest.raises(StoreError, match="can't be read; delete it"):
         await stored_usage(store, today=DAY)
+
+
+@pytest.mark.spec("EXP-3")
+async def test_what_is_used_is_written_within_seconds_and_nothing_while_nothing_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 3:
+            await anyio.Event().wait()
+        await anyio.lowlevel.checkpoint()
+
+    class Counted(MemoryStore):
+        writes = 0
+
+        async def swap(self, *arguments: Any, **named: Any) -> Any:
+            self.writes += 1
+            return await super().swap(*arguments, **named)
+
+        async def create(self, *arguments: Any, **named: Any) -> Any:
+            self.writes += 1
+            return await super().create(*arguments, **named)
+
+    monkeypatch.setattr("toolfold_adapters.stored_usage.anyio.sleep", sleep)
+    tools, store = made(), Counted()
+    await call(tools, 2)
+    async with writing(tools, store):
+        while len(pauses) <= 3:
+            await anyio.lowlevel.checkpoint()
+        assert (await stored_usage(store)).by()[()].calls == 2
+        assert pauses[0] == SOON <= 5
+        assert max(pauses) <= INTERVAL
+    assert store.writes == 1
+
+
+@pytest.mark.spec("EXP-3")
+async def test_a_record_that_cannot_be_written_stops_no_server_and_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools, store = made(), SQLiteStore(tmp_path / "missing" / "usage.db")
+    async with writing(tools, store):
+        await call(tools, 1)
+        writer = Writer(tools, store)
+        assert [await writer.write() for _ in range(2)] == [False, False]
+    assert caplog.text.count("could not be written, and will be the next time") == 2  # by each writer
+    assert not (tmp_path / "missing").exists()

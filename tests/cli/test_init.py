@@ -12,6 +12,7 @@ import pytest
 from tests.cli.initialising import SERVERS, init, read, write
 from tests.cli.support import invoke
 from toolfold_adapters.gateway import load_config
+from toolfold_adapters.stored_usage import usage_file, usage_url
 
 pytestmark = pytest.mark.spec("GWY-2")
 
@@ -27,7 +28,8 @@ def test_a_client_starts_toolfold_with_its_servers_as_they_are_and_undo_puts_the
     assert changed["theme"] == "dark"
     (entry,) = changed["mcpServers"].items()
     assert entry[0] == "toolfold"
-    assert entry[1]["args"][-2:] == ["serve", str(served)]
+    assert entry[1]["args"][-4:] == ["serve", "--usage", usage_url(), str(served)]
+    assert f"What is used will be recorded in {usage_file()}, without arguments and results" in output
     assert read(served) == {"mcpServers": SERVERS}
     if sys.platform != "win32":
         assert stat.S_IMODE(served.stat().st_mode) == 0o600

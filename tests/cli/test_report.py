@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -16,10 +17,21 @@ from tests.cli.support import invoke
 from tests.core.support import with_groups
 from tests.diagrams.live.watching import get
 from toolfold import ToolSet
-from toolfold_adapters.stored_usage import Writer
+from toolfold_adapters.stored_usage import Writer, usage_file, usage_url
 from toolfold_adapters.stores import SQLiteStore
+from toolfold_adapters.stores.url import file_of
 from toolfold_cli import status as asking
 from toolfold_diagrams import live, report
+
+
+@pytest.fixture(autouse=True)
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of the record of this machine, which is not there yet."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    if sys.platform != "linux":
+        monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / "data" / name)
+    usage_file().parent.mkdir(parents=True)
+    return usage_file()
 
 
 def used() -> ToolSet:
@@ -36,6 +48,17 @@ def used() -> ToolSet:
 
     anyio.run(use)
     return tools
+
+
+def keep(tools: ToolSet, file: Path) -> None:
+    """Record what was used of a tool set in a file."""
+
+    async def write() -> None:
+        store = SQLiteStore(file)
+        await Writer(tools, store).write()
+        await store.aclose()
+
+    anyio.run(write)
 
 
 def serving(tools: ToolSet, monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...] = ("running",)) -> list[Request]:
@@ -76,14 +99,8 @@ def test_what_a_server_counted_is_reported_as_text_json_and_html(monkeypatch: py
 
 @pytest.mark.spec("EXP-3")
 def test_what_a_store_has_is_reported(tmp_path: Path) -> None:
-    tools, file = used(), tmp_path / "usage.db"
-
-    async def keep() -> None:
-        store = SQLiteStore(file)
-        await Writer(tools, store).write()
-        await store.aclose()
-
-    anyio.run(keep)
+    file = tmp_path / "usage.db"
+    keep(used(), file)
     for source in (str(file), f"sqlite:///{file}"):
         (row,) = json.loads(invoke("report", source, "--format", "json").stdout)["tools"]
         assert (row["name"], row["calls"]) == ("a.t", 3)
@@ -122,3 +139,51 @@ def test_a_server_that_does_not_answer_is_reported_with_what_to_do(
         result = invoke(command)
         assert result.exit_code == 1
         assert said in " ".join(result.stderr.split())
+
+
+@pytest.mark.spec("EXP-3", "EXP-4")
+def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(request: Request, timeout: float) -> None:
+        raise URLError("refused")
+
+    monkeypatch.setattr(asking, "urlopen", away)
+    keep(used(), record)
+    (row,) = json.loads(invoke("report", "--format", "json").stdout)["tools"]
+    assert (row["name"], row["calls"]) == ("a.t", 3)
+    assert invoke("report").stdout.startswith(f"Of {record}:\n3 calls in 1 session")
+    result = invoke("status", "--json")
+    assert result.exit_code == 0
+    about, group = json.loads(result.stdout)
+    assert (about["what"], about["name"], about["state"]) == ("record", str(record), "used")
+    assert about["text"] == "3 calls, 0 of them with an error in 30 days, the last 0 min ago"
+    assert group == {"what": "group", "name": "a", "state": "used", "text": "3 calls, 0 of them with an error"}
+
+
+@pytest.mark.spec("EXP-4")
+def test_a_server_that_answers_comes_before_what_was_recorded(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving(used(), monkeypatch)
+    keep(used(), record)
+    assert [line["what"] for line in json.loads(invoke("status", "--json").stdout)] == ["server", "record", "group"]
+
+
+@pytest.mark.spec("EXP-3")
+@pytest.mark.parametrize("source", ["nope.db", "sqlite:///nope.db", "folder/nope.db"])
+def test_a_file_that_is_not_there_is_a_usage_error_and_is_not_made(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    result = invoke("report", source)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "There is no file" in result.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_url_of_the_record_names_its_file_whatever_is_in_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sys.platform == "linux":
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "a b#%20ü?"))
+    assert file_of(usage_url()) == usage_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from toolfold import ConfigError, Store
@@ -20,8 +21,8 @@ def open_store(url: str) -> Store:
     scheme, _, rest = url.partition(":")
     if scheme == "memory":
         return MemoryStore()
-    if scheme == "sqlite" and (path := unquote(urlsplit(url).path)[1:]) and rest.startswith("///"):
-        return SQLiteStore(path)
+    if (file := file_of(url)) is not None:
+        return SQLiteStore(file)
     if scheme in ("redis", "rediss", "unix") and rest.startswith("//"):
         from .redis import RedisStore
 
@@ -30,3 +31,14 @@ def open_store(url: str) -> Store:
     raise ConfigError(
         f"{shown} is no store; use sqlite:///state.db, redis://localhost:6379/0, rediss://…, unix://… or memory:."
     )
+
+
+def file_of(url: str) -> Path | None:
+    """Return the file of a store, if it is the URL of one that is in a file."""
+    path = unquote(urlsplit(url).path)[1:] if url.startswith("sqlite:///") else ""
+    return Path(path) if path else None
+
+
+def is_store(text: str) -> bool:
+    """Return whether a text is meant as the URL of a store, and not as the name of a file."""
+    return "://" in text or text == "memory:"

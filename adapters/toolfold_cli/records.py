@@ -1,0 +1,54 @@
+"""What servers have recorded of their use, read from a store (SPEC EXP-3)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from toolfold import Calls, Usage
+from toolfold_adapters.stored_usage import DAYS, stored_usage
+from toolfold_adapters.stores.url import file_of, is_store, open_store
+from toolfold_adapters.tokens import plural
+
+
+async def usage_in(source: str, days: int) -> Usage:
+    """Return what was used in the last days, as a store has it, or an SQLite file.
+
+    Raises:
+        click.UsageError: There is no such file: none is made to be read.
+        ConfigError: It is not the URL of a store, or the file is no store.
+        StoreError: It can't be read.
+    """
+    url = source if is_store(source) else f"sqlite:///{quote(Path(source).as_posix())}"
+    if (file := file_of(url)) is not None and not file.is_file():
+        raise click.UsageError(f"There is no file {file}: a server writes it with `toolfold serve --usage {url}`.")
+    store = open_store(url)
+    try:
+        return await stored_usage(store, days)
+    finally:
+        await store.aclose()
+
+
+def lines_of(file: Path, usage: Usage) -> list[dict[str, Any]]:
+    """Return a line on a record, and one on each group in it that is in no other: a server's is such (SPEC EXP-4)."""
+    used = {_outermost(group): Calls() for group in usage.tools.values() if group}
+    for (group,), calls in usage.by(1).items():
+        if group:
+            used.setdefault(_outermost(group), Calls()).add(calls)
+    minutes = max(0.0, time.time() - file.stat().st_mtime) / 60
+    about = _line("record", str(file), usage.by().get((), Calls()))
+    about["text"] += f" in {DAYS} days, the last {minutes:,.0f} min ago"
+    return [about, *(_line("group", name, calls) for name, calls in sorted(used.items()))]
+
+
+def _line(what: str, name: str, calls: Calls) -> dict[str, Any]:
+    text = f"{plural(calls.calls, 'call')}, {calls.errors:,} of them with an error"
+    return {"what": what, "name": name, "state": "used" if calls.calls else "unused", "text": text}
+
+
+def _outermost(group: str) -> str:
+    return group.partition(".")[0]
