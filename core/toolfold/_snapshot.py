@@ -159,12 +159,15 @@ class Change:
 
     `activated` and `deactivated` name groups in canonical order. `lists` holds the kinds of lists that now differ
     (`"tool"`, `"prompt"`, `"resource"`, `"resource_template"`). `failures` are the hooks that failed under `force`.
+    `states` are the state before it and the one after it, for its caller and not for observers: by the time that the
+    caller goes on, the session may be in another one.
     """
 
     activated: tuple[str, ...] = ()
     deactivated: tuple[str, ...] = ()
     lists: frozenset[str] = frozenset()
     failures: tuple[Exception, ...] = ()
+    states: tuple[Snapshot, Snapshot] | None = field(default=None, eq=False, repr=False)
 
     @property
     def list_changed(self) -> bool:

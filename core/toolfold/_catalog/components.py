@@ -164,7 +164,10 @@ class Component:
 
     def may_change(self, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call opens or closes groups: of a control tool, unless that is only asked to find tools."""
-        return self.control is not None and (self.control[0] != "find" or arguments.get("open") is True)
+        if self.control is None or self.control[0] != "find":
+            return self.control is not None
+        assert self.arguments is not None
+        return self.arguments.read(arguments).get("open") is True
 
     @cached_property
     def is_settled(self) -> bool:

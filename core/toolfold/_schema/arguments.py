@@ -133,6 +133,10 @@ class Arguments:
         """How often the model looks at one value so many levels deep, if that grows with the depth; else empty."""
         return Cost(self.schema, tagged=True).levels() if self.make_model is not None else ()
 
+    def read(self, arguments: Any) -> Any:
+        """Return the arguments as they are read before they are checked (SPEC GWY-20)."""
+        return read_leniently(self.schema, arguments)[0] if self.lenient else arguments
+
     def faults(self, arguments: Any) -> Faults | None:
         """Return where arguments do not fit the schema: a place to what is expected there; or `None` if they do."""
         return self._read(arguments)[1]

@@ -11,6 +11,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from functools import partial
 from typing import Any, Literal
 
+from attrs import evolve
+
 from .._catalog.catalog import Catalog
 from .._catalog.components import Group, Profile
 from .._snapshot import Change, Snapshot
@@ -224,7 +226,7 @@ class Executor:
             step = planner(before.configuration)
             self._runtime.observers.planned(self.id, step)
             if step.after is step.before:
-                return Change(), interrupted
+                return Change(states=(before, before)), interrupted
 
             transaction = self._transaction(before.catalog, step, force)
             call = transaction.next()
@@ -281,7 +283,7 @@ class Executor:
         if change.failures:
             self._runtime.observers.notify(HooksFailed(self.id, change.failures))
         self.notify(change.lists)
-        return change
+        return evolve(change, states=(now, self._state))
 
     async def _run_hooks(
         self,

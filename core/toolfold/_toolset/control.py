@@ -217,15 +217,15 @@ def request_of(component: Component, arguments: Mapping[str, Any], catalog: Cata
 
 async def open_group(context: Context, path: str, loader: Loader | None = None) -> ToolResult:
     """Activate a group as `loader` does, and return what the model reads about it (SPEC CTL-4, CTL-5)."""
-    session, view = context.session, context.request_view
-    before = {component.name for component in listed(view.of(session.snapshot), "tool")}
+    view = context.request_view
     try:
-        change = await session.transition([path] if loader is None else loader.opened_with(path), view=view)
+        change = await context.session.transition([path] if loader is None else loader.opened_with(path), view=view)
     except REFUSALS as error:
         return refusal(error, context)
-    now = view.of(session.snapshot)
+    before, now = states_of(change, context)
     if change:
-        new = [component for component in listed(now, "tool") if component.name not in before]
+        known = {component.name for component in listed(before, "tool")}
+        new = [component for component in listed(now, "tool") if component.name not in known]
     else:
         new = [*listed(now, "tool", path)]
     catalog = now.snapshot.catalog
@@ -282,7 +282,14 @@ async def close_group(context: Context, path: str) -> ToolResult:
     text = f"Group {path} is closed." if change else f"Group {path} was closed already."
     if also:
         text += f" Closed with it: {', '.join(also)}."
-    return _answer(context.request_view.of(context.session.snapshot), path, change, lambda _: text, ())
+    return _answer(states_of(change, context)[1], path, change, lambda _: text, ())
+
+
+def states_of(change: Change, context: Context) -> tuple[RequestView, RequestView]:
+    """Return views of the states before and after a change, whatever other requests have changed since (SPEC CTL-4)."""
+    assert change.states is not None, "it is the caller's own"
+    before, after = change.states
+    return context.request_view.of(before), context.request_view.of(after)
 
 
 def refusal(error: ToolfoldError, context: Context) -> ToolResult:

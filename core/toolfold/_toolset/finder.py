@@ -19,7 +19,7 @@ from .._view.describe import Described, Directory, describe_best
 from .._view.reasons import reason_of
 from .._view.search import Found, Ranker, search_of, to_state, unsearched
 from .._view.visibility import RequestView
-from .control import REFUSALS, control_component, refusal
+from .control import REFUSALS, control_component, refusal, states_of
 
 FINDER = "find_tools"
 """What it is called."""
@@ -93,7 +93,7 @@ async def find_tools(context: Context, ranker: Ranker, arguments: Mapping[str, A
             change = await context.session.transition(activate=best[0].wanted, view=context.request_view)
         except REFUSALS as error:
             return refusal(error, context)
-        view = context.request_view.of(context.session.snapshot)
+        _, view = states_of(change, context)
         best = to_state(best, view)
     return _answer(context, arguments["query"], best, view, change, int(limit))
 
@@ -104,7 +104,7 @@ def _answer(
     tools = tuple(one.component for one in best)
     structured = {
         "changed": bool(change),
-        "active": list(context.session.snapshot.active),
+        "active": list(view.snapshot.active),
         "displaced": list(change.deactivated),
         "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
         "found": [context.to_wire(component.name) for component in tools],
