@@ -10,7 +10,7 @@ manifests, catalogs, skills, nouns    groups of tools from JSON files, one file,
 search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 stored_usage, status     what is used, written to a store, and how servers and stores are doing
 data, names, tokens      data in files, names that clients and models accept, keys of `_meta`, costs of definitions
-hosts, tally             the programs that people run servers in, as data; counting what has a limit
+hosts, tally, compiling  the programs that people run servers in; counting what has a limit; what clients can compile
 processes, sdk           processes and their children; the only module that uses private parts of the `mcp` SDK
 signals, starting        signals and standard streams of a program that serves, and what it loads
 lines, broken, bridge, redaction    messages over standard streams, what is none, over HTTP, and without secrets

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolfold import Store, StoreError, ToolResult, ToolSet
+from toolfold.spi import enumerated
 
 from .gateway.upstream.upstream import UpstreamStatus
 from .tokens import plural
@@ -65,6 +66,8 @@ def _of_server(one: UpstreamStatus) -> Line:
         parts.append("what changed is withheld until `toolfold approve`")
     if one.approvals:
         parts.append(f"what is approved {one.approvals}, so {_UNAPPROVED[one.withheld]}")
+    if one.without_output:
+        parts.append(f"served without output schemas that clients can't compile: {enumerated(one.without_output)}")
     state = "running" if one.state == "ready" else "failed" if failed else one.state
     return _line("server", one.name, "quarantined" if one.withheld and not failed else state, ", ".join(parts))
 

@@ -41,6 +41,7 @@ SERVERS = (
     server("slow", "starting", tools=None),
     server("rare", "idle"),
     evolve(server("odd", "idle"), withheld=True),
+    evolve(server("loose", "idle"), without_output=("paint", "draw")),
 )
 
 
@@ -55,6 +56,7 @@ async def test_every_server_and_store_has_a_line_that_says_how_it_is_doing() -> 
         "server slow: starting",
         "server rare: idle; 3 tools",
         "server odd: quarantined; 3 tools, what changed is withheld until `toolfold approve`",
+        "server loose: idle; 3 tools, served without output schemas that clients can't compile: 'paint', 'draw'",
         "store Away: failed; The store does not answer.",
         "sessions desk: running; 1 open, of at most 5",
     ]

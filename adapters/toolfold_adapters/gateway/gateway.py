@@ -68,8 +68,14 @@ class Gateway:
     def status(self) -> tuple[UpstreamStatus, ...]:
         """How each upstream is doing (SPEC GWY-3)."""
         withheld, problems = self.registration.withheld_of, self.registration.approval_problems
+        without = self.registration.without_output
         return tuple(
-            evolve(one.status, withheld=one.key in withheld, approvals=problems.get(one.key, ""))
+            evolve(
+                one.status,
+                withheld=one.key in withheld,
+                approvals=problems.get(one.key, ""),
+                without_output=without(one.key),
+            )
             for one in self.upstreams.values()
         )
 

@@ -220,6 +220,11 @@ class UpstreamRegistration:
             dict.fromkeys(server for server, group in placed if not paths.isdisjoint((group, *ancestors(group))))
         )
 
+    def without_output(self, server: str) -> tuple[str, ...]:
+        """Return the tools of an upstream that are served without an output schema that clients can't compile."""
+        known = self._servers.get(server)
+        return () if known is None else known.without_output
+
     def groups_of(self, server: str) -> frozenset[str]:
         """Return the groups that something of an upstream is in."""
         components = self._layout.components.values()

@@ -73,3 +73,24 @@ async def test_a_conversation_has_the_same_results() -> None:
         found, picture = await conversation.execute([("find", {"words": "tea", "limit": 1}), ("picture", {})])
     assert (found.structured, found.text) == ({"result": [{"id": 0, "note": ""}]}, '[{"id": 0, "note": ""}]')
     assert picture.content[0]["mimeType"] == "image/png"
+
+
+class Dated(BaseModel):
+    day: Annotated[str, Field(pattern=r"^(?i)\d{4}-\d{2}$")]
+
+
+@pytest.mark.spec("GWY-20", "REG-6", "KIT-6")
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+async def test_an_output_schema_that_strict_clients_cannot_compile_is_not_listed_and_still_checked(era: str) -> None:
+    tools = typed()
+
+    @tools.tool
+    def dated(day: str) -> Dated:
+        return Dated.model_construct(day=day)
+
+    async with client_of(build_server(tools), era) as (client, _):
+        listed = {tool.name: tool.output_schema is not None for tool in (await client.list_tools()).tools}
+        assert (listed["dated"], listed["find"]) == (False, True)
+        given = [await client.call_tool("dated", {"day": day}) for day in ("2026-01", "soon")]
+    assert [answer.is_error for answer in given] == [False, True]
+    assert given[0].structured_content == {"day": "2026-01"}

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
+from ...compiling import compile_problem
 from ...mcp.offered_groups import OfferedGroup, OfferedGroups, pages_of
 from ...names import GROUPS_CHANGED, LISTS
 from .life import NotMcp, unparsed_warning
@@ -225,20 +226,24 @@ class Usable:
     """The definitions of an upstream that have a name and are JSON: by kind, those by what the upstream calls them.
 
     `warnings` has a sentence for each of the others. `named` has, by their kind, the names that were there before:
-    what they are called here stays, whatever comes now.
+    what they are called here stays, whatever comes now. `without_output` are the tools that are served without their
+    output schema, since clients can't compile it (SPEC GWY-20).
     """
 
     said: Definitions
     by_kind: Mapping[Kind, Mapping[str, Table]]
     warnings: tuple[str, ...]
     named: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    without_output: tuple[str, ...] = ()
 
 
 def usable(said: Definitions) -> Usable:
     """Return the definitions that have a name and are JSON; each that has not, or is not, harms none of the others."""
     warnings = list(said.warnings)
     by_kind: dict[Kind, Mapping[str, Table]] = {kind: _checked(kind, said, warnings) for kind in KINDS}
-    return Usable(said=said, by_kind=by_kind, warnings=tuple(warnings))
+    tools, given = by_kind["tool"], said.by_name("tool")
+    without = (name for name, one in tools.items() if "outputSchema" in _without_nulls(given[name]).keys() - one.keys())
+    return Usable(said=said, by_kind=by_kind, warnings=tuple(warnings), without_output=tuple(without))
 
 
 def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Table]:
@@ -278,8 +283,8 @@ def _problem(definition: Table) -> str | None:
 def repaired(definition: Table) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the definition of a tool that no client refuses, and the fields that had to be changed or left out.
 
-    Clients check the shape of a definition, not what its schemas mean: one wrong field of one tool, and they have no
-    tools. Everything else passes on, understood or not.
+    Clients check the shape of a definition, and strict ones compile its output schema: one wrong field of one tool, and
+    they have no tools. Everything else passes on, understood or not. Why a schema does not compile stands beside it.
     """
     given = _without_nulls(definition)
     if (annotations := table(given.get("annotations"))) is not None:
@@ -288,7 +293,10 @@ def repaired(definition: Table) -> tuple[dict[str, Any], tuple[str, ...]]:
     for key, check in _CHECKS.items():
         if key in made and (value := check(made.pop(key))) is not None:
             made[key] = value
-    changed = (key for key in ("inputSchema", *_CHECKS) if made.get(key) != given.get(key))
+    changed = [key for key in ("inputSchema", *_CHECKS) if made.get(key) != given.get(key)]
+    schema = table(given.get("outputSchema"))
+    if "outputSchema" in changed and schema is not None and (problem := compile_problem(schema)) is not None:
+        changed[changed.index("outputSchema")] = f"outputSchema ({problem})"
     return made, tuple(changed)
 
 
@@ -319,7 +327,8 @@ def _property(schema: Any) -> Table:
 
 def _output_schema(given: Any) -> Table | None:
     schema = table(given)
-    return schema if schema is not None and _input_schema(schema) == schema else None
+    is_right = schema is not None and _input_schema(schema) == schema and compile_problem(schema) is None
+    return schema if is_right else None
 
 
 def _text(given: Any) -> str | None:

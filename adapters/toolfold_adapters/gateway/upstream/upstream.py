@@ -67,6 +67,7 @@ class UpstreamStatus:
     many are open, and `tools` how many it offers; `None` if that is not known. `reason` says why the last failure was,
     to its operator, and `public_reason` to all others. `withheld` says whether some of it is withheld until it
     is approved (SPEC GWY-11), and `approvals` why what is approved can't be stored or read, if it can't (SPEC ISO-3).
+    `without_output` names the tools that are served without an output schema that clients can't compile (SPEC GWY-20).
     """
 
     name: str
@@ -79,6 +80,7 @@ class UpstreamStatus:
     withheld: bool = False
     approvals: str = ""
     public_reason: str = ""
+    without_output: tuple[str, ...] = ()
 
 
 class Upstream:

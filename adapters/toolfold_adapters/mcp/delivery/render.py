@@ -47,6 +47,7 @@ from toolfold import (
 )
 from toolfold.spi import MAX_URI, Full, Kind, Passed, array, quoted, table
 
+from ...compiling import compile_problem
 from ...names import HANDLE_META, LISTS, MOUNTED_META, NO_HANDLE, render_for_hosts
 from ..request import HANDLE_ERRORS, SELECTION_FAILURES, record_refusal, refusal_text
 
@@ -133,6 +134,11 @@ class Renderer:
         if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
         without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
+        if problem := compile_problem(table(rendered.get("outputSchema")) or {}):
+            log.warning(
+                "%r is listed without its output schema, which clients can't compile: %s", component.name, problem
+            )
+            rendered = without_output
         for candidate in (rendered, without_output):
             if self._fits(candidate, component.kind):
                 return candidate

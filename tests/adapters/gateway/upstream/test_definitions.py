@@ -77,7 +77,7 @@ async def test_what_cannot_be_registered_is_left_out_and_harms_nothing_else() ->
         {"inputSchema": {"type": "object", "properties": {"x": {"minimum": 1, "exclusiveMinimum": True}}}},
         {"inputSchema": {"type": "object", "$defs": 5, "oneOf": "x", "additionalProperties": "no"}},
         {"inputSchema": {"type": "object", "$schema": "https://example.org/own"}},
-        {"outputSchema": {"type": "object", "properties": {"x": {"$ref": "#/nowhere"}}}},
+        {"outputSchema": {"type": "object", "properties": {"x": {"format": "of-its-own", "kind": 5}}}},
         {"annotations": {"readOnlyHint": True, "example.org/cost": {"tokens": 5}}},
         {"icons": [{"src": "x:y", "more": 5}]},
         {"_meta": {"example.org/x": [None, 5]}},
@@ -128,3 +128,82 @@ def test_what_a_client_would_refuse_is_repaired_and_reported(given: dict[str, An
         f"The tool 'odd' is served without what clients would refuse in its {', '.join(given)}.",
     )
     assert Tool.model_validate(dict(definition)).name == "odd"
+
+
+def of_value(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"v": schema}, **more}
+
+
+PART = {"$defs": {"part": {"type": "object", "properties": {"parts": {"items": {"$ref": "#/$defs/part"}}}}}}
+
+
+@pytest.mark.spec("GWY-20", "GWY-7", "EXP-4")
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (of_value({"$ref": "#/$defs/none"}), "$ref leads to '#/$defs/none', which is not in it"),
+        (of_value({"$ref": "other.json"}), "$ref leads to 'other.json', which is not in it"),
+        (of_value({"type": "int"}), "type is 'int', and must be one of array, boolean"),
+        (of_value({"type": []}), "type is [], and must be"),
+        (of_value({"type": "string", "required": True}), "required is True, and must be a list of names"),
+        (of_value({"enum": []}), "enum is [], and must be a list of at least one value"),
+        (of_value({"minimum": 0, "exclusiveMinimum": True}), "exclusiveMinimum is True, and must be a number"),
+        (of_value({"nullable": True}), "nullable is True, and must be beside a type"),
+        (of_value({"id": "#v"}), "id is '#v', and must be called $id"),
+        (of_value({"anyOf": {}}), "anyOf is {}, and must be a list of at least one schema"),
+        (of_value({"items": None}), "None stands where a schema is expected"),
+        (of_value({"additionalProperties": "no"}), "'no' stands where a schema is expected"),
+        (of_value({"pattern": "(?P<year>\\d{4})"}), "(?P< begins no group"),
+        (of_value({"pattern": "(?i)abc"}), "(?i) begins no group"),
+        (of_value({"pattern": "\\Aabc\\Z"}), "\\A is no escape"),
+        (of_value({"pattern": "\\d\\-\\d"}), "\\- is no escape"),
+        (of_value({"pattern": "a++"}), "quantifiers are not possessive"),
+        (of_value({"pattern": "{a}"}), "{ stands alone"),
+        (of_value({"pattern": "[]a]"}), "] stands alone"),
+        (of_value({"pattern": "(a"}), "it is not well formed"),
+        (of_value({"patternProperties": {"(?#all).*": {}}}), "(?#a begins no group"),
+    ],
+)
+async def test_an_output_schema_that_clients_cannot_compile_is_left_out_alone_and_said(
+    schema: dict[str, Any], problem: str
+) -> None:
+    registration, tools, report = registered(
+        {ONE_SERVER: offering(tool("odd", outputSchema=schema), tool("good", outputSchema=of_value({"type": "null"})))}
+    )
+    catalog = tools.catalog.tools
+    assert ["outputSchema" in catalog[name].definition for name in ("odd", "good")] == [False, True]
+    (warning,) = report.warnings
+    assert warning.startswith("The tool 'odd' is served without what clients would refuse in its outputSchema (")
+    assert problem in warning
+    assert registration.without_output(ONE_SERVER) == ("odd",)
+    async with tools.open_session() as session:
+        assert (await session.call("odd", {})).text == f"{ONE_SERVER} tool odd"
+
+
+@pytest.mark.spec("GWY-20", "GWY-7")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        of_value({"$ref": "#/$defs/part"}, **PART),
+        of_value({"type": "integer"}, **{"$schema": "http://json-schema.org/draft-07/schema#"}),
+        of_value({"type": "integer"}, **{"$schema": "http://json-schema.org/draft-04/schema#"}),
+        of_value({"type": "string", "format": "of-its-own"}),
+        of_value({"type": ["string", "null"], "nullable": True, "unknown": []}),
+        of_value({"items": [{}, True], "minLength": 0, "const": None, "enum": [None]}),
+        of_value({"default": {"type": "int"}, "examples": [{"enum": []}]}),
+        {"type": "object", "properties": {"required": {}, "type": {}, "id": {}, "pattern": {"type": "string"}}},
+        of_value(
+            {"$ref": "#/properties/w/items/0"},
+            properties={"v": {"$ref": "#/properties/w/items/0"}, "w": {"items": [{}]}},
+        ),
+        of_value({"$ref": "#here"}, **{"$defs": {"x": {"$anchor": "here"}}}),
+        of_value({"$ref": "part.json"}, **{"$defs": {"x": {"$id": "https://example.org/part.json"}}}),
+        of_value({"$ref": "http://json-schema.org/draft-07/schema#"}),
+        of_value({"dependencies": {"a": ["b"], "c": {}}}),
+        of_value({"pattern": "^(?<year>\\d{4})-(?!0)[\\w\\-.]{1,2}?\\k<year>\\p{L}+$"}),
+    ],
+)
+def test_an_output_schema_that_compiles_stays_as_it_is(schema: dict[str, Any]) -> None:
+    registration, tools, report = registered({ONE_SERVER: offering(tool("good", outputSchema=schema))})
+    assert tools.catalog.tools["good"].definition["outputSchema"] == schema
+    assert (report.warnings, registration.without_output(ONE_SERVER)) == ((), ())

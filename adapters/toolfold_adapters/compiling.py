@@ -1,0 +1,233 @@
+"""Whether clients can compile an output schema: one that they can't makes them refuse the whole list (SPEC GWY-20).
+
+Strict clients compile the output schema of every tool that they list, without looking at what it describes JSON Schema
+by. So what is read here is what a compiler stumbles over: keywords of another form than all drafts since 06 give them,
+references to nothing, and patterns in the notation of another language than ECMAScript's. What schemas say of unknown
+formats, or by keywords of their own, is passed over, as clients do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import jsonschema_rs
+from attrs import frozen
+
+from toolfold.spi import array, quoted, table
+
+Schema = Mapping[str, Any]
+
+TYPES = frozenset(("string", "number", "integer", "boolean", "object", "array", "null"))
+_META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
+
+ONE = frozenset(
+    (
+        *("additionalProperties", "unevaluatedProperties", "propertyNames", "items", "additionalItems"),
+        *("unevaluatedItems", "contains", "not", "if", "then", "else"),
+    )
+)
+SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+NAMED = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "dependencies"))
+"""The keywords that have a schema, a list of schemas, and a mapping of schemas."""
+
+_MOST_VALUES = 20_000
+"""How many schemas are looked at in one; a larger one is passed on as it is."""
+
+
+def compile_problem(schema: Schema) -> str | None:
+    """Return why clients can't compile a schema, as a clause, or `None` if they can."""
+    try:
+        objects = [*_objects(schema)]
+    except _Problem as problem:
+        return str(problem)
+    if len(objects) > _MOST_VALUES:
+        return None
+    known = _Known.of(schema, objects)
+    found = (problem for one in objects for problem in _problems(one, known))
+    return next(found, None)
+
+
+class _Problem(ValueError):
+    """Something that should be a schema is none."""
+
+
+def _objects(root: Schema) -> Iterator[Schema]:
+    """Yield the schemas in a schema that are objects, itself first; raises `_Problem` for what is no schema."""
+    waiting: list[Any] = [root]
+    for number, given in enumerate(waiting):
+        if isinstance(given, bool):
+            continue
+        if (one := table(given)) is None:
+            raise _Problem(f"{quoted(repr(given))} stands where a schema is expected")
+        yield one
+        if number <= _MOST_VALUES:
+            waiting += _inside(one)
+
+
+def _inside(schema: Schema) -> Iterator[Any]:
+    for key, value in schema.items():
+        if key in ONE:
+            yield from value if isinstance(value, list) and key == "items" else (value,)
+        elif key in SEVERAL:
+            yield from array(value) or ()
+        elif key in NAMED:
+            required = key == "dependencies"  # in which a list of names may stand for a schema
+            yield from (one for one in (table(value) or {}).values() if not (required and isinstance(one, list)))
+
+
+@frozen
+class _Known:
+    """What references may lead to: by pointers into the whole or into a part with an identity, by anchors, by URIs."""
+
+    resources: tuple[Schema, ...]
+    anchors: frozenset[str]
+    uris: frozenset[str]
+
+    @classmethod
+    def of(cls, root: Schema, objects: Iterable[Schema]) -> _Known:
+        identified = [one for one in objects if isinstance(one.get("$id"), str)]
+        anchors = {
+            one[key] for one in objects for key in ("$anchor", "$dynamicAnchor") if isinstance(one.get(key), str)
+        }
+        anchors |= {one["$id"][1:] for one in identified if one["$id"].startswith("#")}
+        uris = {one["$id"].partition("#")[0] for one in identified}
+        return cls((root, *identified), frozenset(anchors), frozenset(uris))
+
+    def has(self, reference: str) -> bool:
+        """Return whether a reference leads to a schema."""
+        uri, _, fragment = reference.partition("#")
+        if uri:
+            return uri.startswith(_META_SCHEMAS) or any(one == uri or one.endswith(f"/{uri}") for one in self.uris)
+        if not fragment or fragment in self.anchors:
+            return True
+        return fragment.startswith("/") and any(_points(fragment, one) for one in self.resources)
+
+
+def _points(pointer: str, root: Schema) -> bool:
+    found: Any = root
+    for step in unquote(pointer)[1:].split("/"):
+        step = step.replace("~1", "/").replace("~0", "~")
+        if (inner := table(found)) is not None:
+            found = inner.get(step)
+        elif (items := array(found)) is not None and step.isdecimal() and int(step) < len(items):
+            found = items[int(step)]
+        else:
+            return False
+    return isinstance(found, dict | bool)
+
+
+# -- the forms of keywords --------------------------------------------------------------------------------------------
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in array(value) or ())
+
+
+def _is_type(value: Any) -> bool:
+    several = value if isinstance(value, list) else [value]
+    return bool(several) and all(isinstance(one, str) and one in TYPES for one in several)
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, list) and bool(array(value))
+
+
+def _is_table(value: Any) -> bool:
+    return table(value) is not None
+
+
+_FORMS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "type": (_is_type, f"one of {', '.join(sorted(TYPES))}, or a list of some"),
+    "enum": (_is_filled, "a list of at least one value"),
+    "required": (_are_texts, "a list of names"),
+    "id": (lambda value: False, "called $id"),
+    "nullable": (lambda value: False, "beside a type"),
+    **dict.fromkeys(("format", "$ref", "$id", "$schema"), (lambda value: isinstance(value, str), "a text")),
+    **dict.fromkeys(("uniqueItems",), (lambda value: isinstance(value, bool), "true or false")),
+    **dict.fromkeys(SEVERAL, (_is_filled, "a list of at least one schema")),
+    **dict.fromkeys(NAMED, (_is_table, "a mapping of schemas")),
+    **dict.fromkeys(
+        (
+            *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+            *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        ),
+        (_is_number, "a number"),
+    ),
+}
+"""The form that a keyword must have, and what it must be in words."""
+
+
+def _problems(schema: Schema, known: _Known) -> Iterator[str]:
+    """Yield what is wrong with a schema by itself."""
+    for key, value in schema.items():
+        is_right, words = _FORMS.get(key, (None, ""))
+        beside_type = key == "nullable" and "type" in schema
+        if is_right is not None and not beside_type and not is_right(value):
+            yield f"{key} is {quoted(repr(value))}, and must be {words}"
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and not known.has(reference):
+        yield f"$ref leads to {quoted(repr(reference))}, which is not in it"
+    patterns: list[Any] = [schema["pattern"]] if "pattern" in schema else []
+    for pattern in [*patterns, *(table(schema.get("patternProperties")) or {})]:
+        if (problem := pattern_problem(pattern)) is not None:
+            yield f"the pattern {quoted(repr(pattern))} is none in JavaScript: {problem}"
+
+
+# -- patterns ---------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]+\}|[pP]\{[\w=]+\}|k<\w+>|c[A-Za-z]|.?)|.", re.DOTALL
+)
+_GROUPS = re.compile(r"\(\?(?:[:=!]|<[=!]|<[A-Za-z_$][\w$]*>)")
+_QUANTIFIER = re.compile(r"\{\d+(?:,\d*)?\}")
+_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+_ESCAPES = frozenset("dDwWsSfnrtv0")
+_BACKTRACKS, _SIZE = 1, 1 << 20
+
+
+def pattern_problem(pattern: Any) -> str | None:
+    """Return why a pattern is none of ECMAScript in its Unicode mode, by which clients read it, or `None`."""
+    if not isinstance(pattern, str):
+        return "it is no text"
+    inside, place, quantified = False, 0, False
+    while place < len(pattern):
+        found = _TOKEN.match(pattern, place)
+        assert found is not None, "any character is a token"
+        token, rest = found.group(), pattern[place:]
+        if token[0] == "\\" and not _is_escape(token, inside=inside):
+            return f"{token} is no escape"
+        if not inside and token == "(" and rest.startswith("(?") and _GROUPS.match(rest) is None:
+            return f"{rest[:4]} begins no group"
+        if not inside and token == "{" and (found := _QUANTIFIER.match(pattern, place)) is None:
+            return "{ stands alone"
+        if not inside and token in ("}", "]"):
+            return f"{token} stands alone"
+        if not inside and quantified and token == "+":
+            return "quantifiers are not possessive"
+        inside = token == "[" or (inside and token != "]")
+        quantified = not inside and (token in ("*", "+", "?") or token == "{") and not quantified
+        place = found.end()
+    try:
+        options = jsonschema_rs.FancyRegexOptions(_BACKTRACKS, size_limit=_SIZE)
+        without_names = re.sub(r"\\k<\w+>", "(?:)", pattern)  # it has no references by name
+        jsonschema_rs.Draft7Validator({"pattern": without_names}, pattern_options=options)
+    except (jsonschema_rs.ValidationError, ValueError):
+        return "it is not well formed"
+    return None
+
+
+def _is_escape(token: str, *, inside: bool) -> bool:
+    """Return whether an escape is one in or outside a class: any other letter or sign is refused in Unicode mode."""
+    if len(token) > 2:
+        return True
+    sign = token[1:]
+    if sign in _SYNTAX or sign in _ESCAPES:
+        return True
+    return sign != "" and sign in ("-b" if inside else "bB123456789")
