@@ -42,7 +42,8 @@ _ADVICE = "Try other words for what it should do, in the language of the tools' 
 _OPENED = "Opened: "
 _READY = "Can be called now"
 
-_DESCRIPTION = "Find tools by what they do, in open groups and others, and what opens their groups."
+_DESCRIPTION = "Find tools in all groups, to get, list, create, edit or send things, and open them."
+"""Its verbs are those of requests: hosts that defer tools search descriptions for the words of one (SPEC CTL-7)."""
 
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
