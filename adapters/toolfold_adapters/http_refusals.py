@@ -277,7 +277,7 @@ def _location(response: httpx2.Response) -> str:
 
 def _without_secrets(words: str, response: httpx2.Response) -> str:
     """Return a server's words, cut, without what it was sent as credentials."""
-    headers = response.request.headers.items()
-    words = without(words, [value for name, value in headers if not _PLAIN_HEADERS.fullmatch(name)])
+    headers = response.request.headers
+    words = without(words, [value for name, value in headers.items() if not _PLAIN_HEADERS.fullmatch(name)])
     words = " ".join(words.split())
     return words if len(words) <= WORDS else f"{words[:WORDS]}…"

@@ -7,10 +7,11 @@ what the draft has in `contents`. No answer is trusted: what is wrong is left ou
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from attrs import define, field, frozen
+from pydantic_core import to_json
 
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
@@ -21,7 +22,11 @@ EXTENSIONS = (GROUPS_EXTENSION, TOOLBOX_EXTENSION)
 """The extensions for groups, the one that says more first."""
 MOST_GROUPS = 500
 """How many groups of a server are fetched, and how many pages of their list."""
+MOST_BYTES = 16 * 1024 * 1024
+MOST_ITEMS = 20_000
+"""How much of all lists of a server is kept."""
 
+T = TypeVar("T")
 Table = Mapping[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Sends a request, by its method and parameters, and returns its result; raises `ProtocolError`."""
@@ -54,25 +59,66 @@ def extension_of(capabilities: Mapping[str, Any]) -> str | None:
     return next((one for one in EXTENSIONS if one in offered), None)
 
 
-async def list_groups(ask: Ask) -> list[Any]:
-    """Return the entries on all pages of `groups/list`; raises `ProtocolError`."""
-    pages = await pages_of(ask, "groups/list", MOST_GROUPS)
-    return [entry for page in pages for entry in array(page.get("groups")) or []]
+@define
+class Room:
+    """How much of all lists of one server is kept, in bytes of JSON and in items (SPEC GWY-12).
+
+    `full` is whether something did not fit; from then on nothing does.
+    """
+
+    bytes: int = field(factory=lambda: MOST_BYTES)
+    items: int = field(factory=lambda: MOST_ITEMS)
+    full: bool = False
+
+    def fitting(self, given: Sequence[T]) -> list[T]:
+        """Return the first of what a list has that there is room for, which it takes."""
+        kept: list[T] = []
+        for one in given:
+            weight = _weight(one)
+            self.full = self.full or not self.items or weight > self.bytes
+            if self.full:
+                break
+            self.bytes -= weight
+            self.items -= 1
+            kept.append(one)
+        return kept
 
 
-async def pages_of(ask: Ask, method: str, most: int) -> list[Table]:
-    """Return the pages of a list of another server, not more than `most`; raises `ProtocolError`."""
-    pages: list[Table] = []
+def _weight(one: Any) -> int:
+    try:
+        return len(to_json(one))
+    except (ValueError, RecursionError):  # it is left out later, with why
+        return MOST_BYTES // 100
+
+
+async def list_groups(ask: Ask, room: Room | None = None) -> list[Any]:
+    """Return the entries on all pages of `groups/list` that there is room for; raises `ProtocolError`."""
+    found: list[Any] = []
+    room = room or Room()
+
+    def take(page: Table) -> bool:
+        found.extend(room.fitting(array(page.get("groups")) or []))
+        return not room.full
+
+    await take_pages(ask, "groups/list", MOST_GROUPS, take)
+    return found
+
+
+async def take_pages(ask: Ask, method: str, most: int, take: Callable[[Table], bool]) -> bool:
+    """Have `take` take the pages of a list of another server, one at a time, until it wants no more.
+
+    Returns whether the list ended within `most` pages; raises `ProtocolError`.
+    """
     params: Table = {}
-    seen: set[str] = set()
-    while len(pages) < most:
-        pages.append(await ask(method, params))
-        cursor = pages[-1].get("nextCursor")
-        if not isinstance(cursor, str) or cursor in seen:
-            break
+    seen: set[str | int | float] = set()
+    for _ in range(most):
+        page = await ask(method, params)
+        cursor = page.get("nextCursor")
+        if not take(page) or isinstance(cursor, bool) or not isinstance(cursor, str | int | float) or cursor in seen:
+            return True
         seen.add(cursor)
-        params = {"cursor": cursor}
-    return pages
+        params = {"cursor": cursor}  # as it came: some servers have numbers
+    return False
 
 
 async def get_group(ask: Ask, entry: Table, parent: str | None = None) -> Fetched:
@@ -107,8 +153,10 @@ class OfferedGroups:
         groups: The groups by name.
         contents: The definitions by what identifies them, for each kind.
         warnings: Sentences on what is wrong with them.
+        room: How much of them is kept.
     """
 
+    room: Room = field(factory=Room)
     groups: dict[str, OfferedGroup] = field(factory=dict[str, OfferedGroup])
     contents: dict[Kind, dict[str, Table]] = field(factory=lambda: {kind: {} for kind in KINDS})
     warnings: list[str] = field(factory=list[str])
@@ -116,9 +164,9 @@ class OfferedGroups:
 
     async def fetch(self, ask: Ask) -> None:
         """Fetch all groups, level by level; raises `ProtocolError` if there is no list of them."""
-        waiting: list[tuple[Any, str | None]] = [(entry, None) for entry in await list_groups(ask)]
+        waiting: list[tuple[Any, str | None]] = [(entry, None) for entry in await list_groups(ask, self.room)]
         for entry, parent in waiting:
-            if self._is_new(entry, parent):
+            if self._is_new(entry, parent) and not self.room.full:
                 waiting += await self._fetch_one(ask, entry, parent)
 
     def _is_new(self, entry: Any, parent: str | None) -> bool:
@@ -154,11 +202,13 @@ class OfferedGroups:
             )
             return []
         name = fetched.group.name
+        if not self.room.fitting([fetched.group.instructions]):
+            return []
         self.groups[name] = fetched.group
         for kind, definitions in fetched.contents.items():
-            for one in definitions:
+            for one in self.room.fitting(definitions):
                 self._add(kind, one, name)
-        return [(inner, name) for inner in fetched.inner]
+        return [(inner, name) for inner in self.room.fitting(fetched.inner)]
 
     def _add(self, kind: Kind, definition: Table, group: str) -> None:
         identity = _identity(kind, definition)

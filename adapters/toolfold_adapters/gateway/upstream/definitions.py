@@ -14,7 +14,7 @@ from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, table
 
 from ...compiling import compile_problem
-from ...mcp.offered_groups import OfferedGroup, OfferedGroups, pages_of
+from ...mcp.offered_groups import MOST_BYTES, MOST_ITEMS, OfferedGroup, OfferedGroups, Room, take_pages
 from ...names import GROUPS_CHANGED, LISTS
 from .life import NotMcp, unparsed_warning
 from .wire import Wire
@@ -42,7 +42,7 @@ class Definitions:
 
     `tools`, `prompts`, `resources` and `resource_templates` are definitions in the shape of the MCP specification, and
     are not trusted to be; what only `groups` have is among them. `warnings` are sentences for the operator, on what is
-    wrong with them.
+    wrong with them, and `cut` is whether it lists more than is kept.
     """
 
     name: str = ""
@@ -55,6 +55,7 @@ class Definitions:
     resource_templates: Sequence[Any] = ()
     groups: tuple[OfferedGroup, ...] = ()
     warnings: tuple[str, ...] = ()
+    cut: bool = False
 
     def of(self, kind: Kind) -> Sequence[Any]:
         """Return the definitions of a kind."""
@@ -107,15 +108,21 @@ async def known_of(wire: Wire) -> Known:
     """
     facts = wire.facts
     warnings: list[str] = []
-    offered = await _groups(wire, warnings)
-    found = {"tool": await _list(wire, "tool")}
+    room = Room()
+    offered = await _groups(wire, room, warnings)
+    found = {"tool": await _list(wire, "tool", room, warnings)}
     for kind in KINDS:
         if kind != "tool":
-            found[kind] = await _list_beside(wire, kind, warnings)
+            found[kind] = await _list_beside(wire, kind, room, warnings)
         named = {name_of(kind, one) for one in found[kind]}
         found[kind] += [one for name, one in offered.contents[kind].items() if name not in named]
     found["tool"], problems = learn(wire, found["tool"])
     warnings += problems
+    if room.full:
+        warnings.append(
+            f"The server {facts.info.get('name', '')!r} lists more than {MOST_ITEMS:,} definitions or "
+            f"{MOST_BYTES // 1024 // 1024} MB in all, so the rest is left out; have it offer less."
+        )
     if wire.unparsed:
         warnings.append(f"The server {facts.info.get('name', '')!r} is untidy. {unparsed_warning(wire.unparsed)}")
     definitions = Definitions(
@@ -125,6 +132,7 @@ async def known_of(wire: Wire) -> Known:
         instructions=facts.instructions,
         groups=tuple(offered.groups.values()),
         warnings=tuple(warnings),
+        cut=room.full,
         **{f"{kind}s": definitions for kind, definitions in found.items()},
     )
     return Known(
@@ -135,20 +143,20 @@ async def known_of(wire: Wire) -> Known:
     )
 
 
-async def _list_beside(wire: Wire, kind: Kind, warnings: list[str]) -> list[Any]:
+async def _list_beside(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list[Any]:
     """Return the definitions on all pages of a list that is not needed, or none."""
     found: list[Any] = []
 
     async def fetch() -> None:
-        found.extend(await _list(wire, kind))
+        found.extend(await _list(wire, kind, room, warnings))
 
     await _beside(wire, LISTS[kind].method, fetch, warnings)
     return found
 
 
-async def _groups(wire: Wire, warnings: list[str]) -> OfferedGroups:
+async def _groups(wire: Wire, room: Room, warnings: list[str]) -> OfferedGroups:
     """Return the groups that a server has by an extension, as far as it lists them in time (SPEC DEL-5)."""
-    offered = OfferedGroups()
+    offered = OfferedGroups(room)
     if wire.groups is not None:
         await _beside(wire, "groups/list", lambda: offered.fetch(wire.request), warnings)
     warnings += offered.warnings
@@ -169,20 +177,34 @@ async def _beside(wire: Wire, method: str, fetch: Callable[[], Awaitable[None]],
     warnings.append(f"The server {wire.facts.info.get('name', '')!r} {reason}, so it is served without that.")
 
 
-async def _list(wire: Wire, kind: Kind) -> list[Any]:
-    """Return the definitions on all pages of a list; there is none of what the server does not claim to have."""
+async def _list(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list[Any]:
+    """Return the definitions on all pages of a list, as far as there is room for them.
+
+    There is none of what the server does not claim to have.
+    """
     method, key, *_ = LISTS[kind]
     if kind != "tool" and method.partition("/")[0] not in wire.facts.capabilities:
         return []
+    found: list[Any] = []
+
+    def take(page: Table) -> bool:
+        if not isinstance(page.get(key), list):
+            raise NotMcp(f'its answer to {method} has no list "{key}"')
+        found.extend(room.fitting(page[key]))
+        return not room.full
+
     try:
-        pages = await pages_of(wire.request, method, MOST_PAGES)
+        ended = await take_pages(wire.request, method, MOST_PAGES, take)
     except ProtocolError as error:
         if error.code == METHOD_NOT_FOUND:
             return []
         raise
-    if not all(isinstance(page.get(key), list) for page in pages):
-        raise NotMcp(f'its answer to {method} has no list "{key}"')
-    return [definition for page in pages for definition in page[key]]
+    if not ended:
+        name = wire.facts.info.get("name", "")
+        warnings.append(
+            f"The server {name!r} answers {method} with more than {MOST_PAGES:,} pages; the rest is left out."
+        )
+    return found
 
 
 def learn(wire: Wire, tools: Sequence[Any]) -> tuple[list[Any], list[str]]:
@@ -214,6 +236,7 @@ def merged(known: Definitions, before: Definitions | None, now: Definitions) -> 
         changed[f"{kind}s"] = [*(retained | newest).values()]
     groups = [{one.name: one for one in each.groups} for each in (known, before or Definitions(), now)]
     left = {name: one for name, one in groups[0].items() if name not in groups[1]}
+    changed["cut"] = known.cut or now.cut
     changed["groups"] = (*(left | groups[2]).values(),)
     return evolve(known, **changed)
 

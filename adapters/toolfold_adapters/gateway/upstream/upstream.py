@@ -34,6 +34,9 @@ ABLE: Mapping[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}
 ASKING = "asking"
 """The name of the connection that asks what a server offers, beside those of clients."""
 
+MOST_ABLE = 16
+"""For how many sets of what clients can do it is remembered what was offered last."""
+
 Condition = tuple[WithheldBy, str]
 """Why it is not known what a server offers, and what to say of it after its name."""
 
@@ -68,6 +71,7 @@ class UpstreamStatus:
     to its operator, and `public_reason` to all others. `withheld` says whether some of it is withheld until it
     is approved (SPEC GWY-11), and `approvals` why what is approved can't be stored or read, if it can't (SPEC ISO-3).
     `without_output` names the tools that are served without an output schema that clients can't compile (SPEC GWY-20).
+    `cut` says whether it lists more than is kept.
     """
 
     name: str
@@ -78,6 +82,7 @@ class UpstreamStatus:
     reason: str
     tools: int | None
     withheld: bool = False
+    cut: bool = False
     approvals: str = ""
     public_reason: str = ""
     without_output: tuple[str, ...] = ()
@@ -165,6 +170,7 @@ class Upstream:
             reason=worst.reason if worst else "",
             public_reason=without_secrets(worst.reason, self.config) if worst and worst.reason else "",
             tools=len(self.known.definitions.tools) if self.known is not None else None,
+            cut=self.known is not None and self.known.definitions.cut,
         )
 
     # -- connections --------------------------------------------------------------------------------------------------
@@ -297,13 +303,18 @@ class Upstream:
         """
         now = await known_of(wire)
         before, known = link.offered, self.known
+        if known is not None and now.definitions == known.definitions:
+            now = evolve(now, definitions=known.definitions)  # each connection keeps them, but none its own
         link.listed(now.definitions)
         as_able = self._links.get(ASKING) is link or known is None or set(now.able) >= set(known.able)
         if known is None or as_able or now.definitions.version != known.definitions.version:
             await self._learn(now)
             return
         definitions = merged(known.definitions, before, now.definitions)
-        last, self._offered[now.able] = self._offered.get(now.able), now.definitions
+        last = self._offered.pop(now.able, None)
+        self._offered[now.able] = now.definitions
+        if len(self._offered) > MOST_ABLE:
+            del self._offered[next(iter(self._offered))]
         if before is None and (definitions != known.definitions or now.definitions not in (last, known.definitions)):
             self.ask()
         await self._learn(evolve(known, definitions=definitions), store=False)

@@ -39,6 +39,7 @@ from mcp_types.version import (
     LATEST_MODERN_VERSION,
     MODERN_PROTOCOL_VERSIONS,
 )
+from pydantic_core import to_json
 
 from toolfold import ProtocolError, __version__
 from toolfold.spi import table
@@ -55,6 +56,8 @@ from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 log = logging.getLogger("toolfold.gateway")
 
 DISCOVER_SECONDS = 10.0
+INTRODUCTION_BYTES = 1024 * 1024
+"""How long what a server says of itself may be: its name, instructions and capabilities."""
 CLIENT_INFO = {"name": "toolfold", "version": __version__}
 
 ConnectMode = Literal["legacy", "auto"]
@@ -358,6 +361,8 @@ def _envelope(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _facts(version: str, info: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> ServerFacts:
+    if len(to_json(answer)) > INTRODUCTION_BYTES:  # each connection keeps it
+        raise NotMcp(f"it introduces itself with more than {INTRODUCTION_BYTES // 1024:,} kB, which is no introduction")
     instructions = answer.get("instructions")
     return ServerFacts(
         version=version,

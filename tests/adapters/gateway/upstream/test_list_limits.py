@@ -1,0 +1,155 @@
+"""What a server lists is bounded in all; what fits stays usable, and it is said that there was more."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+
+from tests.adapters.gateway.inprocess import Clock
+from toolfold import Session
+from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
+from toolfold_adapters.gateway.upstream import definitions, wire
+from toolfold_adapters.lines import Lines
+from toolfold_adapters.mcp import offered_groups
+from toolfold_adapters.names import GROUPS_EXTENSION
+from toolfold_adapters.status import as_text, status_of
+
+OBJECT = {"type": "object"}
+Answer = Callable[[Any], dict[str, Any]]
+
+
+@define
+class Lister:
+    """A server over a pipe that answers each method as it is given; `asked` has what it was asked."""
+
+    answers: Mapping[str, Answer]
+    modern: bool = False
+    introduction: Mapping[str, Any] = field(factory=dict)
+    asked: list[str] = field(factory=list)
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        method, params = message["method"], message.get("params") or {}
+        self.asked.append(method)
+        able: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}, "extensions": {GROUPS_EXTENSION: {}}}
+        said = {"capabilities": able, "serverInfo": {"name": "lister", "version": "1"}, **self.introduction}
+        if method == "server/discover" and self.modern:
+            return {"supportedVersions": ["2026-07-28"], **said}
+        if method == "initialize":
+            return {"protocolVersion": "2025-06-18", **said}
+        if method == "tools/call":
+            return {"content": [{"type": "text", "text": "done"}]}
+        empty: dict[str, Any] = {"tools": [], "resources": [], "resourceTemplates": [], "prompts": [], "groups": []}
+        return self.answers[method](params) if method in self.answers else empty
+
+    @asynccontextmanager
+    async def transport(self, config: UpstreamConfig) -> AsyncGenerator[tuple[Any, Any]]:
+        send, receive = anyio.create_memory_object_stream[bytes](1000)
+
+        async def take(line: bytes) -> None:
+            message = json.loads(line)
+            if "id" in message and message["method"] != "subscriptions/listen":
+                answer = {"jsonrpc": "2.0", "id": message["id"], "result": self.answer(message)}
+                await send.send(json.dumps(answer).encode() + b"\n")
+
+        with send, receive:
+            lines = Lines(receive.receive, take)
+            yield lines, lines
+
+
+@asynccontextmanager
+async def opened(lister: Lister) -> AsyncGenerator[tuple[Gateway, Session]]:
+    config = GatewayConfig().with_upstream(
+        UpstreamConfig(command=("lister",), mode="auto" if lister.modern else "legacy")
+    )
+    gateway = open_gateway(config, runtime=Runtime(clock=Clock(), transport=lister.transport))
+    with anyio.fail_after(60):
+        async with gateway as tools, tools.open_session(active=[g.path for g in tools.catalog.groups]) as session:
+            yield gateway, session
+
+
+def tools_from(first: int, count: int, text: str = "") -> list[dict[str, Any]]:
+    return [
+        {"name": f"t{number}", "description": text, "inputSchema": OBJECT} for number in range(first, first + count)
+    ]
+
+
+def endless(params: Any) -> dict[str, Any]:
+    """A page of ten tools, of a list without an end."""
+    page = int(params.get("cursor", 0))
+    return {"tools": tools_from(page * 10, 10, "x" * 100), "nextCursor": str(page + 1)}
+
+
+@pytest.mark.spec("GWY-12")
+@pytest.mark.parametrize(
+    ("limit", "value", "pages", "kept"),
+    [("MOST_ITEMS", 25, 3, 25), ("MOST_BYTES", 5_000, 4, 30), ("MOST_PAGES", 7, 7, 70)],
+)
+async def test_a_list_without_an_end_is_read_up_to_a_limit_and_what_fits_is_served(
+    limit: str, value: int, pages: int, kept: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for module in (definitions, offered_groups):
+        monkeypatch.setattr(module, limit, value, raising=False)
+    lister = Lister({"tools/list": endless, "resources/list": lambda _: {"resources": [{"uri": "a://b", "name": "b"}]}})
+    async with opened(lister) as (gateway, session):
+        assert lister.asked.count("tools/list") == pages
+        assert (await session.call(f"t{kept - 1}")).text == "done"
+        assert f"t{kept}" not in gateway.tools.catalog.tools
+        lines = [as_text(line) for line in await status_of(gateway.tools, gateway.status)]
+    assert ("lists more than is kept" in lines[0]) is (limit != "MOST_PAGES")
+    assert re.search(r"lists more than|more than 7 pages", caplog.text)
+
+
+@pytest.mark.spec("GWY-12")
+@pytest.mark.parametrize("part", ["groups", "tools in a group", "groups in a group", "instructions"])
+async def test_groups_without_an_end_are_read_up_to_the_same_limit(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offered_groups, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(offered_groups, "MOST_ITEMS", 300)
+
+    def listed(params: Any) -> dict[str, Any]:
+        page = int(params.get("cursor", 0))
+        more = {"nextCursor": str(page + 1)} if part == "groups" else {}
+        return {"groups": [{"name": f"g{page * 10 + number}"} for number in range(10)], **more}
+
+    def got(params: Any) -> dict[str, Any]:
+        contents: dict[str, Any] = {
+            "tools": tools_from(0, 500) if part == "tools in a group" else [],
+            "groups": [{"name": f"{params['name']}-{n}"} for n in range(9)] if part == "groups in a group" else [],
+        }
+        return {"contents": contents, "instructions": "y" * 15_000 if part == "instructions" else ""}
+
+    lister = Lister({"groups/list": listed, "groups/get": got}, modern=True)
+    async with opened(lister) as (gateway, _):
+        assert gateway.status[0].cut
+        assert len(gateway.tools.catalog.tools) < 400
+    assert lister.asked.count("groups/list") <= 31
+    assert lister.asked.count("groups/get") <= 300
+
+
+@pytest.mark.spec("GWY-12")
+async def test_a_list_with_numbers_as_cursors_loses_no_page() -> None:
+    def numbered(params: Any) -> dict[str, Any]:
+        page = params.get("cursor", 0)
+        assert isinstance(page, int)
+        return {"tools": tools_from(page, 1), **({"nextCursor": page + 1} if page < 2 else {})}
+
+    async with opened(Lister({"tools/list": numbered})) as (gateway, _):
+        assert {"t0", "t1", "t2"} <= set(gateway.tools.catalog.tools)
+
+
+@pytest.mark.spec("GWY-12")
+@pytest.mark.parametrize("part", ["instructions", "capabilities", "serverInfo"])
+async def test_a_server_that_introduces_itself_at_length_is_not_served(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "INTRODUCTION_BYTES", 10_000)
+    long = "z" * 10_000 if part == "instructions" else {"name": "z" * 10_000}
+    with pytest.raises(UpstreamError, match="it introduces itself with more than"):
+        async with opened(Lister({}, introduction={part: long})):
+            pytest.fail("it should not have opened")
