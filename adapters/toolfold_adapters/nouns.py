@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 MIN_TOOLS = 3
+MOST_PARTS = 100
+"""Of more names nobody chooses: what such a server has is found by search."""
 LONGEST_TAG = 40
 LEVELS = 2
 """How deep parts are in parts: each is one more word in a path."""
@@ -122,9 +124,9 @@ def divided(parts: Parts, budget: int, levels: int = LEVELS) -> dict[str, tuple[
 
 
 def named(tools: Sequence[Sized]) -> Parts:
-    """Return the parts that tags and names tell: two at least, of three tools at least, that have half of all tokens.
+    """Return the parts that tags and names tell: of three tools or more, two to a hundred, with half of all tokens.
 
-    They come in the order of their names; there are none if what names tell is less.
+    They come in the order of their names; there are none if names tell less, or more.
     """
     homes = _homes(tools)
     parts: defaultdict[str, list[Sized]] = defaultdict(list)
@@ -132,7 +134,7 @@ def named(tools: Sequence[Sized]) -> Parts:
         if (home := homes.get(tool.name)) is not None:
             parts[home].append(tool)
     taken = sum(tool.tokens for members in parts.values() for tool in members)
-    tells = len(parts) > 1 and 2 * taken >= sum(tool.tokens for tool in tools)
+    tells = 1 < len(parts) <= MOST_PARTS and 2 * taken >= sum(tool.tokens for tool in tools)
     return dict(sorted(parts.items())) if tells else {}
 
 

@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "agents": ("agents", "measure"),
     "imports": ("imports", "measure"),
     "gateway": ("gateway", "measure"),
+    "crowding": ("crowding", "measure"),
 }
 """The sections: a module, imported only in the process of its section, and its function."""
 ON_SERVERS: Mapping[str, tuple[str, str]] = {

@@ -308,3 +308,15 @@ def test_registering_and_compiling_twice_as_much_takes_about_twice_the_calls() -
     (register_one, compile_one), (register_two, compile_two) = costs
     assert register_two < 2.1 * register_one
     assert compile_two < 2.2 * compile_one
+
+
+@pytest.mark.spec("REG-1", "SAF-1")
+def test_what_one_tool_set_made_is_registered_in_another_as_it_is() -> None:
+    here, there = desk(), desk()
+    made = there.register("new", answer, group="a.x", description="New")
+    assert here.adopt(made) is made
+    assert here.catalog.tools[made.name] is made
+    refuse(DuplicateName, here, lambda: here.adopt(made))
+    there.register_group("elsewhere")
+    lost = there.register("lost", answer, group="elsewhere")
+    refuse(GroupNotFound, here, lambda: here.adopt(lost))

@@ -4,7 +4,7 @@ gateway.py       `open_gateway`: opening and closing it      config/    its conf
 registration.py  a layout in a tool set                      upstream/  its servers: what they offer, connections
 layout.py        the name of everything, and profiles        serving/   its clients: what they ask, and the answers
 grouping.py      groups, and the tools in them               stored.py  what was offered and approved, in files
-known.py         the parts of well-known servers
+known.py         the parts of well-known servers             beside.py  work on what may be large, beside the loop
 describing.py    what is said of servers and groups
 """
 

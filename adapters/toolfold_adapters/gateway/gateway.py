@@ -30,6 +30,8 @@ from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 log = logging.getLogger("toolfold.gateway")
 
 TICK_SECONDS = 1.0
+MOST_WARNINGS = 100
+"""How many warnings of one change are logged."""
 ANY_URI = "{+uri}"
 """The template of resources that no upstream lists; it comes after all others."""
 
@@ -110,8 +112,7 @@ class Gateway:
         except BaseException:
             await self._close()
             raise
-        for warning in self.report.warnings:
-            log.warning("%s", warning)
+        log_new((), self.report.warnings)
         return self.tools
 
     async def __aexit__(
@@ -253,7 +254,7 @@ class Gateway:
             ConfigError: It is wrong; nothing has changed.
         """
         config.check_upstreams()
-        self.registration.check(config)
+        await self.registration.check(config)
         before, self._config = self._config, config
         same = config.same_upstreams(before)
         added = [name for name in config.upstreams if name not in same]
@@ -271,9 +272,7 @@ class Gateway:
     def _take(self, report: Report) -> None:
         """Take a new report, and log what is new in it."""
         before, self.report = self.report, report
-        for warning in report.warnings:
-            if warning not in before.warnings:
-                log.warning("%s", warning)
+        log_new(before.warnings, report.warnings)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
@@ -313,6 +312,16 @@ class Gateway:
         if tasks is not None:
             tasks.cancel_scope.cancel()
             await tasks.__aexit__(None, None, None)
+
+
+def log_new(before: Iterable[str], now: Iterable[str]) -> None:
+    """Log the warnings that were not there before, up to a number."""
+    known = {*before}
+    new = [warning for warning in now if warning not in known]
+    for warning in new[:MOST_WARNINGS]:
+        log.warning("%s", warning)
+    if len(new) > MOST_WARNINGS:
+        log.warning("and %s more such warnings", f"{len(new) - MOST_WARNINGS:,}")
 
 
 def open_gateway(

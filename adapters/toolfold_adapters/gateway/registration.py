@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os.path import commonprefix
 from typing import Any, TypedDict
 
 import anyio
 from attrs import evolve, field, frozen
 
-from toolfold import Catalog, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
+from toolfold import Catalog, Component, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import KINDS, Kind, ancestors, table
 
 from ..data import quoted_key
 from ..skills import register_files
+from .beside import beside
 from .config.settings import GatewayConfig
 from .grouping import Placed, PlacedGroup
 from .layout import Layout, called, is_served, layout_of
@@ -52,6 +53,14 @@ class Report:
     warnings: tuple[str, ...] = ()
     version: str = ""
     servers: Mapping[str, str] = field(factory=dict[str, str])
+
+
+@frozen(kw_only=True)
+class Made:
+    """What a layout has that is new, as components, and a warning for each definition that can't be one."""
+
+    components: tuple[Component, ...]
+    left_out: tuple[str, ...]
 
 
 class UpstreamRegistration:
@@ -100,9 +109,10 @@ class UpstreamRegistration:
             ConfigError: The configuration does not fit the groups that there are.
         """
         for server, definitions in servers.items():
-            self._learn(server, definitions)
+            self._learn(server, usable(definitions))
         self._unknown.update(unknown or {})
-        return self._change(self._wanted(self._config))
+        wanted = self._wanted(self._config)
+        return self._change(wanted, self._made(self._layout, wanted))
 
     async def replace(self, server: str, definitions: Definitions | None) -> Report:
         """Register what an upstream offers now in place of what it offered, and return the new report.
@@ -114,9 +124,11 @@ class UpstreamRegistration:
             if definitions is None:
                 self._servers.pop(server, None)
             else:
-                self._learn(server, definitions)
+                size = len(definitions.tools)
+                offered = await beside(size, usable, definitions)
+                await beside(size, self._learn, server, offered)
             try:
-                return await self._apply(self._wanted(self._config))
+                return await self._apply(await self._wanted_beside(self._config))
             except ToolfoldError:  # what can't be registered stands in no other server's way
                 self._servers.pop(server, None)
                 if before is not None:
@@ -127,11 +139,11 @@ class UpstreamRegistration:
         """Give another reason why nothing is known of an upstream, and return the new report (SPEC GWY-4, EXP-5)."""
         async with self._lock:
             self._unknown[server] = condition
-            return await self._apply(self._wanted(self._config))
+            return await self._apply(await self._wanted_beside(self._config))
 
-    def check(self, config: GatewayConfig) -> None:
+    async def check(self, config: GatewayConfig) -> None:
         """Raise `ConfigError` if the upstreams can't be served under another configuration."""
-        _declare(config.new_tool_set("scratch"), config, self._wanted(config))
+        _declare(config.new_tool_set("scratch"), config, await self._wanted_beside(config))
 
     async def configure(
         self, config: GatewayConfig, renewed: Iterable[str] = (), unknown: Mapping[str, Condition] | None = None
@@ -149,7 +161,7 @@ class UpstreamRegistration:
             ConfigError: The configuration is wrong; nothing has changed.
         """
         async with self._lock:
-            self.check(config)
+            await self.check(config)
             settings = config.new_tool_set("scratch") if config.settings != self._config.settings else None
             self._config = config
             self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
@@ -157,7 +169,7 @@ class UpstreamRegistration:
             self._unknown = {name: one for name, one in said.items() if name in config.upstreams}
             for server in self._servers:
                 self._compare(server)
-            return await self._apply(self._wanted(config), frozenset(renewed), settings)
+            return await self._apply(await self._wanted_beside(config), frozenset(renewed), settings)
 
     @property
     def definitions(self) -> Mapping[str, Definitions]:
@@ -230,8 +242,8 @@ class UpstreamRegistration:
         components = self._layout.components.values()
         return frozenset(one.group for one in components if one.server == server and one.group is not None)
 
-    def _learn(self, server: str, definitions: Definitions) -> None:
-        self._servers[server] = usable(definitions)
+    def _learn(self, server: str, offered: Usable) -> None:
+        self._servers[server] = offered
         self._compare(server)
 
     def _compare(self, server: str) -> None:
@@ -250,6 +262,17 @@ class UpstreamRegistration:
         self._servers[server] = evolve(known, named=named)
 
     def _wanted(self, config: GatewayConfig) -> Layout:
+        return layout_of(*self._offered(config))
+
+    async def _wanted_beside(self, config: GatewayConfig) -> Layout:
+        """Return what `_wanted` does, without holding up the calls of any server."""
+        size = sum(len(offered.by_kind["tool"]) for offered in self._servers.values())
+        return await beside(size, layout_of, *self._offered(config))
+
+    def _offered(
+        self, config: GatewayConfig
+    ) -> tuple[GatewayConfig, Mapping[str, Usable], frozenset[str], Mapping[str, str], frozenset[str]]:
+        """Return the arguments of `layout_of`."""
         taken: list[str] = []
         config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
         known, late = self._reviewed(config), self._unknown.keys() & config.upstreams.keys()
@@ -257,7 +280,7 @@ class UpstreamRegistration:
         for server in known.keys() & config.upstreams.keys():  # no list is empty (SPEC GWY-4)
             if self._servers[server].by_kind["tool"] and not known[server].by_kind["tool"]:
                 unknown[server] = "its tools have changed, and are withheld until its operator approves them."
-        return layout_of(config, known, self._reserved.union(taken), unknown, late)
+        return config, known, self._reserved.union(taken), unknown, frozenset(late)
 
     def _reviewed(self, config: GatewayConfig) -> dict[str, Usable]:
         """Return what of each upstream is served under a configuration (SPEC GWY-11)."""
@@ -275,8 +298,9 @@ class UpstreamRegistration:
         for path in [path for path in before.groups if path not in after.groups]:
             if path in self._tools.catalog.index:  # it goes with a group that it is in
                 await self._tools.unregister_group(path)
-        report = self._change(after, renewed, settings)
         differing = {*_differing(before, after), *_differing(after, before)}
+        made = await beside(len(differing), self._made, before, after, renewed)
+        report = self._change(after, made, renewed, settings)
         kinds: set[Kind] = {kind for kind, _ in differing}
         if before.groups != after.groups or settings is not None:
             kinds.add("tool")
@@ -286,16 +310,35 @@ class UpstreamRegistration:
             self._tools.notify_list_changed(kinds)
         return report
 
-    def _change(self, after: Layout, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None) -> Report:
+    def _made(self, before: Layout, after: Layout, renewed: frozenset[str] = frozenset()) -> Made:
+        """Return what is new in a layout as components, which is most of the work, without changing the tool set."""
+        scratch = self._config.new_tool_set("scratch")
+        _declare(scratch, self._config, after)
+        new: list[tuple[Kind, str]] = []
+        left_out: list[str] = []
+        for key in _differing(after, before, renewed):
+            one = after.components[key]
+            try:
+                _add(scratch, one, self._forwarder(one.server, one.kind, one.original))
+                new.append(key)
+            except ToolfoldError as error:
+                left_out.append(_left_out(one, error))
+        held = scratch.catalog.components
+        return Made(components=tuple(held[kind].by_name[name] for kind, name in new), left_out=tuple(left_out))
+
+    def _change(
+        self, after: Layout, made: Made, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None
+    ) -> Report:
         """Make the tool set offer `after`, where no group has to be closed for it; all of it or nothing."""
         before, tools = self._layout, self._tools
+        held = tools.catalog.components
         with tools.all_or_nothing():
             for members in before.exclusions:
                 tools.unregister_exclusion(*members)
             for profile in before.profiles:
                 tools.unregister_profile(profile.name)
             for kind, name in _differing(before, after, renewed):
-                if name in tools.catalog.components[kind].by_name:  # it may have gone with its group
+                if name in held[kind].by_name:  # it may have gone with its group
                     tools.unregister(name, kind)
             if settings is not None:
                 tools.adopt_settings(settings)
@@ -303,20 +346,17 @@ class UpstreamRegistration:
             _declare(tools, self._config, after)
             for path in _with_new_files(before, after):
                 _replace_files(tools, after.groups[path])
-            left_out = self._register(after.components[key] for key in _differing(after, before, renewed))
+            left_out = [*made.left_out, *self._adopt(made, after)]
         self._layout = after
         return self._report((*after.warnings, *left_out))
 
-    def _register(self, placed: Iterable[Placed]) -> list[str]:
-        """Register what can be, and return a warning for each of the others."""
-        warnings: list[str] = []
-        for one in placed:
+    def _adopt(self, made: Made, after: Layout) -> Iterator[str]:
+        """Register components, and yield a warning for each that can't be."""
+        for component in made.components:
             try:
-                _add(self._tools, one, self._forwarder(one.server, one.kind, one.original))
+                self._tools.adopt(component)
             except ToolfoldError as error:
-                problem = getattr(error, "problem", error)
-                warnings.append(f"The {one.kind.replace('_', ' ')} {one.name!r} is left out: {problem}.")
-        return warnings
+                yield _left_out(after.components[component.kind, component.name], error)
 
     def _report(self, warnings: tuple[str, ...]) -> Report:
         only = None if self._config.prefixed else next(iter(self._reviewed(self._config).values()), None)
@@ -332,6 +372,11 @@ class UpstreamRegistration:
             version=said.version,
             servers={name: one.server for name, one in tools.items()},
         )
+
+
+def _left_out(one: Placed, error: ToolfoldError) -> str:
+    """Return the warning for something that can't be registered."""
+    return f"The {one.kind.replace('_', ' ')} {one.name!r} is left out: {getattr(error, 'problem', error)}."
 
 
 def _add(tools: ToolSet, one: Placed, handler: Any) -> None:

@@ -284,6 +284,12 @@ class Registration:
         self.catalogs.newest = None
         return component
 
+    def adopt(self, component: Component) -> Component:
+        """Add a component that another registration made; raises `GroupNotFound` if its group is not here."""
+        if component.group is not None:
+            self.known(component.group)
+        return self._add_component(component)
+
     @on_loop
     def share_tool(self, name: str, path: str) -> Component:
         """Have a tool available while another group is open, too (SPEC SKL-2)."""

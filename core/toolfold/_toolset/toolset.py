@@ -382,6 +382,17 @@ class ToolSet(Displayed):
             warn(f"Nothing was unregistered: no {words(kind)} {name!r} was registered, by its full name.")
         return found
 
+    def adopt(self, component: Component) -> Component:
+        """Register what another tool set made of a definition, and return it (SPEC REG-1, SAF-1).
+
+        So much that it takes long can be registered there first, also in another thread, and then here at once.
+
+        Raises:
+            DuplicateName: Something else has its name or URI.
+            GroupNotFound: This tool set has no group of the path of its group.
+        """
+        return self._registration.adopt(component)
+
     @on_loop
     def include(self, declared: Any, *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
         """Register all that a toolkit declares, or nothing of it (SPEC KIT-4, KIT-7, REG-1).

@@ -18,6 +18,7 @@ from toolfold.spi import Full
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
 from ...tally import Tally
+from ..beside import beside
 from ..config.settings import Entry, UpstreamConfig
 from ..serving.downstream import DownstreamClient
 from ..stored import TEXT, Approvals, DefinitionCache, Item
@@ -330,7 +331,7 @@ class Upstream:
         self._said = self._approved_name()
         if before is None or _without_warnings(before) != _without_warnings(now):
             if store:
-                self._cache.write(self.config, now)
+                await beside(len(now.definitions.tools), self._cache.write, self.config, now)
             await self._on_change(self)
 
 

@@ -50,6 +50,7 @@ from ...lines import Around, Item, MessageTooLarge
 from ...mcp.delivery.render import OWN_PREFIX
 from ...mcp.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
+from ..beside import beside
 from .awaited import Awaited
 from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 
@@ -181,7 +182,9 @@ class Wire:
 
     async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
         try:
-            answer: dict[str, Any] = _allowed(await self._dispatcher.send_raw_request(method, params, options))
+            raw = await self._dispatcher.send_raw_request(method, params, options)
+            size = max((len(one) for one in raw.values() if isinstance(one, list)), default=0)
+            answer: dict[str, Any] = await beside(size, _allowed, raw)
             return answer
         except MCPError as error:
             if error.code == INVALID_REQUEST and error.message == SESSION_GONE:

@@ -1,0 +1,105 @@
+"""What a large server costs the others: the work on its definitions is done beside the loop, and it has a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from tests.adapters.gateway.registering import homes, offering, registered
+from toolfold_adapters.gateway import beside
+from toolfold_adapters.gateway.gateway import MOST_WARNINGS, log_new
+from toolfold_adapters.gateway.upstream import definitions as upstream_definitions
+from toolfold_adapters.gateway.upstream.definitions import Definitions, usable
+
+pytestmark = [pytest.mark.spec("GWY-3", "SAF-1")]
+
+MANY = beside.LARGE + 1
+
+
+@pytest.fixture
+def threaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the functions that ran in a thread; each lets the loop turn first."""
+    names: list[str] = []
+    run = anyio.to_thread.run_sync
+
+    async def noted(function: Any, *arguments: Any) -> Any:
+        names.append(getattr(function.args[0], "__name__", ""))
+        return await run(function, *arguments)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", noted)
+    return names
+
+
+def large(text: str, count: int = MANY) -> Definitions:
+    return offering(
+        *({"name": f"get_{at}", "description": text, "inputSchema": {"type": "object"}} for at in range(count))
+    )
+
+
+async def test_what_a_large_server_offers_is_prepared_in_threads_and_a_small_one_at_once(threaded: list[str]) -> None:
+    registration, tools, _ = registered({"s": offering("a"), "t": offering("x")})
+    await registration.replace("t", offering("y"))
+    assert threaded == []
+    report = await registration.replace("s", large("Old"))
+    assert threaded == ["usable", "_learn", "layout_of", "_made"]
+    assert len(report.tools) == MANY + 1
+    assert set(homes(tools).values()) == {"s", "t"}
+
+
+async def test_while_a_large_list_is_prepared_calls_go_on_and_then_all_of_it_is_there_at_once(
+    threaded: list[str],
+) -> None:
+    registration, tools, _ = registered({"s": large("Old"), "t": offering("x")})
+    seen: set[str] = set()
+    answers: list[str] = []
+    async with tools.open_session(active=["s", "t"]) as session, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            while True:
+                answers.append((await session.call("t__x")).text)
+                texts = {one.description for one in tools.catalog.tools.values() if one.group == "s"}
+                assert len(texts) == 1
+                seen.update(texts)
+                await anyio.lowlevel.checkpoint()
+
+        tasks.start_soon(call)
+        await registration.replace("s", large("New"))
+        before = len(answers)
+        tasks.cancel_scope.cancel()
+    assert before > 0
+    assert seen <= {"Old", "New"}
+    assert {one.description for one in tools.catalog.tools.values() if one.group == "s"} == {"New"}
+
+
+async def test_what_ends_in_between_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    registration, tools, _ = registered({"s": offering("a"), "t": offering("x")})
+    before = tools.catalog
+
+    async def cut(*_: object) -> None:
+        raise anyio.get_cancelled_exc_class()
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", cut)
+    with pytest.raises(anyio.get_cancelled_exc_class()):
+        await registration.replace("s", large("New"))
+    assert tools.catalog is before
+    monkeypatch.undo()
+    await registration.replace("s", large("New"))
+    assert len(homes(tools)) == MANY + 1
+
+
+def test_of_more_tools_than_a_server_may_have_the_rest_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upstream_definitions, "MOST_DEFINITIONS", 3)
+    offered = usable(large("x", 5))
+    assert list(offered.by_kind["tool"]) == ["get_0", "get_1", "get_2"]
+    assert offered.warnings == ("The server lists 5 tools; the first 3 are served, and the others left out.",)
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_warnings_of_one_change_are_logged_up_to_a_number(count: int, caplog: pytest.LogCaptureFixture) -> None:
+    log_new((), tuple(f"Wrong: {at}" for at in range(count)))
+    assert len(caplog.messages) == min(count, MOST_WARNINGS + 1)
+    assert caplog.messages[-1] == ("Wrong: 1" if count == 2 else "and 100 more such warnings")
