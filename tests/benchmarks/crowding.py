@@ -1,4 +1,4 @@
-"""What the calls of one server wait while another one lists thousands of tools, or says over and over that they changed.
+"""What the calls of one server wait while another lists thousands of tools, or says over and over that they changed.
 
 Both are processes behind one gateway, and are called in this one, so that what waits is the gateway alone.
 """
