@@ -178,7 +178,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"outputs": {}},
         r"it has the unknown option 'outputs' \(did you mean 'output' or 'output_schema' or",
     ),
-    ({"q": 1}, r"it has the unknown option 'q' \(the options are always, annotations, category, .*, visibility, vis"),
+    (
+        {"q": 1},
+        r"it has the unknown option 'q' \(the options are always, annotations, bounded_by, category, .*, vis",
+    ),
     ({"flat": "no"}, "its flat is 'no', and must be true or false"),
     ({"check_arguments": 0}, "its check_arguments is 0, and must be true or false"),
     ({"check_output": 0}, "its check_output is 0, and must be true or false"),

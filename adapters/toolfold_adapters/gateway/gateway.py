@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -15,8 +16,8 @@ from anyio.abc import TaskGroup
 from attrs import evolve
 from mcp.server.lowlevel import Server
 
-from toolfold import ToolfoldError, ToolSet, events
-from toolfold.spi import Kind
+from toolfold import Component, ToolfoldError, ToolSet, events
+from toolfold.spi import Kind, RequestView, available
 
 from ..mcp.handlers import RequestHandlers
 from .config.settings import Entry, GatewayConfig
@@ -193,20 +194,34 @@ class Gateway:
     def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
         return self.forwarding.handler(self.upstreams[server], kind, original)
 
-    def upstream_of(self, uri: str, client: DownstreamClient) -> Upstream | None:
+    def upstream_of(self, uri: str, client: DownstreamClient, view: RequestView) -> Upstream | None:
         """Return the upstream that a resource is of, for a client; one need not list all that it has.
 
-        It is the one that lists it, else the one that linked to it in an answer to this client, else the one that lists
-        what begins most like it, else the only one that has resources.
+        It is the one that lists it, by itself or by a template; else the one that linked to it in an answer to this
+        client, else the one that lists what begins most like it, else the only one that has resources. It is none of
+        which the view has nothing, and of what is listed one that has it available there (SPEC ISO-2, VIS-7).
         """
-        templates = (component.name for component, _ in self.tools.catalog.matching(uri))
-        listed = (self.registration.find("resource_template", template) for template in templates)
-        placed = self.registration.find("resource", uri) or next(filter(None, listed), None)
-        server = placed.server if placed is not None else client.links.get(uri) or self.registration.nearest(uri)
+        catalog, find = view.snapshot.catalog, self.registration.find
+        serves = partial(self.registration.serves, catalog=catalog)
+        if listed := self._listed(uri):
+            own = (catalog.components[one.kind].by_name.get(one.name) for one in listed)
+            has = next((one for one in own if one is not None and available(one, view)), None)
+            placed = None if has is None else find(has.kind, has.name)
+            return None if placed is None else self.upstreams.get(placed.server)
+        server = client.links.get(uri)
+        if server is None or not serves(server):
+            server = self.registration.nearest(uri, catalog)
         if server is None:
-            able = [one for one in self.upstreams.values() if one.known and "resources" in one.known.capabilities]
-            return able[0] if len(able) == 1 else None
-        return self.upstreams.get(server)
+            able = [key for key, one in self.upstreams.items() if one.known and "resources" in one.known.capabilities]
+            server = able[0] if len(able) == 1 and serves(able[0]) else None
+        return None if server is None else self.upstreams.get(server)
+
+    def _listed(self, uri: str) -> list[Component]:
+        """Return what upstreams list that a URI is of, for anybody: the resource itself, and templates."""
+        catalog = self.tools.catalog
+        resource = catalog.components["resource"].by_name.get(uri)
+        found = [*([] if resource is None else [resource]), *(template for template, _ in catalog.matching(uri))]
+        return [one for one in found if self.registration.find(one.kind, one.name) is not None]
 
     async def _changed(self, upstream: Upstream) -> None:
         """Have what an upstream offers now registered in place of what it offered, or say that it failed."""

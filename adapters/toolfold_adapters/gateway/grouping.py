@@ -36,7 +36,8 @@ class Placed:
     """Something that an upstream offers, with its place here.
 
     `original` is what the upstream calls it, and `name` what clients do; URIs are the same. `meta` goes over its own.
-    `shared` are further groups and skills that it is available with, too.
+    `shared` are further groups and skills that it is available with, too. What is in no group is `bounded_by` those of
+    its server: a profile has to have one of them (SPEC ISO-2).
     """
 
     kind: Kind
@@ -45,6 +46,7 @@ class Placed:
     name: str
     definition: Table
     group: str | None = None
+    bounded_by: tuple[str, ...] = ()
     hidden: bool = False
     shared: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(factory=dict[str, Any])

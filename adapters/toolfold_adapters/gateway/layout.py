@@ -28,13 +28,15 @@ from .upstream.definitions import Table, Usable
 class Layout:
     """Everything that a gateway offers, and sentences on what is wrong with it.
 
-    Groups come after those that they are in; components are by kind and name.
+    Groups come after those that they are in; components are by kind and name. `bounds` are the groups of each server: a
+    profile that has none of them has nothing of the server (SPEC ISO-2).
     """
 
     groups: Mapping[str, PlacedGroup] = field(factory=dict[str, PlacedGroup])
     components: Mapping[tuple[Kind, str], Placed] = field(factory=dict[tuple[Kind, str], Placed])
     exclusions: tuple[tuple[str, ...], ...] = ()
     profiles: tuple[Profile, ...] = ()
+    bounds: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     warnings: tuple[str, ...] = ()
 
 
@@ -67,7 +69,10 @@ def layout_of(
         tools = [_pinned(config, tool) for tool in tools]
     groups, tools = grouped(config, servers, tools, unknown, late, warnings)
     components: dict[tuple[Kind, str], Placed] = {}
-    for one in (*tools, *(one for one in placed if one.kind != "tool")):
+    everything = [*tools, *(one for one in placed if one.kind != "tool")]
+    bounds = _bounds(config, everything, groups)
+    for one in everything:
+        one = one if one.group is not None else evolve(one, bounded_by=bounds[one.server])
         if (one.kind, one.name) in components:
             warnings.append(config.about(one.server, f"The {one.kind} {one.name!r} is also another server's."))
         components.setdefault((one.kind, one.name), one)
@@ -76,6 +81,7 @@ def layout_of(
         components=components,
         exclusions=_exclusions(config, groups, unknown, warnings),
         profiles=_profiles(config, groups, unknown),
+        bounds=bounds,
         warnings=tuple(warnings),
     )
 
@@ -173,6 +179,25 @@ def _exclusions(
         else:
             exclusions.append(members)
     return tuple(exclusions)
+
+
+def _bounds(
+    config: GatewayConfig, placed: Iterable[Placed], groups: dict[str, PlacedGroup]
+) -> dict[str, tuple[str, ...]]:
+    """Return the groups of each server that offers something.
+
+    A server that has none gets one where there are profiles, so that these can name it; the only server has no name.
+    """
+    bounds: dict[str, list[str]] = {}
+    for one in placed:
+        own = bounds.setdefault(one.server, [])
+        own += [path for path in (one.group, *one.shared) if path is not None and path not in own]
+    for server, own in bounds.items():
+        if config.prefixed and config.profiles and not own:
+            text = "what it offers can be used whether it is open or not"
+            groups.setdefault(server, PlacedGroup(path=server, description=text, title=config.upstreams[server].title))
+            own.append(server)
+    return {server: tuple(own) for server, own in bounds.items()}
 
 
 def _profiles(

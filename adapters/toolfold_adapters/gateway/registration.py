@@ -214,11 +214,19 @@ class UpstreamRegistration:
                     withheld[name] = "quarantined", f"The tool {name!r} has changed and {until}"
         return withheld
 
-    def nearest(self, uri: str) -> str | None:
-        """Return the upstream that lists the resource or template which begins most like a URI, with its scheme."""
+    def serves(self, server: str, catalog: Catalog) -> bool:
+        """Return whether a session has anything of an upstream by its catalog, which a profile bounds (SPEC ISO-2)."""
+        bounds = self._layout.bounds.get(server, ())
+        return not bounds or any(path in catalog.index for path in bounds)
+
+    def nearest(self, uri: str, catalog: Catalog) -> str | None:
+        """Return the upstream that lists the resource or template which begins most like a URI, with its scheme.
+
+        It is one of those that a session has by its catalog.
+        """
         found, most = None, uri.find(":")
         for (kind, name), one in self._layout.components.items():
-            if kind.startswith("resource"):
+            if kind.startswith("resource") and self.serves(one.server, catalog):
                 alike = len(commonprefix([uri, name.partition("{")[0]]))  # noqa: RUF071 (these are not paths)
                 if alike > most:
                     found, most = one.server, alike
@@ -384,6 +392,7 @@ def _add(tools: ToolSet, one: Placed, handler: Any) -> None:
     definition = one.definition
     shared: dict[str, Any] = {
         "group": one.group,
+        "bounded_by": one.bounded_by,
         "hidden": one.hidden,
         "title": definition.get("title"),
         "description": definition.get("description") or "",

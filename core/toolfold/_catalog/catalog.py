@@ -319,10 +319,11 @@ class Catalog(Displayed):
         """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
         return _UNDER.of(self.memo, profile, partial(self._under, profile))
 
-    def _under(self, profile: Profile) -> Catalog:
+    def _under(self, profile: Profile, *, bounds: bool = True) -> Catalog:
         admitted = {group.path for group in self.groups if profile.admits(group.path)}
+        exists = partial(_admitted, admitted=admitted, profile=profile, bounds=bounds)
         registered = {
-            kind: {name: component for name, component in held.items() if _admitted(component, admitted, profile)}
+            kind: {name: component for name, component in held.items() if exists(component)}
             for kind, held in self.registered.items()
         }
         return evolve(
@@ -336,7 +337,7 @@ class Catalog(Displayed):
     @cached_property
     def ungrouped(self) -> Catalog:
         """This catalog without its groups: what is at root, and no control tools."""
-        return evolve(self.under(Profile(name="root")), make_controls=None)
+        return evolve(self._under(Profile(name="root"), bounds=False), make_controls=None)
 
 
 _UNDER = Memo[Profile, Catalog](most=256)
@@ -356,9 +357,11 @@ def _openers(groups: Iterable[Group]) -> Mapping[str, tuple[str, ...]]:
     return opened
 
 
-def _admitted(component: Component, admitted: set[str], profile: Profile) -> bool:
+def _admitted(component: Component, admitted: set[str], profile: Profile, *, bounds: bool) -> bool:
     owner = component.control[1] if component.control else component.group
     if owner is not None and owner not in admitted:
+        return False
+    if bounds and component.bounded_by and admitted.isdisjoint(component.bounded_by):
         return False
     if profile.read_only is None or component.kind != "tool" or component.control is not None:
         return True

@@ -106,7 +106,8 @@ class Component:
     `loader` for a tool that opens groups by name. `hidden` says whether lists leave it out, or is the rule under which
     they do (SPEC VIS-6); ask `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as
     offered in one snapshot: what was registered. `replaces_control` says whether a user's tool is there in place of one
-    that opens or closes its group (SPEC NAM-4).
+    that opens or closes its group (SPEC NAM-4). `bounded_by` are groups of which a profile must have one, beside its
+    own.
     """
 
     kind: Kind
@@ -116,6 +117,7 @@ class Component:
     handler: Handler
     arguments: Arguments | None = None
     group: str | None = None
+    bounded_by: tuple[str, ...] = ()
     hidden: bool | Visibility = False
     category: str | None = None
     tags: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from .._schema.annotations import SchemaCache, of_texts
 from .._schema.arguments import Arguments, check_text, plain_json
 from .._schema.fields import input_of, output_of
 from ..errors import InvalidDefinition, InvalidName
+from ..machine import paths_of
 from .control import RESERVED
 from .handlers import checked, handled, is_typed
 
@@ -47,7 +48,7 @@ def component_of(
 ) -> Component:
     """Return the component of what is registered under a name, base or full, or under a URI; `options` are checked.
 
-    `known` raises unless a group exists: its own, and those that its rules mention.
+    `known` raises unless a group exists: its own, and those that its rules and its bounds mention.
 
     Raises:
         InvalidName, GroupNotFound, InvalidDefinition: It can't be registered so.
@@ -59,7 +60,18 @@ def component_of(
         made = _prompt(full, handler, options, schemas)
     else:
         made = _resource(kind, full, handler, options, schemas)
-    return Component(kind=kind, name=full, group=group, rule=rule, hidden=options.get("hidden", False), **made)
+    bounded_by = paths_of(options.get("bounded_by", ()))
+    for path in bounded_by:
+        known(path)
+    return Component(
+        kind=kind,
+        name=full,
+        group=group,
+        rule=rule,
+        hidden=options.get("hidden", False),
+        bounded_by=bounded_by,
+        **made,
+    )
 
 
 def _tool(name: str, handler: Callable[..., Any], options: Mapping[str, Any], schemas: SchemaCache) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class ComponentOptions(TypedDict, total=False):
         visibility: A rule that narrows the group's if it is made of predicates alone, so that both must hold, and
             replaces it if it names groups or `Visibility.always()`: `visibility=Visibility.when(is_boss)` in a group is
             for the boss while the group is active; see `Visibility` (SPEC VIS-2).
+        bounded_by: Groups of which a profile must have one for it to exist under that profile, as what is in a group
+            does with the group; it is available whether they are active or not (SPEC PRO-1, ISO-2).
         always: `True` is short for the rule that always holds (SPEC KIT-7).
         hidden: Leave it out of lists, or a rule: leave it out while the rule holds. It can be called while it is
             available, hidden or not (SPEC VIS-6).
@@ -44,6 +46,7 @@ class ComponentOptions(TypedDict, total=False):
 
     group: str | None
     visibility: Visibility | None
+    bounded_by: Iterable[str] | None
     always: bool | None
     hidden: bool | Visibility | None
     visible: bool | Visibility | None

@@ -17,11 +17,11 @@ from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
 
 from toolfold import Context, InputRequired, ProtocolError, ToolError
-from toolfold.spi import MAX_URI, Kind, Passed, array, quoted, table
+from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, quoted, table
 
 from ...mcp.delivery.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.request import principal_of
-from ..stored import Item, words_for
+from ..stored import Item
 from ..upstream.life import ConnectionLost
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
@@ -33,6 +33,7 @@ log = logging.getLogger("toolfold.gateway")
 
 _AGAIN = ("inputResponses", "requestState")
 
+FindUpstream = Callable[[str, DownstreamClient, RequestView], Upstream | None]
 ToolHandler = Callable[[dict[str, Any], Context], Awaitable[Any]]
 
 
@@ -61,7 +62,10 @@ class Forwarding:
     """
 
     def __init__(
-        self, clients: Clients, tasks: TaskGroup, unlisted: Callable[[str, DownstreamClient], Upstream | None]
+        self,
+        clients: Clients,
+        tasks: TaskGroup,
+        unlisted: FindUpstream,
     ) -> None:
         self._clients = clients
         self._unlisted = unlisted
@@ -82,7 +86,7 @@ class Forwarding:
     async def unlisted(self, values: dict[str, Any], context: Context) -> Any:
         """Return the contents of a resource that no upstream lists; raises `ProtocolError` if none can have it."""
         uri = values["uri"]
-        upstream = self._unlisted(uri, self._clients.of(context))
+        upstream = self._unlisted(uri, self._clients.of(context), context.request_view)
         if upstream is None:
             raise unknown_resource(uri, modern=RequestInProgress(server_context(context.request)).modern)
         return await self._perform(upstream, ("resource", uri), values, context)
@@ -153,8 +157,7 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
         again["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: client.level}
 
     async def request(given: Mapping[str, Any]) -> dict[str, Any]:
-        if not await link.usable(asked.item):
-            raise _withheld(link, asked.item)
+        await link.check_usable(asked.item)
         given = {**given, **again}
         able = client.capabilities
         return await wire.request(asked.method, given, capabilities=able, on_progress=report, cause=call)
@@ -167,16 +170,6 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
     if asked.method == "tools/call":
         client.note_links(link.upstream.key, answer.get("content"))
     return answer
-
-
-def _withheld(link: Link, item: Item) -> ToolError:
-    """Return the refusal of something that changed since it was approved, and log it for the operator (SPEC GWY-11)."""
-    text = (
-        f"The {words_for(item)} of the MCP server {link.upstream.name!r} has changed since it was approved, so it was "
-        "not used. `toolfold approve` shows the difference and approves it."
-    )
-    log.warning("%s", text)
-    return ToolError(text)
 
 
 async def set_level(link: Link, wire: Wire, client: DownstreamClient) -> None:

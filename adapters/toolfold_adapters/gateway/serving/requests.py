@@ -127,7 +127,7 @@ class Requests:
         asked, uri = own_fields(ctx.params), str(params.uri)
         async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
-            upstream = self._gateway.upstream_of(uri, client)
+            upstream = self._gateway.upstream_of(uri, client, session.view())
             if upstream is None:
                 raise unknown_resource(uri, modern=False)
             link = upstream.link(client)
@@ -147,7 +147,7 @@ class Requests:
                 client = self._client(session, ctx)
                 try:
                     for uri in uris:
-                        if (upstream := self._gateway.upstream_of(uri, client)) is not None:
+                        if (upstream := self._gateway.upstream_of(uri, client, session.view())) is not None:
                             links[uri] = upstream.link(client)
                             await self._watch(links[uri], uri, watcher, updated)
                     await anyio.sleep_forever()

@@ -17,10 +17,10 @@ from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
-from toolfold import ToolfoldError
+from toolfold import ToolError, ToolfoldError
 
 from ..serving.downstream import DownstreamClient, RequestInProgress
-from ..stored import Item
+from ..stored import Item, words_for
 from .definitions import CHANGES, Definitions
 from .life import (
     ConnectionLost,
@@ -204,10 +204,12 @@ class Link:
         Raises:
             UpstreamError: The server can't be asked now.
             ProtocolError: It refused.
+            ToolError: The resource is withheld until it is approved.
         """
         uri = str(params.get("uri"))
 
         async def perform(wire: Wire) -> dict[str, Any]:
+            await self.check_usable(("resource", uri))
             self.watched.add(uri, watcher, on_update)
             return await self.watched.subscribe(wire, params)
 
@@ -259,7 +261,26 @@ class Link:
         if self.upstream.quarantine:
             while not self._current.is_set():
                 await self._current.wait()
-        return item not in self.withheld
+        return item not in self.withheld and not self._is_of_withheld_template(item)
+
+    async def check_usable(self, item: Item) -> None:
+        """Raise `ToolError` for what may not be used, and log it for the operator (SPEC GWY-11)."""
+        if await self.usable(item):
+            return
+        text = (
+            f"The {words_for(item)} of the MCP server {self.upstream.name!r} has changed since it was approved, so it "
+            "was not used. `toolfold approve` shows the difference and approves it."
+        )
+        log.warning("%s", text)
+        raise ToolError(text)
+
+    def _is_of_withheld_template(self, item: Item) -> bool:
+        """Return whether something is a resource that is in no list and begins as a withheld template does."""
+        kind, uri = item
+        if kind != "resource" or self.offered is None or uri in self.offered.by_name("resource"):
+            return False
+        templates = (name for of, name in self.withheld if of == "resource_template")
+        return any(uri.startswith(name.partition("{")[0]) for name in templates)
 
     # -- its life -----------------------------------------------------------------------------------------------------
 

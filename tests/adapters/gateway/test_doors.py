@@ -1,0 +1,314 @@
+"""The doors to what a server offers, and what bounds each: closed groups, profiles, quarantine (SPEC ISO-2).
+
+A row is a request for something of the server `out`. Where nothing bounds the caller it comes through: it says a word
+of the server, or the server is asked. Where something does, neither happens. A new kind of guard is a row of `GUARDS`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as t
+import pytest
+from attrs import frozen
+from mcp.server import Server
+
+from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, wired
+from tests.adapters.gateway.upstreams.shop import Context, Shop
+from tests.adapters.mcp.asgi import endpoint_of
+from toolfold import ProtocolError, Session, ToolfoldError, invoke, stubs
+from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
+from toolfold_adapters.gateway.config.settings import ProfileConfig
+from toolfold_adapters.gateway.stored import Approvals
+from toolfold_adapters.gateway.upstream.wire import ConnectMode
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.names import GROUPS_EXTENSION, HANDLE_META
+
+pytestmark = pytest.mark.spec("ISO-2")
+
+SECRET = "word of out"
+KEY = "a key of sixteen characters"
+URIS = {"listed": "out://list", "by template": "out://items/1", "unlisted": "out://unlisted"}
+GROUPS: dict[str, Any] = {where: {GROUPS_EXTENSION: {}} for where in ("extensions", "experimental")}
+CALL = {"name": "out__take", "arguments": {}}
+
+
+class Vault(Shop):
+    """A server that says a word with everything, and notes what it is asked beside lists."""
+
+    def __init__(self, name: str, *, changed: bool = False) -> None:
+        super().__init__()
+        self.name = name
+        self.word = f"a word of {name}" + (", changed" if changed else "")
+        self.server.instructions = self.word
+        self.asked: list[str] = []
+
+    async def list_tools(self, ctx: Context, params: Any) -> t.ListToolsResult:
+        schema: dict[str, Any] = {"type": "object"}
+        hints = t.ToolAnnotations(read_only_hint=True)
+        tool = t.Tool(name="take", description=self.word, input_schema=schema, annotations=hints)
+        return t.ListToolsResult(tools=[tool])
+
+    async def list_prompts(self, ctx: Context, params: Any) -> t.ListPromptsResult:
+        arguments = [t.PromptArgument(name="who")]
+        return t.ListPromptsResult(prompts=[t.Prompt(name="greet", description=self.word, arguments=arguments)])
+
+    async def list_resources(self, ctx: Context, params: Any) -> t.ListResourcesResult:
+        resource = t.Resource(name="list", uri=f"{self.name}://list", description=self.word)
+        return t.ListResourcesResult(resources=[resource])
+
+    async def list_templates(self, ctx: Context, params: Any) -> t.ListResourceTemplatesResult:
+        template = t.ResourceTemplate(name="i", uri_template=f"{self.name}://items/{{x}}", description=self.word)
+        return t.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def call(self, ctx: Context, params: t.CallToolRequestParams) -> Any:
+        self.asked.append(ctx.method)
+        return t.CallToolResult(content=[t.TextContent(type="text", text=self.word)])
+
+    async def prompt(self, ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+        self.asked.append(ctx.method)
+        return await super().prompt(ctx, params)
+
+    async def read(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+        self.asked.append(ctx.method)
+        return await super().read(ctx, params)
+
+    async def complete(self, ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
+        self.asked.append(ctx.method)
+        return await super().complete(ctx, params)
+
+    async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
+        self.asked.append(ctx.method)
+        return await super().subscribe(ctx, params)
+
+
+def vault(changed: str, name: str) -> Vault:
+    return Vault(name, changed=name == changed)
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Door:
+    """A request: its method, its parameters, and in which eras there is such a request."""
+
+    method: str
+    params: Mapping[str, Any] = {}
+    eras: tuple[ConnectMode, ...] = ("legacy", "auto")
+    needs_group: bool = False
+    """Whether it is for what is in a group, and so is closed by a closed group, too."""
+
+    @property
+    def opens(self) -> str:
+        """What of the server's it leads to: a method or a control tool."""
+        name = str(self.params.get("name"))
+        return name if self.method == "tools/call" and name in CONTROLS else self.method
+
+
+FIND = {"query": "take"}
+CONTROLS = ("open_group", "close_group", "find_tools", "call_tool", "read_tool", "call_tools")
+DOORS: dict[str, Door] = {
+    "tools listed": Door("tools/list"),
+    "a tool called": Door("tools/call", CALL, needs_group=True),
+    "a group opened": Door("tools/call", {"name": "open_group", "arguments": {"group": "out"}}),
+    "a group opened by a search": Door("tools/call", {"name": "find_tools", "arguments": {**FIND, "open": True}}),
+    "a search": Door("tools/call", {"name": "find_tools", "arguments": FIND}),
+    "call_tool": Door("tools/call", {"name": "call_tool", "arguments": CALL}, needs_group=True),
+    "read_tool": Door("tools/call", {"name": "read_tool", "arguments": CALL}, needs_group=True),
+    "call_tools": Door("tools/call", {"name": "call_tools", "arguments": {"calls": [CALL]}}, needs_group=True),
+    "prompts listed": Door("prompts/list"),
+    "a prompt": Door("prompts/get", {"name": "out__greet"}),
+    "resources listed": Door("resources/list"),
+    "templates listed": Door("resources/templates/list"),
+    **{f"a resource, {how}": Door("resources/read", {"uri": uri}) for how, uri in URIS.items()},
+    **{f"a subscription, {how}": Door("resources/subscribe", {"uri": uri}, ("legacy",)) for how, uri in URIS.items()},
+    **{
+        f"a stream, {how}": Door("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}}, ("auto",))
+        for how, uri in URIS.items()
+    },
+    "a completion for a prompt": Door(
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "out__greet"}, "argument": {"name": "who", "value": "a"}},
+    ),
+    "a completion for a template": Door(
+        "completion/complete",
+        {"ref": {"type": "ref/resource", "uri": "out://items/{x}"}, "argument": {"name": "x", "value": "a"}},
+    ),
+    "groups listed": Door("groups/list"),
+    "a group disclosed": Door("groups/get", {"name": "out"}),
+}
+NO_DOORS = {
+    "ping": "says nothing",
+    "initialize": "its instructions are those of groups that are open, see test_instructions_are_bounded",
+    "server/discover": "as initialize",
+    "logging/setLevel": "reaches the servers that a session uses already",
+    "resources/unsubscribe": "ends what a subscription began",
+    "skills/list": "a gateway's skills are files of its operator's, see the rows of SKILLS",
+    "skills/get": "as skills/list",
+    "close_group": "closes what open_group opened",
+}
+"""Handlers and control tools through which nothing of a server is reached, and why."""
+
+
+# -- ways to serve ----------------------------------------------------------------------------------------------------
+
+CONFIG = config_of("in", "out", mode="legacy").model_copy(
+    update={"profiles": {"narrow": ProfileConfig(active=("in",)), "wide": ProfileConfig(active=("in", "out"))}}
+)
+GUARDS: dict[str, dict[str, Any]] = {
+    "nothing": {"active": ("in", "out")},
+    "profile": {"profile": "narrow"},
+    "quarantine": {"active": ("in", "out")},
+    "closed group": {"active": ("in",)},
+}
+
+
+@asynccontextmanager
+async def guarded(guard: str, folder: Path) -> AsyncGenerator[tuple[Gateway, House]]:
+    """Open a gateway; under quarantine all that `out` offers has changed since it was approved."""
+    quarantine = guard == "quarantine"
+    config = CONFIG.model_copy(update={"on_change": "quarantine"}) if quarantine else CONFIG
+    for changed in (False, True) if quarantine else (False,):
+        house = House(partial(vault, "out" if changed else ""))
+        runtime = Runtime(clock=Clock(), transport=house.transport, approvals=Approvals(folder) if quarantine else None)
+        gateway = open_gateway(config, runtime=runtime)
+        with anyio.fail_after(SECONDS):
+            async with gateway:
+                if changed == quarantine:
+                    yield gateway, house
+
+
+def server_of(gateway: Gateway, guard: str, **options: Any) -> Server[Any]:
+    given = {"call_tools": True, "read_tool": True, "handle_key": KEY, **GUARDS[guard], **options}
+    return build_server(gateway.tools, extend=gateway.extend, **given)
+
+
+def came_through(house: House, said: Any) -> bool:
+    """Return whether anything of `out` reached a caller, or anything of the caller's `out`."""
+    asked = [method for vault in house.of("out") for method in vault.asked]
+    return bool(asked) or SECRET in json.dumps(said)
+
+
+async def answer(server: Server[Any], era: ConnectMode, door: Door, meta: Mapping[str, Any] = {}) -> Any:
+    """Return what is answered, or the message of an error; a stream is given a moment."""
+    able: Mapping[str, Any] = GROUPS if door.method.startswith("groups/") else {}
+    async with wired(server, era, able) as wire:
+        with anyio.move_on_after(0.2 if door.method == "subscriptions/listen" else None):
+            try:
+                return await wire.request(door.method, {**door.params, **({"_meta": meta} if meta else {})})
+            except ProtocolError as error:
+                return str(error)
+    return None
+
+
+CASES = [(name, era) for name, door in DOORS.items() for era in door.eras]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+async def test_a_door_is_open_where_nothing_bounds_it_and_closed_where_something_does(
+    guard: str, tmp_path: Path
+) -> None:
+    through: list[tuple[str, ConnectMode]] = []
+    cases = [case for case in CASES if guard != "closed group" or DOORS[case[0]].needs_group]
+    async with guarded(guard, tmp_path) as (gateway, house):
+        server = server_of(gateway, guard)
+        for name, era in cases:
+            said = await answer(server, era, DOORS[name])
+            if came_through(house, said):
+                through.append((name, era))
+            for vault in house.of("out"):
+                vault.asked.clear()
+    assert set(through) == (set(cases) if guard == "nothing" else set())
+
+
+async def test_a_handle_from_elsewhere_opens_no_door(tmp_path: Path) -> None:
+    """A server of the same key without a profile made it, in which `out` is open."""
+    async with guarded("profile", tmp_path) as (gateway, house):
+        opened = await answer(server_of(gateway, "nothing", active=()), "auto", DOORS["a group opened"])
+        handle = opened["content"][0]["text"].split()[1]
+        house.of("out")[-1].asked.clear()
+        wide, narrow = (server_of(gateway, guard, active=()) for guard in ("nothing", "profile"))
+        for server, comes in ((wide, True), (narrow, False)):
+            for name in ("tools listed", "a tool called", "a resource, listed", "a group disclosed"):
+                said = await answer(server, "auto", DOORS[name], {HANDLE_META: handle})
+                assert came_through(house, said) is comes, name
+            house.of("out")[-1].asked.clear()
+
+
+BY_URL = ["?groups=out", "?profile=wide", "?groups=in,out&profile=wide"]
+BY_HEADER = [{"toolfold-groups": "out"}, {"toolfold-profile": "wide"}]
+
+
+@pytest.mark.parametrize(("query", "headers"), [*((url, {}) for url in BY_URL), *(("", one) for one in BY_HEADER)])
+async def test_a_selection_by_url_or_header_opens_no_door(query: str, headers: dict[str, str], tmp_path: Path) -> None:
+    async with guarded("profile", tmp_path) as (gateway, house), endpoint_of(server_of(gateway, "profile")) as endpoint:
+        for name, door in DOORS.items():
+            if "auto" in door.eras and door.method != "subscriptions/listen":
+                answered = await endpoint.post(door.method, dict(door.params), query, headers)
+                assert not came_through(house, answered.text), name
+
+
+@pytest.mark.parametrize("guard", ["nothing", "profile"])
+async def test_instructions_are_bounded(guard: str, tmp_path: Path) -> None:
+    async with guarded(guard, tmp_path) as (gateway, _), wired(server_of(gateway, guard), "legacy") as wire:
+        assert ("out" in (wire.facts.instructions or "")) == (guard == "nothing")
+
+
+IN_PROCESS: dict[str, Callable[[Session], Any]] = {
+    "a list of tools": lambda session: [one.definition for one in session.list_tools().tools],
+    "a list of groups": lambda session: [one.description for one in session.list_groups()],
+    "a call": lambda session: session.call("out__take", {}),
+    "a prompt": lambda session: session.get_prompt("out__greet"),
+    "a resource": lambda session: session.read("out://list"),
+    "a resource that nobody lists": lambda session: session.read("out://unlisted"),
+    "a program": lambda session: invoke(session, "out__take"),
+    "stubs": lambda session: stubs(session.view(), "python"),
+}
+
+
+@pytest.mark.parametrize("profile", ["narrow", "wide"])
+async def test_programs_in_the_process_are_bounded_by_the_profile_of_their_session(
+    profile: str, tmp_path: Path
+) -> None:
+    async with guarded("nothing", tmp_path) as (gateway, house):
+        for name, door in IN_PROCESS.items():
+            async with gateway.tools.open_session(profile) as session, session.fork() as fork:
+                for one in (session, fork):
+                    try:
+                        said = door(one)
+                        said = str(await said if isawaitable(said) else said)
+                    except ToolfoldError as error:
+                        said = str(error)
+                    assert came_through(house, said) == (profile == "wide"), name
+            for vault in house.of("out"):
+                vault.asked.clear()
+
+
+@pytest.mark.parametrize("door", ["a resource, listed", "a resource, by template", "a subscription, by template"])
+async def test_what_is_withheld_is_not_asked_for_where_only_one_server_can_have_it(door: str, tmp_path: Path) -> None:
+    for changed in (False, True):
+        house = House(partial(vault, "out" if changed else ""))
+        config = config_of("out", mode="legacy").model_copy(update={"on_change": "quarantine"})
+        runtime = Runtime(clock=Clock(), transport=house.transport, approvals=Approvals(tmp_path))
+        gateway = open_gateway(config, runtime=runtime)
+        with anyio.fail_after(SECONDS):
+            async with gateway as tools:
+                said = await answer(build_server(tools, extend=gateway.extend), "legacy", DOORS[door])
+                assert came_through(house, said) is not changed
+
+
+async def test_every_handler_and_control_tool_has_a_row(tmp_path: Path) -> None:
+    async with guarded("nothing", tmp_path) as (gateway, _):
+        server = server_of(gateway, "nothing")
+        controls = {name for name, tool in gateway.tools.catalog.tools.items() if tool.control is not None}
+        found = {*server._request_handlers, *controls, *gateway.reserved} - {"tools/call"}
+    assert found - {door.opens for door in DOORS.values()} - NO_DOORS.keys() == set()
+    assert {door.opens for door in DOORS.values()} - {"tools/call"} <= found
