@@ -75,7 +75,7 @@ class Host:
         permissions: The keys of an entry that name tools, which have other names behind a gateway.
         rules: Where else servers and tools are named: files, with the keys that lead there; `*` is any.
         off: The last of such keys under which are the names of servers that are switched off.
-        then: What its users are told of once servers have moved.
+        then: What its users are told of once servers of a scope have moved.
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
         environment: What it gives its servers of its own environment, beside what their entries add (SPEC GWY-8).
@@ -97,7 +97,7 @@ class Host:
     permissions: tuple[str, ...] = ()
     rules: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     off: tuple[str, ...] = ()
-    then: str = ""
+    then: Mapping[Scope, str] = field(factory=dict[Scope, str])
     passed_over: tuple[str, ...] = ()
     variable: str | None = None
     environment: Environment = "inherited"
@@ -161,6 +161,7 @@ HOSTS = (
             "./.claude/settings.local.json": _CLAUDE_CODE_RULES,
         },
         off=("disabledMcpServers", "disabledMcpjsonServers"),
+        then={"project": "Claude Code asks before it first uses an entry of a project; until then it is pending."},
         views={
             "claude-code": HostView(
                 client="claude-code", instructions=4_096, descriptions=4_096, results=50_000, ends=(2_000, 0)
@@ -345,13 +346,19 @@ HOSTS = (
         most={"timeout": None},
         passed_over=("remote",),
     ),
-    Host(  # fast-agent.ai/mcp; the second is what it read before 0.10
+    Host(  # fast-agent.ai/mcp; files of secrets have more of the same entries, and the last two are what it read first
         name="fast-agent",
-        files=("{FAST_AGENT_HOME:-./.fast-agent}/fast-agent.yaml", "./fastagent.config.yaml"),
+        files=(
+            "{FAST_AGENT_HOME:-./.fast-agent}/fast-agent.yaml",
+            "{FAST_AGENT_HOME:-./.fast-agent}/fast-agent.secrets.yaml",
+            "./fastagent.config.yaml",
+            "./fastagent.secrets.yaml",
+        ),
         section="mcp.servers",
+        merged=True,
         entry={"transport": "stdio"},
         most={"read_timeout_seconds": None},
-        then="Agents name their servers: write its entry where they name one that moved.",
+        then={"project": "Agents name their servers: name the entry of Toolfold where they name one that moved."},
         passed_over=(
             *("http_read_timeout_seconds", "http_timeout_seconds", "read_transport_sse_timeout_seconds"),
             *("defer_loading", "include_instructions", "load_on_start", "max_missed_pings", "ping_interval_seconds"),

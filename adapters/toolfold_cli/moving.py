@@ -301,7 +301,7 @@ def _moved(
     return Moved(
         section=section,
         servers=tuple(moving),
-        notes=(*not_kept(section.host, moving), *([section.host.then] if section.host and section.host.then else [])),
+        notes=(*not_kept(section.host, moving), *_then(section)),
         name=name,
         text=text,
         served=(served, after),
@@ -309,12 +309,20 @@ def _moved(
     )
 
 
+def _then(section: Section) -> list[str]:
+    """Return what users of a client are told of once these servers have moved."""
+    said = section.host.then.get(section.file.scope) if section.host else None
+    return [said] if said else []
+
+
 def _put_back(section: Section) -> Moved | None:
     """Return the change that puts the servers of a section back; `None` if it does not start Toolfold."""
     file = section.file
     if section.ours is None:
         return None
-    text = served_text(file)
+    if (text := served_text(file)) is None:
+        known = f" See {found[0]}." if (found := backups(file.path)) else ""
+        raise ConfigError(f"{file.served} is not there, so that its servers can't be put back.{known}")
     served = servers_of(file.served, text, section.beside)
     _refuse_both(file, served.keys(), section.others.keys())
     client = edited(file.path.suffix, section.text, section.keys)

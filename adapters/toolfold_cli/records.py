@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +14,8 @@ from toolfold import Calls, Usage
 from toolfold_adapters.stored_usage import DAYS, stored_usage
 from toolfold_adapters.stores.url import file_of, is_store, open_store
 from toolfold_adapters.tokens import plural
+
+from .failures import run
 
 
 async def usage_in(source: str, days: int) -> Usage:
@@ -33,16 +36,22 @@ async def usage_in(source: str, days: int) -> Usage:
         await store.aclose()
 
 
-def lines_of(file: Path, usage: Usage) -> list[dict[str, Any]]:
+def lines_of(file: Path) -> list[dict[str, Any]]:
     """Return a line on a record, and one on each group in it that is in no other: a server's is such (SPEC EXP-4)."""
+    minutes = max(0.0, time.time() - _written(file)) / 60  # before it is read, since that can touch it
+    usage: Usage = run(partial(usage_in, str(file), DAYS))
     used = {_outermost(group): Calls() for group in usage.tools.values() if group}
     for (group,), calls in usage.by(1).items():
         if group:
             used.setdefault(_outermost(group), Calls()).add(calls)
-    minutes = max(0.0, time.time() - file.stat().st_mtime) / 60
     about = _line("record", str(file), usage.by().get((), Calls()))
     about["text"] += f" in {DAYS} days, the last {minutes:,.0f} min ago"
     return [about, *(_line("group", name, calls) for name, calls in sorted(used.items()))]
+
+
+def _written(file: Path) -> float:
+    """Return when a database was last written, which is first seen in the log beside it."""
+    return max(one.stat().st_mtime for one in (file, file.with_name(f"{file.name}-wal")) if one.exists())
 
 
 def _line(what: str, name: str, calls: Calls) -> dict[str, Any]:

@@ -14,12 +14,12 @@ import click
 
 from toolfold import ConfigError
 from toolfold_adapters.status import status_of
-from toolfold_adapters.stored_usage import DAYS, usage_file
+from toolfold_adapters.stored_usage import usage_file
 
 from .failures import failing, run
 from .options import examples
 from .printing import show, show_json, table
-from .records import lines_of, usage_in
+from .records import lines_of
 from .targets import GatewayOptions, is_url, open_target, parse_target
 
 DEFAULT = "http://127.0.0.1:8000"
@@ -80,7 +80,7 @@ def _of_machine() -> list[Any]:
         live: list[Any] = asked(DEFAULT, "status")
     except ConfigError:
         live = []
-    return [*live, *lines_of(file, run(partial(usage_in, str(file), DAYS)))]
+    return [*live, *lines_of(file)]
 
 
 async def _of_configuration(source: str) -> list[Any]:

@@ -143,6 +143,17 @@ def test_without_a_configuration_it_says_how_to_name_one(home: Path) -> None:
     )
 
 
+def test_servers_whose_file_is_gone_are_not_put_back_and_the_backup_is_named(home: Path) -> None:
+    file = write(home / ".cursor" / "mcp.json", {"mcpServers": SERVERS})
+    init("--yes")
+    file.with_name("mcp.toolfold.json").unlink()
+    before = file.read_bytes()
+    result = invoke("init", "--undo", "--yes")
+    assert result.exit_code == 1
+    assert f"is not there, so that its servers can't be put back. See {file}.backup." in result.stderr
+    assert file.read_bytes() == before
+
+
 LINKED = [".mcp.json.backup", ".mcp.toolfold.json"]
 
 

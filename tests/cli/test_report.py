@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -150,6 +152,7 @@ def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
 
     monkeypatch.setattr(asking, "urlopen", away)
     keep(used(), record)
+    os.utime(record, (time.time() - 305,) * 2)
     (row,) = json.loads(invoke("report", "--format", "json").stdout)["tools"]
     assert (row["name"], row["calls"]) == ("a.t", 3)
     assert invoke("report").stdout.startswith(f"Of {record}:\n3 calls in 1 session")
@@ -157,7 +160,7 @@ def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
     assert result.exit_code == 0
     about, group = json.loads(result.stdout)
     assert (about["what"], about["name"], about["state"]) == ("record", str(record), "used")
-    assert about["text"] == "3 calls, 0 of them with an error in 30 days, the last 0 min ago"
+    assert about["text"] == "3 calls, 0 of them with an error in 30 days, the last 5 min ago"
     assert group == {"what": "group", "name": "a", "state": "used", "text": "3 calls, 0 of them with an error"}
 
 

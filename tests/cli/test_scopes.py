@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.initialising import init, read, write
 from tests.cli.support import invoke
+from toolfold_adapters.data import read_table
 from toolfold_adapters.hosts import HOSTS
 from toolfold_cli.client_files import ClientFile, client_files, read_section
 from toolfold_cli.precedence import Place, place_of, reached
@@ -137,6 +138,23 @@ def test_entries_that_a_client_merges_stay_where_they_are(home: Path) -> None:
     assert "[mcp_servers.a]" in user.read_text()
     assert "[mcp_servers.b]" not in user.read_text()
     assert project.read_bytes() == before
+
+
+def test_an_entry_whose_secrets_are_in_another_file_stays(home: Path) -> None:
+    folder = home / "project" / ".fast-agent"
+    entry = f"      command: {sys.executable}\n"
+    file = write(folder / "fast-agent.yaml", f"mcp:\n  servers:\n    a:\n{entry}    b:\n{entry}")
+    secrets = write(folder / "fast-agent.secrets.yaml", "mcp:\n  servers:\n    a:\n      env:\n        TOKEN: s3cret\n")
+    output = " ".join(init("--yes").split())
+    assert f"a stays: merged with that in {secrets}" in output
+    assert "Agents name their servers" in output
+    assert list(read_table(file)["mcp"]["servers"]) == ["a", "toolfold-project"]
+
+
+def test_the_user_is_told_that_a_client_asks_before_it_uses_what_is_new_in_a_project(home: Path) -> None:
+    of_three_scopes(home)
+    output = init("--yes")
+    assert output.count("Claude Code asks before it first uses an entry of a project; until then it is pending.") == 1
 
 
 def place(scope: Any, folder: str | None, *names: str) -> Place:
