@@ -166,12 +166,12 @@ def test_a_mention_of_a_clause_links_to_its_whole_text(site: Path) -> None:
     assert headings == [clause.id for clause in load_clauses()]
     for page in site.rglob("*.html"):
         assert Mentions(page.read_text(encoding="utf-8")).unlinked == [], page
-    assert "clauses.html#ACT-2" in Links((site / "reference/errors.html").read_text(encoding="utf-8")).followed
+    assert "clauses.html#ACT-2" in Links((site / "reference/toolfold.html").read_text(encoding="utf-8")).followed
 
 
 def test_a_page_leads_to_those_before_and_after_it(site: Path) -> None:
     page = (site / "how-to/gateway.html").read_text(encoding="utf-8")
-    assert re.findall(r'href="(\S+)" class="md-footer__link', page) == ["./install.html", "./existing-servers.html"]
+    assert re.findall(r'href="(\S+)" class="md-footer__link', page) == ["./install.html", "./search.html"]
 
 
 def test_what_a_page_loads_and_links_to_is_there(site: Path) -> None:
