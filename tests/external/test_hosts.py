@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+from tests.external.hosts import running
 from tests.external.hosts.cases import CASES, TURNS, Case
 from tests.external.hosts.hosts import HOSTS, Host
 from tests.external.hosts.running import MODERN, Run, run
@@ -35,6 +37,19 @@ def ran(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_the_versions_in_the_gate_are_those_that_the_table_names() -> None:
     assert [INSTALLED[host.package.rpartition("@")[0]] for host in IN_GATE] == [host.version for host in IN_GATE]
+
+
+def test_the_version_of_a_host_is_that_of_the_program_that_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "folders", lambda: [tmp_path / "none", tmp_path])
+    by_name = {host.name: host for host in HOSTS}
+    package = tmp_path / "node_modules/@openai/codex/package.json"
+    package.parent.mkdir(parents=True)
+    package.write_text('{"version": "9.8.7"}')
+    (tmp_path / "python/lib/python3.13/site-packages/fast_agent_mcp-6.5.4.dist-info").mkdir(parents=True)
+    found = {name: running.installed_version(by_name[name]) for name in ("Codex", "fast-agent", "Cline")}
+    assert found == {"Codex": "9.8.7", "fast-agent": "6.5.4", "Cline": "unknown"}
 
 
 @each_host

