@@ -127,16 +127,18 @@ def _is_number(value: Any) -> bool:
 
 
 def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in array(value) or ())
+    several = array(value)
+    return several is not None and all(isinstance(one, str) for one in several)
 
 
 def _is_type(value: Any) -> bool:
-    several = value if isinstance(value, list) else [value]
+    several = array(value)
+    several = [value] if several is None else several
     return bool(several) and all(isinstance(one, str) and one in TYPES for one in several)
 
 
 def _is_filled(value: Any) -> bool:
-    return isinstance(value, list) and bool(array(value))
+    return bool(array(value))
 
 
 def _is_table(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 conversation.py  `Conversation`: the tools and calls of one    blocking.py    the same without an event loop
 wire_names.py    the names and the order of its tools          formats.py     what models read and say
-turn.py          the calls of a turn, in order
+turn.py          the calls of a turn, in order                 schemas.py     schemas as providers take them
 history.py       the groups that it had loaded          late.py        tools that a provider loads late
 late_providers.py   the same in each provider's terms
 """

@@ -20,16 +20,24 @@ from pydantic import BaseModel
 from toolfold import Component, ConfigError, InvalidDefinition, ToolResult
 from toolfold.spi import plain_json, quoted, table
 
+from .schemas import RULES, accepted
+
 Format = Literal["anthropic", "openai", "openai_responses"]
 ProviderDefinition = dict[str, Any]
 
 
 def definition(component: Component, format: Format | None, to_wire: Callable[[str], str]) -> ProviderDefinition:
-    """Return a tool's definition in a provider's shape; raises `ConfigError` for an unknown format."""
+    """Return a tool's definition in a provider's shape, with a schema that it takes.
+
+    Raises `ConfigError` for an unknown format.
+    """
     if format not in _SHAPES:
         known = ", ".join(repr(known) for known in _SHAPES)
         raise ConfigError(f"There is no format {format!r} for tools; the formats are {known}.")
-    return _SHAPES[format](component.render(to_wire))
+    rendered = component.render(to_wire)
+    if format is not None:
+        rendered = {**rendered, "inputSchema": accepted(rendered.get("inputSchema", {}), RULES[format])}
+    return _SHAPES[format](rendered)
 
 
 def _function(rendered: ProviderDefinition, schema: str = "parameters") -> ProviderDefinition:

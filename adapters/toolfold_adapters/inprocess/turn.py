@@ -45,6 +45,7 @@ from toolfold import (
 from toolfold.spi import RequestView, available, internal_error, is_failure, request_of
 
 from .formats import read_arguments, unreadable_arguments
+from .schemas import own_arguments
 from .wire_names import WireNameCodec
 
 log = logging.getLogger("toolfold.inprocess")
@@ -245,8 +246,10 @@ async def _result(
     name = names.to_wire(call.name)
     if call.arguments is None:
         return unreadable_arguments(name)
+    component = session.catalog.tools.get(call.name)
+    given = call.arguments if component is None else own_arguments(component.input_schema, call.arguments)
     try:
-        return await session.call(call.name, call.arguments, view=session.view(to_wire=names.to_wire), request=request)
+        return await session.call(call.name, given, view=session.view(to_wire=names.to_wire), request=request)
     except ToolNotFound as error:
         return ToolResult.of_text(str(ToolNotFound(name, error.hint)), is_error=True)
     except ToolfoldError as error:  # a protocol's error, or the end of the session
