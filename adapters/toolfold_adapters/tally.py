@@ -17,6 +17,11 @@ SOON = 1.0
 """Seconds after which to try again, where it is not known when there will be room."""
 
 
+def share_of(total: int, per_caller: int | None) -> int | None:
+    """Return how many one caller may have of fewer in all: a quarter at most, so that it leaves some to others."""
+    return None if per_caller is None else min(per_caller, max(1, total // 4))
+
+
 class Tally:
     """Counts how many of something there are, in all and for each caller.
 

@@ -266,6 +266,7 @@ def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     if not values:
         return None
     from toolfold_adapters.mcp.options import DEFAULTS, Limits
+    from toolfold_adapters.tally import share_of
 
     names = [attribute.name for attribute in fields(Limits)]
     changed: dict[str, Any] = {}
@@ -277,7 +278,10 @@ def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[s
                 raise click.BadParameter(f"{value!r} is not {form}.", ctx, parameter)
             counts = {"total": match["total"], "per_caller": match["each"]}
             numbers = {key: None if count == "none" else int(count) for key, count in counts.items() if count}
-            changed[match["name"]] = evolve(changed.get(match["name"], getattr(DEFAULTS, match["name"])), **numbers)
+            before = changed.get(match["name"], getattr(DEFAULTS, match["name"]))
+            if (total := numbers.get("total")) is not None and match["name"] not in changed:
+                numbers.setdefault("per_caller", share_of(total, before.per_caller))
+            changed[match["name"]] = evolve(before, **numbers)
         return Limits(**changed)
     except ConfigError as error:
         raise click.BadParameter(str(error), ctx, parameter) from error

@@ -125,7 +125,7 @@ def test_the_form_of_answers_and_the_separator_are_options(shop: Path, served: l
 @pytest.mark.spec("SAF-4", "DEL-10")
 def test_the_address_and_the_limits_are_options(shop: Path, served: list[Served]) -> None:
     address = ("--port", "0", "--path", "/x", "--allow-host", "a:*", "--allow-origin", "http://a", "--host", "::1")
-    limits = ("--limit", "sessions=none/2", "--limit", "sessions=1", "--limit", "calls=9/3")
+    limits = ("--limit", "sessions=none/2", "--limit", "sessions=1", "--limit", "calls=9/3", "--limit", "streams=50")
     serve_http("shop:tools", *address, *limits, "--forwarded-allow-ips", "*", "--shutdown-timeout", "9")
     assert served[0].address == {
         "transport": "http",
@@ -139,7 +139,7 @@ def test_the_address_and_the_limits_are_options(shop: Path, served: list[Served]
         "live": None,
     }
     changed = served[0].options["limits"]
-    assert (changed.sessions, changed.calls) == (Limit(1, 2), Limit(9, 3))
+    assert (changed.sessions, changed.calls, changed.streams) == (Limit(1, 2), Limit(9, 3), Limit(50, 12))
 
 
 @pytest.mark.spec("DIA-3")

@@ -32,7 +32,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_matches, event_to_notification
 
 from toolfold import Session, StoredSessions
-from toolfold.spi import background
+from toolfold.spi import MAX_URI, background
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
 from .delivery.legacy import MAX_WAITING, notification, queue
@@ -86,7 +86,7 @@ class Subscriptions:
         self._subscribers[caller] = self._subscribers.get(caller, 0) + 1
         try:
             async with background() as tasks:
-                if self.watch is not None and (uris := params.notifications.resource_subscriptions):
+                if self.watch is not None and (uris := honored_uris(params.notifications)):
                     tasks.start_soon(self.watch, ctx, uris, subscription.updated)
                 return await subscription.serve(bus)
         finally:
@@ -124,6 +124,11 @@ class Subscriptions:
         return session is not None and session.is_open
 
 
+def honored_uris(asked: types.SubscriptionFilter) -> list[str]:
+    """Return the resources that a subscription is for: those whose URIs are no longer than one may be (SPEC STO-7)."""
+    return [uri for uri in asked.resource_subscriptions or () if len(uri) <= MAX_URI]
+
+
 class Subscription:
     """One subscription, which is acknowledged and then sent what it asked for.
 
@@ -141,10 +146,10 @@ class Subscription:
             tools_list_changed=asked.tools_list_changed or None,
             prompts_list_changed=asked.prompts_list_changed or None,
             resources_list_changed=asked.resources_list_changed or None,
-            resource_subscriptions=asked.resource_subscriptions or None,
+            resource_subscriptions=honored_uris(asked) or None,
             **({} if self._groups is None else {GROUPS_FILTER: True}),
         )
-        self._uris = frozenset(asked.resource_subscriptions or ())
+        self._uris = frozenset(honored_uris(asked))
         self._meta = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
         self._send, self._receive = anyio.create_memory_object_stream[Event](MOST_WAITING)
 

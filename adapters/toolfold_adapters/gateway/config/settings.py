@@ -17,7 +17,7 @@ start_timeout = 30                      # seconds to start and list its tools
 include_tools = ["*"]                   # patterns of its tools to serve, and exclude_tools
 shared = true                           # one connection for all clients: the server stores nothing for one of them
 max_connections = 200                   # where each client has its own
-max_connections_per_caller = 50         # of those: of one principal, or else of one address
+max_connections_per_caller = 50         # of those: of one principal, or else of one address; a quarter at most
 max_message_bytes = 67108864            # of one message from the server; a larger one ends the connection
 title = "Files"                         # and description, in place of the server's own
 
@@ -53,7 +53,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from attrs import evolve, frozen
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from toolfold import ConfigError, DuplicateName, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
+from toolfold import ConfigError, DuplicateName, Limit, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
 
 from ...data import quoted_key
 from ...hosts import Environment
@@ -61,6 +61,7 @@ from ...names import ONE_SERVER, WIRE_SEPARATOR
 from ...search import bm25, by_meaning
 from ...sentences import packaged_model
 from ...skills import Skill
+from ...tally import share_of
 from ...tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
 
 Texts = tuple[str, ...]
@@ -109,6 +110,10 @@ class OAuthConfig(_Table):
         return self
 
 
+CONNECTIONS_PER_CALLER = 50
+"""How many connections to a server one caller may have, unless there are few in all."""
+
+
 class UpstreamConfig(_Table):
     """An MCP server behind a gateway: a command that starts it and speaks over stdio, or the URL of a running one.
 
@@ -131,7 +136,8 @@ class UpstreamConfig(_Table):
         idle_timeout: Seconds after which an unused connection ends; it starts again on use (SPEC GWY-4).
         shared: Whether all clients share one connection; by default where the server's era has no sessions.
         max_connections: How many connections it may have at a time; one more is refused (SPEC SAF-4).
-        max_connections_per_caller: How many of them clients of one caller may have, where callers are known.
+        max_connections_per_caller: How many of them clients of one caller may have, where callers are known; by default
+            a quarter, and 50 at most.
         max_message_bytes: How large a message of it may be; the connection ends on a larger one (SPEC GWY-12).
         mode: `"legacy"` to begin with `initialize`, the default for a command, which every server knows; `"auto"` to
             ask for the newest revision first, the default for a URL.
@@ -153,9 +159,15 @@ class UpstreamConfig(_Table):
     idle_timeout: Annotated[float, Field(gt=0)] = 600
     shared: bool | None = None
     max_connections: Annotated[int, Field(gt=0)] = 200
-    max_connections_per_caller: Annotated[int, Field(gt=0)] = 50
+    max_connections_per_caller: Annotated[int, Field(gt=0)] | None = None
     max_message_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
     mode: Literal["legacy", "auto"] | None = None
+
+    @property
+    def connections(self) -> Limit:
+        """The limit on its connections, in all and of one caller (SPEC SAF-4)."""
+        own = self.max_connections_per_caller or share_of(self.max_connections, CONNECTIONS_PER_CALLER)
+        return Limit(self.max_connections, own)
 
     @field_validator("environment", mode="before")
     @classmethod

@@ -38,7 +38,7 @@ from .life import (
     too_slow,
     without_secrets,
 )
-from .notifications import Delivery, OnUpdate, Outbox, Watched
+from .notifications import Delivery, OnUpdate, Outbox, Watched, check_uri
 from .transports import ServerStderr, server_stderr
 from .wire import Wire, connect, start_limit
 
@@ -202,11 +202,13 @@ class Link:
             on_update: Is called with the parameters of each notification.
 
         Raises:
+            ToolError: There are too many, or the URI is too long.
             UpstreamError: The server can't be asked now.
             ProtocolError: It refused.
             ToolError: The resource is withheld until it is approved.
         """
         uri = str(params.get("uri"))
+        check_uri(uri)
 
         async def perform(wire: Wire) -> dict[str, Any]:
             await self.check_usable(("resource", uri))

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from toolfold import ProtocolError, ToolError
-from toolfold.spi import table
+from toolfold.spi import MAX_URI, quoted, table
 
 from ...mcp.delivery.render import own_fields
 from ...names import GROUPS_EXTENSION, GROUPS_FILTER
@@ -32,6 +32,8 @@ MOST_WAITING = 1000
 """How much may wait for a slow client; what comes then is discarded."""
 MOST_WATCHED = 1000
 """How many resources one client may watch at an upstream (SPEC SAF-4)."""
+MOST_CHARACTERS = 256 * 1024
+"""How many characters their URIs may have in all: that is what a session keeps of them (SPEC STO-7)."""
 ACKNOWLEDGED_SECONDS = 5.0
 """How long a client waits at most for a server of the modern era to take note of what it watches."""
 
@@ -110,9 +112,11 @@ class Watched:
 
     def add(self, uri: str, watcher: object, on_update: OnUpdate) -> None:
         """Note that somebody watches a resource; raises `ToolError` for one too many."""
-        if sum(watcher in watchers for watchers in self._watchers.values()) >= MOST_WATCHED:
+        watched = [one for one, watchers in self._watchers.items() if watcher in watchers and one != uri]
+        if len(watched) >= MOST_WATCHED or sum(map(len, watched)) + len(uri) > MOST_CHARACTERS:
             raise ToolError(
-                f"No more than {MOST_WATCHED:,} resources can be subscribed to; unsubscribe from some first."
+                f"No more than {MOST_WATCHED:,} resources can be subscribed to, whose URIs have {MOST_CHARACTERS:,} "
+                "characters in all; unsubscribe from some first."
             )
         self._watchers.setdefault(uri, {})[watcher] = on_update
 
@@ -201,6 +205,12 @@ async def _listen_to(wire: Wire, uris: list[str]) -> None:
         await wire.request("subscriptions/listen", {"notifications": wanted})
     except (ProtocolError, ConnectionLost) as error:
         log.debug("a server takes no subscriptions: %s", error)
+
+
+def check_uri(uri: str) -> None:
+    """Raise `ToolError` for a URI that is longer than one may be."""
+    if len(uri) > MAX_URI:
+        raise ToolError(f"The URI {quoted(uri)!r} has {len(uri):,} characters; one may have {MAX_URI:,}.")
 
 
 def _is_within(uri: str, watched: str) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
-from toolfold import Limit, WithheldBy
+from toolfold import WithheldBy
 from toolfold.spi import Full
 
 from ...mcp.request import record_refusal
@@ -196,8 +196,7 @@ class Upstream:
 
     def _check_room(self, client: DownstreamClient) -> None:
         """Raise `UpstreamError` if there is no room for a connection that a client needs (SPEC SAF-4)."""
-        limit = Limit(self.config.max_connections, self.config.max_connections_per_caller)
-        tally = Tally(f"connections to the MCP server {self.name!r}", limit)
+        tally = Tally(f"connections to the MCP server {self.name!r}", self.config.connections)
         for link in self.links:
             tally.add(link.client.caller if link.client is not None else None)
         try:

@@ -17,6 +17,7 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
+from toolfold import Limit
 from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamError
 from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.gateway.upstream import definitions, notifications
@@ -366,6 +367,22 @@ async def test_one_connection_too_many_is_refused_and_ends_no_other() -> None:
         await until(lambda: gateway.status[0].connections < 2)
         async with gateway.tools.open_session(active=one.active) as four:
             assert (await four.call("cart")).text == "[]"
+
+
+@pytest.mark.spec("SAF-4")
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({}, Limit(200, 50)),
+        ({"max_connections": 50}, Limit(50, 12)),
+        ({"max_connections": 1}, Limit(1, 1)),
+        ({"max_connections": 4000}, Limit(4000, 50)),
+        ({"max_connections": 50, "max_connections_per_caller": 40}, Limit(50, 40)),
+    ],
+)
+def test_where_there_are_fewer_connections_one_caller_may_have_a_quarter(given: dict[str, Any], limit: Limit) -> None:
+    (upstream,) = config_of("a", **given).upstreams.values()
+    assert upstream.connections == limit
 
 
 @pytest.mark.spec("SAF-4", "SAF-7", "GWY-12")
