@@ -78,7 +78,7 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
         plan = plan_undo(files) if undo else plan_change(files, beside, command)
     total = _Total()
     failed = [_show(file, found, total, undo=undo, measure=measure) for file, found in plan.sections].count(False)
-    total.show(measure)
+    total.show(advise=not (measure or yes))
     if plan.files:
         failed += _carry_out(plan.files, yes=yes, dry_run=dry_run, undo=undo)
     if failed:
@@ -192,16 +192,16 @@ class _Total:
         self.servers, self.known = self.servers + servers, self.known + known
         self.before, self.listed = self.before + before, self.listed + listed
 
-    def show(self, measure: bool) -> None:
-        """Print it."""
+    def show(self, *, advise: bool) -> None:
+        """Print it, with what to do about servers that were never measured if that is wanted."""
         if not self.servers:
             return
-        said = f"In all {plural(self.servers, 'server')}, {self.known} of them measured"
+        said = f"{self.known} of {plural(self.servers, 'server')} measured"
         if self.known:
             before, listed = approximate(self.before), approximate(self.listed)
             said += f": {before} tokens of tool definitions become {listed} at first"
         show(f"{said}.")
-        if self.known < self.servers and not measure:
+        if self.known < self.servers and advise:
             show("Add --measure to ask the others, which starts them.")
 
 

@@ -50,7 +50,7 @@ def test_a_dry_run_has_a_figure_for_each_server_that_was_ever_asked_and_a_total(
     output = init("--dry-run")
     assert line_of(output, "a")[:2] == ["a", "2"]
     assert line_of(output, "b") == ["b", "not", "measured"]
-    assert "In all 3 servers, 2 of them measured: ~" in output
+    assert "2 of 3 servers measured: ~" in output
     assert "Add --measure to ask the others, which starts them." in output
 
 
@@ -71,7 +71,7 @@ def test_only_servers_that_were_never_asked_are_started_each_with_a_line(
     assert sorted(started) == ["b", "dead"]
     assert sorted(result.stderr.splitlines()) == ["  b: 2 tools", "  dead: no answer"]
     assert line_of(result.stdout, "dead") == ["dead", "no", "answer"]
-    assert "In all 3 servers, 2 of them measured" in result.stdout
+    assert "2 of 3 servers measured" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ def main(names: list[str]) -> int:
     """Run pages, and return how many blocks show something else than what was printed."""
     write, found = "--write" in names, 0
     for page in [Path(name).resolve() for name in names if name != "--write"] or pages():
-        with TemporaryDirectory() as folder:
-            stale = run(page, Path(folder))
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "you"  # some commands print its name
+            folder.mkdir()
+            stale = run(page, folder)
         logging.root.handlers.clear()  # a server of one page would log into the output of the next
         found += len(stale)
         if stale and write:
