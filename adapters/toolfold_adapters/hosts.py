@@ -318,6 +318,7 @@ HOSTS = (
         entry={"name": "toolfold"},
         most={"connectionTimeout": None},
         passed_over=("faviconUrl", "sourceFile"),
+        environment="minimal",  # that of the SDK for TypeScript: core/context/mcp/MCPConnection.ts
         variable=r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}",
         views={"cn": HostView(client="continue", era="legacy", lists_again=False, instructions=0)},
     ),

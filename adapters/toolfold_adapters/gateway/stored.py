@@ -177,8 +177,8 @@ _FILE = _form(
 class DefinitionCache:
     """What upstreams offered when they were last asked; where that can't be read, they are asked instead.
 
-    It is stored by all that decides on what answers: the command or URL, the folder, and the environment and headers
-    that an upstream is given, whose values are not stored.
+    It is stored by all that decides on what answers: the command or URL, the folder, the environment and headers that
+    an upstream is given, whose values are not stored, and the client that logs in.
 
     Args:
         folder: Where the files are; without one nothing is stored.
@@ -205,6 +205,8 @@ class DefinitionCache:
 def _cache_key(config: UpstreamConfig) -> str:
     """Return all that decides on what answers."""
     given = config.model_dump(include={"command", "url", "cwd", "env", "headers", "mode"})
+    later = {"environment": config.environment, "client": config.oauth.client_id}
+    given |= {name: value for name, value in later.items() if value is not None}  # so that older files are found
     return json.dumps(given, sort_keys=True)
 
 

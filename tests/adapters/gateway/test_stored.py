@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from tests.adapters.gateway.registering import answering, homes, offering, tool
 from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config
-from toolfold_adapters.gateway.config.settings import Entry
+from toolfold_adapters.gateway.config.settings import Entry, OAuthConfig
 from toolfold_adapters.gateway.registration import Report, UpstreamRegistration
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, Files
 from toolfold_adapters.gateway.upstream.definitions import Definitions, Known
@@ -205,6 +205,17 @@ def test_one_configuration_has_one_place_however_it_is_named(tmp_path: Path, mon
     (tmp_path / "link.toml").symlink_to(file)
     paths = (file, "gateway.toml", "link.toml")
     assert {load_config(path).entry("a").place for path in paths} == {str(file.resolve())}
+
+
+@pytest.mark.spec("GWY-8")
+def test_entries_that_log_in_as_others_have_definitions_of_their_own(tmp_path: Path) -> None:
+    cache = DefinitionCache(tmp_path)
+    known = Known(definitions=FIRST, modern=False, able=(), capabilities={})
+    at_url = UpstreamConfig(url="https://x.org")
+    others: list[dict[str, Any]] = [{"oauth": OAuthConfig(client_id="team")}, {"headers": {"X-Tenant": "a"}}]
+    cache.write(at_url, known)
+    assert cache.read(at_url) is not None
+    assert [cache.read(at_url.model_copy(update=other)) for other in others] == [None, None]
 
 
 # -- where they can't be stored or read --------------------------------------------------------------------------------

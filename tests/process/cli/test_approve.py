@@ -89,3 +89,23 @@ def test_tools_that_are_no_other_servers_need_no_approval(tmp_path: Path) -> Non
     refused = run("approve", "shop:tools", cwd=tmp_path)
     assert refused.returncode == 2
     assert "shop:tools has tools of its own; there is nothing to approve." in refused.stderr
+
+
+def replaced_by_a_file(above: Path, name: str) -> Path:
+    (folder,) = above.rglob(name)
+    folder.rename(above / "before")
+    folder.touch()
+    return folder
+
+
+@pytest.mark.spec("GWY-11")
+async def test_what_can_not_be_stored_is_not_served_and_approve_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    served_from(tmp_path, state)
+    state.write_text("plain")
+    await names(tmp_path)
+    folder = replaced_by_a_file(tmp_path, "approved")
+    assert not {"one", "two"} & await names(tmp_path)
+    failed = run("approve", "gateway.toml", cwd=tmp_path)
+    assert failed.returncode == 1
+    assert f"upstream: what is approved can't be stored in {folder}:" in " ".join(failed.stderr.split())

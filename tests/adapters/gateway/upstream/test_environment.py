@@ -83,6 +83,7 @@ env_vars = ["AWS_PROFILE"]
         ("Claude/claude_desktop_config.toolfold.json", "", {"PATH", "HOME"}),
         ("settings/cline_mcp_settings.json", "", {"PATH", "HOME"}),
         (".mcp.json", CHOSEN, {"PATH", "HOME", "LANG", "A"}),
+        (".continue/config.yaml", "mcpServers: [{name: a, command: server}]", {"PATH", "HOME"}),
         (".codex/config.toml", CODEX, {"PATH", "HOME", "LANG", "AWS_PROFILE"}),
         ("gateway.toml", '[upstreams.a]\ncommand = ["server"]', HOST.keys() - OWN),
         ("gateway.toml", '[upstreams.a]\ncommand = ["server"]\nenvironment = ["LANG"]', {"PATH", "HOME", "LANG"}),

@@ -80,10 +80,11 @@ async def test_headers_have_what_the_environment_says(tmp_path: Path, name: str,
 
 
 @pytest.mark.spec("GWY-8", "GWY-2")
-async def test_a_process_gets_the_environment_that_its_entry_and_its_file_name_and_no_more(
+async def test_a_process_gets_the_environment_of_its_host_its_file_and_its_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "s3cret")
+    monkeypatch.setenv("TOOLFOLD_STORE", "redis://:pw@store")
     (tmp_path / ".env").write_text("FROM_FILE=1\nBOTH=file\n")
     code = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
     entry = {
@@ -97,11 +98,12 @@ async def test_a_process_gets_the_environment_that_its_entry_and_its_file_name_a
     (folder / "mcp.json").write_text(json.dumps({"servers": {"reporter": entry}}))
     await start(load_config(folder / "mcp.json"))
     environment = json.loads((tmp_path / "environment.json").read_text())
-    assert {name: environment.get(name) for name in ("FROM_FILE", "BOTH", "GIVEN", "SECRET")} == {
+    assert {name: environment.get(name) for name in ("FROM_FILE", "BOTH", "GIVEN", "SECRET", "TOOLFOLD_STORE")} == {
         "FROM_FILE": "1",
         "BOTH": "entry",
         "GIVEN": "s3cret",
-        "SECRET": None,
+        "SECRET": "s3cret",
+        "TOOLFOLD_STORE": None,
     }
 
 
