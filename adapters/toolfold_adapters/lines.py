@@ -226,26 +226,26 @@ async def standard_streams() -> AsyncGenerator[tuple[Any, Any]]:
                     yield streams
                 finally:
                     close_stdin()
-        return
-    loop: Any = anyio.lowlevel.current_token().native_token
-    soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon  # of trio
-    with diverted(0, os.open(os.devnull, os.O_RDONLY)) as source, diverted(1, stderr()) as sink:
-        incoming, outgoing = _Input(source), _Output(sink)
+    else:
+        loop: Any = anyio.lowlevel.current_token().native_token
+        soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon  # of trio
+        with diverted(0, os.open(os.devnull, os.O_RDONLY)) as source, diverted(1, stderr()) as sink:
+            incoming, outgoing = _Input(source), _Output(sink)
 
-        async def write(line: bytes) -> None:
-            try:
-                await outgoing.write(line)
-            except OSError as error:
-                incoming.end()  # nobody takes answers any more
-                raise anyio.BrokenResourceError from error
+            async def write(line: bytes) -> None:
+                try:
+                    await outgoing.write(line)
+                except OSError as error:
+                    incoming.end()  # nobody takes answers any more
+                    raise anyio.BrokenResourceError from error
 
-        with ended_by_signals(lambda: soon(incoming.end)):
-            try:
-                lines = Lines(incoming.read, write)
-                yield lines, lines
-            finally:
-                with anyio.move_on_after(FLUSH_SECONDS, shield=True), suppress(anyio.BrokenResourceError):
-                    await write(b"")
+            with ended_by_signals(lambda: soon(incoming.end)):
+                try:
+                    lines = Lines(incoming.read, write)
+                    yield lines, lines
+                finally:
+                    with anyio.move_on_after(FLUSH_SECONDS, shield=True), suppress(anyio.BrokenResourceError):
+                        await write(b"")
 
 
 class _Input:
