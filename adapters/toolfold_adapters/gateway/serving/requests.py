@@ -10,6 +10,7 @@ any server: it waits for all that are starting, but not for long, and goes witho
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -244,7 +245,7 @@ class Requests:
         if component is None or component.control is None or component.control[0] != "load":
             return None
         assert component.loader is not None
-        server = (params.arguments or {}).get(component.loader.argument)
+        server = component.loader.accepted.read(params.arguments or {}).get(component.loader.argument)
         if not isinstance(server, str) or server in catalog.index or server not in self._gateway.config.upstreams:
             return None
         own = self._gateway.registration.groups_of(server)
@@ -306,12 +307,15 @@ def _is_of(server: str, name: str) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts anywhere in the arguments of a call."""
+    """Yield the texts anywhere in the arguments of a call, which hosts may give as JSON text (SPEC GWY-20)."""
     left: list[Any] = [value]
     while left:
         one = left.pop()
         if isinstance(one, str):
             yield one
+            if one[:1] in ("{", "[", '"'):
+                with suppress(ValueError, RecursionError):
+                    left.append(json.loads(one))
         elif isinstance(one, Mapping):
             left += cast("Mapping[str, Any]", one).values()
         elif isinstance(one, list):

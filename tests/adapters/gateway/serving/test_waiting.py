@@ -73,14 +73,25 @@ async def test_no_server_is_started_before_the_first_request_is_answered() -> No
                 assert {name for name, _ in house.started} == {"a", "b"}
 
 
+AS_HOSTS_WRITE = [
+    ("open_group", {"group": "git"}),
+    ("open_group", {"group": '["git"]'}),
+    ("call_tool", {"name": "open_group", "arguments": '{"group": "git"}'}),
+]
+
+
+@pytest.mark.spec("GWY-20")
+@pytest.mark.parametrize(("name", "arguments"), AS_HOSTS_WRITE, ids=str)
 @pytest.mark.parametrize("mode", ERAS)
-async def test_opening_the_group_of_a_server_waits_for_it_and_for_no_other(mode: ConnectMode) -> None:
+async def test_opening_the_group_of_a_server_waits_for_it_and_for_no_other(
+    mode: ConnectMode, name: str, arguments: Mapping[str, Any]
+) -> None:
     house = House(gates={"git": anyio.Event(), "slow": anyio.Event()})
     async with served_cold(house, config_of("git", "slow"), mode) as (_, wire):
         answers: list[dict[str, Any]] = []
 
         async def open_group() -> None:
-            answers.append(await called(wire, "open_group", {"group": "git"}))
+            answers.append(await called(wire, name, arguments))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(open_group)
