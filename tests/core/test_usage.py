@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -257,35 +255,6 @@ async def test_what_sessions_beyond_a_number_open_is_followed_by_the_calls_of_an
         for _ in range(3):
             await third.call("a.read", {"ticks": 1, "how": "ok"})
     assert (usage.groups["a"].opened, usage.groups["a"].called) == (3, 2)
-
-
-async def memory_of_a_session(tools: ToolSet, number: int) -> float:
-    """Return how many bytes an open session takes that has opened a group."""
-
-    async def opened() -> list[Session]:
-        sessions = [await tools.open_session().start() for _ in range(number)]
-        for session in sessions:
-            await session.activate("a")
-        return sessions
-
-    for session in await opened():  # for what is cached for all
-        await session.close()
-    gc.collect()
-    tracemalloc.start()
-    sessions = await opened()
-    gc.collect()
-    size = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    return size / len(sessions)
-
-
-@pytest.mark.spec("EXP-3")
-@pytest.mark.parametrize("is_counted", [False, True])
-async def test_a_session_that_opened_a_group_takes_no_more_than_450_bytes(is_counted: bool) -> None:
-    tools = with_groups(*GROUPS)
-    if is_counted:
-        tools.count_usage(Clock())
-    assert await memory_of_a_session(tools, 1500) <= 450
 
 
 def test_no_calls_take_no_time() -> None:

@@ -9,6 +9,7 @@ mutmut changes functions, and not the tables at module level: tests compare thos
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import os
@@ -24,11 +25,117 @@ from tempfile import TemporaryDirectory
 from textwrap import indent
 from time import monotonic
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 ROOT = Path(__file__).parent.parent.parent
 EXPLAINED = Path(__file__).with_name("equivalent.toml")
-MODULES = ("machine.compiled", "machine.planner", "machine.transaction", "_view.visibility", "_view.listing")
+
+
+@frozen
+class Room:
+    """Modules, and the tests of which a mutant has to fail one, with what these need beside the core and its tests."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+    copied: tuple[str, ...] = ()
+
+
+ROOMS = {
+    "machine": Room(
+        ("machine.compiled", "machine.planner", "machine.transaction", "_view.visibility", "_view.listing"),
+        (
+            "core/test_cancellation.py",
+            "core/test_errors.py",
+            "core/test_hidden_rules.py",
+            "core/test_hooks.py",
+            "core/test_list_budget.py",
+            "core/test_listing.py",
+            "core/test_machine.py",
+            "core/test_machine_exhaustive.py",
+            "core/test_machine_stateful.py",
+            "core/test_modes.py",
+            "core/test_modes_reading.py",
+            "core/test_persistence.py",
+            "core/test_quota.py",
+            "core/test_reasons.py",
+            "core/test_table_mutants.py",
+            "core/test_transaction.py",
+            "core/test_view.py",
+            "core/test_visibility.py",
+        ),
+    ),
+    "session": Room(
+        tuple(
+            f"_session.{name}"
+            for name in (
+                "context",
+                "executor",
+                "hooks",
+                "journal",
+                "observers",
+                "reentry",
+                "runtime",
+                "session",
+                "state",
+                "stored",
+                "upkeep",
+                "usage",
+            )
+        ),
+        (
+            "adapters/mcp/test_replicas.py",
+            "adapters/mcp/test_stored_handles.py",
+            "adapters/mcp/test_unreliable_stores.py",
+            "adapters/stores",
+            "core/test_blocking_hooks.py",
+            "core/test_calling.py",
+            "core/test_cancellation.py",
+            "core/test_changing_registrations.py",
+            "core/test_concurrency.py",
+            "core/test_counted_threads.py",
+            "core/test_errors.py",
+            "core/test_facts.py",
+            "core/test_faults.py",
+            "core/test_fork.py",
+            "core/test_hook_forms.py",
+            "core/test_hooks.py",
+            "core/test_limits.py",
+            "core/test_notifications.py",
+            "core/test_observers.py",
+            "core/test_persistence.py",
+            "core/test_pinned.py",
+            "core/test_quota.py",
+            "core/test_reasons.py",
+            "core/test_reentry.py",
+            "core/test_resources_prompts.py",
+            "core/test_session_limits.py",
+            "core/test_sessions.py",
+            "core/test_threads.py",
+            "core/test_usage.py",
+        ),
+        ("adapters/toolfold_adapters", "tests/adapters", "tests/simulation", "tests/preloaded.py", "tests/forking.py"),
+    ),
+    "toolset": Room(
+        tuple(
+            f"_toolset.{name}"
+            for name in (
+                "catalog_tool",
+                "control",
+                "decorators",
+                "definitions",
+                "finder",
+                "handlers",
+                "options",
+                "programs",
+                "prompts",
+                "registration",
+                "toolkits",
+                "toolset",
+            )
+        ),
+        ("core",),
+    ),
+}
 COPIED = ("core/toolfold", "specs/toolfold_specs", "tests/conftest.py", "tests/core", "tests/mutation/plugin.py")
 
 # mutmut takes a module's name from its path, so the copy has the packages at its top. Its workers are forked from a
@@ -38,31 +145,12 @@ SETTINGS = """
 [tool.mutmut]
 source_paths = ["toolfold"]
 only_mutate = [{modules}]
-also_copy = ["toolfold_specs"]
+also_copy = [{copied}]
 process_isolation = "forkserver"
 timeout_multiplier = 2
 timeout_constant = 5
 pytest_add_cli_args = ["--numprocesses=0", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
-pytest_add_cli_args_test_selection = [
-  "tests/core/test_cancellation.py",
-  "tests/core/test_errors.py",
-  "tests/core/test_hidden_rules.py",
-  "tests/core/test_hooks.py",
-  "tests/core/test_list_budget.py",
-  "tests/core/test_listing.py",
-  "tests/core/test_machine.py",
-  "tests/core/test_machine_exhaustive.py",
-  "tests/core/test_machine_stateful.py",
-  "tests/core/test_modes.py",
-  "tests/core/test_modes_reading.py",
-  "tests/core/test_persistence.py",
-  "tests/core/test_quota.py",
-  "tests/core/test_reasons.py",
-  "tests/core/test_table_mutants.py",
-  "tests/core/test_transaction.py",
-  "tests/core/test_view.py",
-  "tests/core/test_visibility.py",
-]
+pytest_add_cli_args_test_selection = [{tests}]
 """
 
 MUTMUT = (sys.executable, "-c", "from mutmut.__main__ import cli; cli()")
@@ -113,9 +201,9 @@ def undecorated(source: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def make_copy(folder: Path) -> None:
+def make_copy(folder: Path, room: Room) -> None:
     """Lay out what mutmut needs in an empty folder."""
-    for name in COPIED:
+    for name in (*COPIED, *room.copied):
         source = ROOT / name
         target = folder / (name if name.startswith("tests/") else source.name)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -123,12 +211,22 @@ def make_copy(folder: Path) -> None:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
-    for module in MODULES:
+    for module in room.modules:
         path = folder / "toolfold" / source_of(module)
         path.write_text(undecorated(path.read_text(encoding="utf-8")), encoding="utf-8")
-    mutated = ", ".join(f'"toolfold/{source_of(module)}"' for module in MODULES)
-    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + SETTINGS.format(modules=mutated)
-    (folder / "pyproject.toml").write_text(settings, encoding="utf-8")
+    beside = [Path(name).name for name in (*COPIED, *room.copied) if not name.startswith("tests/")]
+    settings = SETTINGS.format(
+        modules=_listed(f"toolfold/{source_of(module)}" for module in room.modules),
+        copied=_listed(name for name in beside if name != "toolfold"),
+        tests=_listed(f"tests/{name}" for name in room.tests),
+    )
+    (folder / "pyproject.toml").write_text(
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8") + settings, encoding="utf-8"
+    )
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(f'"{text}"' for text in texts)
 
 
 def mutmut(folder: Path, *arguments: str, quiet: bool = True) -> str:
@@ -142,10 +240,10 @@ def mutmut(folder: Path, *arguments: str, quiet: bool = True) -> str:
     return done.stdout or ""
 
 
-def verdicts(folder: Path) -> dict[str, str]:
+def verdicts(folder: Path, room: Room) -> dict[str, str]:
     """Return the verdict on each mutant, by mutmut's name of it."""
     found: dict[str, int | None] = {}
-    for module in MODULES:
+    for module in room.modules:
         path = folder / "mutants" / "toolfold" / f"{source_of(module)}.meta"
         found |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
     if lost := {name: status for name, status in found.items() if status not in VERDICTS}:
@@ -185,20 +283,21 @@ def compared(survivors: Iterable[Mutant], explanations: Iterable[Mutant]) -> tup
     return unexplained, list(known.elements())
 
 
-def summary(found: dict[str, str]) -> Iterator[str]:
+def summary(found: dict[str, str], room: Room) -> Iterator[str]:
     """Yield a line for each module."""
-    for module in MODULES:
+    for module in room.modules:
         counts = Counter(verdict for name, verdict in found.items() if name.startswith(f"toolfold.{module}.x"))
         text = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
         yield f"{module}: {counts.total()} mutants: {text}"
 
 
-def judged(folder: Path) -> bool:
+def judged(folder: Path, room: Room) -> bool:
     """Return whether every survivor is explained, and no explanation is stale; print those that are not."""
-    found = verdicts(folder)
-    print(*summary(found), sep="\n")
+    found = verdicts(folder, room)
+    print(*summary(found, room), sep="\n")
     survivors = [mutant(name, mutmut(folder, "show", name)) for name, verdict in found.items() if verdict != "killed"]
-    unexplained, stale = compared(survivors, explained(EXPLAINED.read_text(encoding="utf-8")))
+    known = explained(EXPLAINED.read_text(encoding="utf-8"))
+    unexplained, stale = compared(survivors, [each for each in known if each.module in room.modules])
     for title, mutants in (("Not killed", unexplained), ("Explained, but killed or gone", stale)):
         for each in mutants:
             print(f"\n{title}: {found.get(each.name, 'stale')} {each}")
@@ -206,16 +305,29 @@ def judged(folder: Path) -> bool:
     return not unexplained and not stale
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all of them by default")
+    parser.add_argument("--module", action="append", help="only this one, such as _session.reentry")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.rooms if name not in ROOMS]:
+        parser.error(f"there is no room {unknown[0]!r}")
+    rooms = [ROOMS[name] for name in given.rooms or ROOMS]
+    if given.module:
+        rooms = [evolve(room, modules=chosen) for room in rooms if (chosen := tuple({*room.modules} & {*given.module}))]
     os.nice(10)
+    return max([_run(room) for room in rooms], default=2)
+
+
+def _run(room: Room) -> int:
     began = monotonic()
     try:
         with TemporaryDirectory(prefix="toolfold-mutation-") as name:
             folder = Path(name)
-            make_copy(folder)
+            make_copy(folder, room)
             mutmut(folder, "run", "--max-children", "2", quiet=False)
-            good = judged(folder)
+            good = judged(folder, room)
     except (CouldNotRun, OSError, tomllib.TOMLDecodeError) as error:
         print(f"could not run: {error}", file=sys.stderr)
         return 2

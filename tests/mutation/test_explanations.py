@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.mutation.run import EXPLAINED, MODULES, ROOT, explained, source_of
+from tests.mutation.run import EXPLAINED, ROOMS, ROOT, explained, source_of
+
+MODULES = [module for room in ROOMS.values() for module in room.modules]
 
 
 @pytest.mark.parametrize("module", MODULES)
