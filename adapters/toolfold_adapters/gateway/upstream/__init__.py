@@ -5,4 +5,5 @@ link.py           one connection, and the task that holds it        wire.py     
 notifications.py  what comes beside answers                         http.py     URLs, and logins
 definitions.py    what it offers: asked for, and what can be used   transports.py  processes
 stderr.py         why a process ended, by what it wrote             awaited.py  which requests wait for an answer
+relisting.py      when lists that change often are read again
 """

@@ -39,6 +39,7 @@ from .life import (
     without_secrets,
 )
 from .notifications import Delivery, OnUpdate, Outbox, Watched, check_uri
+from .relisting import AT_ONCE, Relisting
 from .transports import ServerStderr, server_stderr
 from .wire import Wire, connect, start_limit
 
@@ -87,6 +88,8 @@ class Link:
         self._outboxes: dict[DownstreamClient, Outbox] = {}
         self._holding: TaskGroup | None = None
         self._relist = anyio.Event()
+        self._relisting = Relisting()
+        self._due = anyio.Event()
         self._current = anyio.Event()
         self._closed = False
         self._answered: anyio.Event | None = None
@@ -312,7 +315,9 @@ class Link:
         self._changed.set()
 
     def tick(self, now: float) -> None:
-        """Do what is due: start again after a failure, or stop what was not used for long."""
+        """Do what is due: start after a failure, stop what was not used for long, read lists that changed often."""
+        if self._relisting.may_begin(now):
+            self._due.set()
         idle = not self.in_use and now - self._used >= self.upstream.config.idle_timeout
         if idle and self.life.state in (State.READY, State.BACKING_OFF):
             self.stop()
@@ -440,7 +445,7 @@ class Link:
                 self._relist = anyio.Event()
                 try:
                     if not listed:
-                        await self.upstream.refresh(self, wire)
+                        await self._refreshed(wire)
                 except (ToolfoldError, MCPError) as error:
                     if self.upstream.quarantine:
                         raise  # what would be used is unknown
@@ -448,6 +453,21 @@ class Link:
                 listed = False
                 self.upstream.asked(self)
                 await self._relist.wait()
+                while not self._relisting.may_begin(self.upstream.clock()):
+                    self._due = anyio.Event()
+                    await self._due.wait()
+
+    async def _refreshed(self, wire: Wire) -> None:
+        """Have the upstream learn what the server offers now, and take note of how long that takes."""
+        began = self.upstream.clock()
+        self._relisting.begin(began)
+        if self._relisting.row == AT_ONCE + 1:
+            name = self.upstream.name
+            log.warning("the MCP server %s says over and over that its lists changed; they are read more rarely", name)
+        try:
+            await self.upstream.refresh(self, wire)
+        finally:
+            self._relisting.end(began, self.upstream.clock())
 
     # -- what the server sends unasked ---------------------------------------------------------------------------------
 
