@@ -1,4 +1,4 @@
-"""What a large server costs the others: the work on its definitions is done beside the loop, and it has a limit."""
+"""What a large server costs the others: the work on its definitions is done beside the loop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 from tests.adapters.gateway.registering import homes, offering, registered
 from toolfold_adapters.gateway import beside
 from toolfold_adapters.gateway.gateway import MOST_WARNINGS, log_new
-from toolfold_adapters.gateway.upstream import definitions as upstream_definitions
-from toolfold_adapters.gateway.upstream.definitions import Definitions, usable
+from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 pytestmark = [pytest.mark.spec("GWY-3", "SAF-1")]
 
@@ -89,13 +88,6 @@ async def test_what_ends_in_between_changes_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     await registration.replace("s", large("New"))
     assert len(homes(tools)) == MANY + 1
-
-
-def test_of_more_tools_than_a_server_may_have_the_rest_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream_definitions, "MOST_DEFINITIONS", 3)
-    offered = usable(large("x", 5))
-    assert list(offered.by_kind["tool"]) == ["get_0", "get_1", "get_2"]
-    assert offered.warnings == ("The server lists 5 tools; the first 3 are served, and the others left out.",)
 
 
 @pytest.mark.parametrize("count", [2, 200])

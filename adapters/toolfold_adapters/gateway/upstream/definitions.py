@@ -29,8 +29,6 @@ CHANGES = frozenset(
 )
 LIST_SECONDS = 10.0
 """How long a server may take to list what it has beside tools."""
-MOST_DEFINITIONS = 20_000
-"""How many tools of a server are served, and as many of each other kind: what they cost grows with their number."""
 MOST_PAGES = 1000
 """How many pages of a list are asked for; a server that has more has none that end."""
 _OBJECT: Table = {"type": "object"}
@@ -275,12 +273,7 @@ def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Ta
     checked: dict[str, Table] = {}
     counted = said.by_name(kind)
     words = kind.replace("_", " ")
-    if len(said.of(kind)) > MOST_DEFINITIONS:
-        count = f"{len(said.of(kind)):,} {words}s"
-        warnings.append(
-            f"The server lists {count}; the first {MOST_DEFINITIONS:,} are served, and the others left out."
-        )
-    for position, given in enumerate(said.of(kind)[:MOST_DEFINITIONS], 1):
+    for position, given in enumerate(said.of(kind), 1):
         name = name_of(kind, given)
         if name is None:
             warnings.append(f"The {words} number {position} of the server's list has no name, so it is left out.")
