@@ -150,6 +150,13 @@ def is_async(function: Any) -> bool:
     return not inspect.isroutine(function) and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
+def is_generator(function: Any) -> bool:
+    """Return whether calling `function` returns a generator."""
+    if inspect.isgeneratorfunction(function):
+        return True
+    return not inspect.isroutine(function) and inspect.isgeneratorfunction(getattr(function, "__call__", None))  # noqa: B004
+
+
 def is_async_generator(function: Any) -> bool:
     """Return whether calling `function` gives an async generator."""
     if inspect.isasyncgenfunction(function):

@@ -6,6 +6,7 @@ into a message: the cause stays reachable as `__cause__`. What is allowed but pr
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -264,13 +265,17 @@ class ToolError(ToolfoldError):
 
 
 class ProtocolError(ToolfoldError):
-    """Raised by a handler to answer with an error of the protocol instead of a result; passed on unchanged."""
+    """Raised by a handler to answer with an error of the protocol instead of a result; passed on unchanged.
+
+    As a text it says what `data` has, too, such as a URL to open or a reason: in process nobody else would.
+    """
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         self.code = code
         self.message = escaped(message)
         self.data = data
-        super().__init__(self.message)
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=repr)
+        super().__init__(self.message if data is None else f"{self.message}\n{escaped(text)}")
 
 
 def similar(name: str, known: Sequence[str]) -> tuple[str, ...]:

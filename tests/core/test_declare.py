@@ -233,3 +233,19 @@ def test_an_async_generator_is_refused_since_a_call_has_one_result() -> None:
                 tools.register("t", handler, **cast("Any", options))
         with pytest.raises(InvalidDefinition, match="async generator"):
             tools.register_prompt("p", handler)
+
+
+@pytest.mark.spec("KIT-2", "REG-1")
+def test_a_generator_can_not_be_a_handler() -> None:
+    def stream() -> Any:
+        yield 1
+
+    class Streaming:
+        def __call__(self, *given: Any) -> Any:
+            yield 1
+
+    tools = ToolSet("t")
+    handlers: list[Any] = [stream, Streaming()]
+    for handler in handlers:
+        with pytest.raises(InvalidDefinition, match="its handler is a generator, and a call has one result"):
+            tools.register("t", handler)

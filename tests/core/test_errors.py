@@ -20,6 +20,7 @@ from toolfold import (
     ManifestError,
     ParentInactive,
     Profile,
+    ProtocolError,
     QuotaExceeded,
     ReentrantTransition,
     SessionClosed,
@@ -330,3 +331,21 @@ async def test_a_long_list_of_groups_is_truncated() -> None:
 @pytest.mark.spec("ERR-1")
 def test_a_tool_error_is_an_error_of_the_library() -> None:
     assert issubclass(ToolError, ToolfoldError)
+
+
+@pytest.mark.spec("ERR-2", "GWY-1")
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"elicitations": [{"mode": "url", "url": "https://bank.example/login"}]}, "https://bank.example/login"),
+        ({"reason": "the quota of this month is used up"}, "the quota of this month is used up"),
+        ("try after noon", "try after noon"),
+        ({"odd": {1, 2}}, "odd"),
+    ],
+)
+def test_an_error_of_the_protocol_says_its_data_to_whoever_reads_it_as_a_text(data: object, said: str) -> None:
+    error = ProtocolError(-32042, "This needs a login", data)
+    assert (error.message, error.data) == ("This needs a login", data)
+    assert str(error).startswith("This needs a login\n")
+    assert said in str(error)
+    assert str(ProtocolError(-32042, "This needs a login")) == "This needs a login"

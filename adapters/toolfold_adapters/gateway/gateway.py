@@ -16,13 +16,13 @@ from anyio.abc import TaskGroup
 from attrs import evolve
 from mcp.server.lowlevel import Server
 
-from toolfold import Component, ToolfoldError, ToolSet, events
+from toolfold import Catalog, Component, ToolfoldError, ToolSet, events
 from toolfold.spi import Kind, RequestView, available
 
 from ..mcp.handlers import RequestHandlers
 from .config.settings import Entry, GatewayConfig
 from .registration import Report, UpstreamRegistration
-from .serving.downstream import Clients, DownstreamClient, current_request
+from .serving.downstream import Clients, DownstreamClient, current_request, resources_named
 from .serving.forward import Forwarding
 from .serving.requests import extend
 from .upstream.life import UpstreamError
@@ -198,8 +198,9 @@ class Gateway:
         """Return the upstream that a resource is of, for a client; one need not list all that it has.
 
         It is the one that lists it, by itself or by a template; else the one that linked to it in an answer to this
-        client, else the one that lists what begins most like it, else the only one that has resources. It is none of
-        which the view has nothing, and of what is listed one that has it available there (SPEC ISO-2, VIS-7).
+        client; else the one with a tool that names it as its view; else the one that lists what begins most like it;
+        else the only one that has resources. It is none of which the view has nothing, and of what is listed one that
+        has it available there (SPEC ISO-2, VIS-7).
         """
         catalog, find = view.snapshot.catalog, self.registration.find
         serves = partial(self.registration.serves, catalog=catalog)
@@ -210,11 +211,19 @@ class Gateway:
             return None if placed is None else self.upstreams.get(placed.server)
         server = client.links.get(uri)
         if server is None or not serves(server):
+            server = self._naming(uri, catalog)
+        if server is None:
             server = self.registration.nearest(uri, catalog)
         if server is None:
             able = [key for key, one in self.upstreams.items() if one.known and "resources" in one.known.capabilities]
             server = able[0] if len(able) == 1 and serves(able[0]) else None
         return None if server is None else self.upstreams.get(server)
+
+    def _naming(self, uri: str, catalog: Catalog) -> str | None:
+        """Return the upstream of a tool of a catalog that names a resource in its `_meta`, which no list need have."""
+        naming = (one for one in catalog.tools.values() if uri in resources_named(one.definition))
+        placed = (self.registration.find("tool", one.name) for one in naming)
+        return next((one.server for one in placed if one is not None), None)
 
     def _listed(self, uri: str) -> list[Component]:
         """Return what upstreams list that a URI is of, for anybody: the resource itself, and templates."""

@@ -21,7 +21,7 @@ from .._schema.arguments import Arguments, Output
 from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
 from .._session.context import Context, HookContext
-from .._usercode import InThread, caller, is_async, is_async_generator
+from .._usercode import InThread, caller, is_async, is_async_generator, is_generator
 from .._view.calling import (
     InputRequired,
     ToolResult,
@@ -70,6 +70,8 @@ def handled(name: str, function: Callable[..., Any], schemas: SchemaCache, *, ty
         raise InvalidDefinition(name, f"its handler is a {type(function).__name__}, which can't be called")
     if is_async_generator(function):
         raise InvalidDefinition(name, "its handler is an async generator, and a call has one result: return a list")
+    if is_generator(function):
+        raise InvalidDefinition(name, "its handler is a generator, and a call has one result: return a list")
     call = caller(function, in_thread=in_thread)
     if typed:
         return _typed(name, function, call, schemas)

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from tests.adapters.inprocess.support import NOTHING, load, phone
-from toolfold import ToolSet
+from toolfold import ProtocolError, ToolSet
 from toolfold_adapters.inprocess import Conversation
 
 # -- order ------------------------------------------------------------------------------------------------------------
@@ -302,3 +302,20 @@ async def test_a_turn_that_is_cancelled_ends_with_all_its_calls(by: str, calls: 
             with pytest.raises(asyncio.CancelledError):
                 await task
         assert (ended, finished) == (["wait"] * calls.count("wait"), [])
+
+
+@pytest.mark.spec("AGT-1", "GWY-1")
+async def test_the_url_and_the_reason_of_an_error_of_the_protocol_reach_the_model() -> None:
+    asked = [{"mode": "url", "elicitationId": "1", "url": "https://bank.example/login", "message": "Log in"}]
+    tools = ToolSet("bank")
+    for name, code, data in (("pay", -32042, {"elicitations": asked}), ("buy", -32050, {"reason": "no quota is left"})):
+
+        def refuse(_: object, code: int = code, data: object = data) -> None:
+            raise ProtocolError(code, "Refused", data)
+
+        tools.register(name, refuse, input_schema={"type": "object"})
+    async with Conversation(tools) as conversation:
+        results = await conversation.execute([("pay", {}), ("buy", {})])
+    assert [result.is_error for result in results] == [True, True]
+    assert "https://bank.example/login" in results[0].text
+    assert "no quota is left" in results[1].text

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import anyio
 from attrs import define, field
@@ -31,7 +31,7 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context, events
-from toolfold.spi import MAX_URI, Caller, Full, table
+from toolfold.spi import MAX_URI, Caller, Full, array, table
 
 from ...mcp.options import DEFAULTS
 from ...mcp.request import caller_of, is_modern, principal_of, record_refusal
@@ -49,6 +49,8 @@ NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups", "io.modelcontextpro
 ANSWER_SECONDS = 600.0
 """How long a client may take to answer what it is asked: it may be gone."""
 MOST_LINKS = 256
+_VIEWS = ("ui/resourceUri", "openai/outputTemplate")
+"""The keys of `_meta` under which hosts find the resource that is the view of a tool, beside `resourceUri` in `ui`."""
 """How many links to resources are remembered for one client."""
 
 RequestHandler = Callable[[Any, Any], Awaitable[Any]]
@@ -59,6 +61,13 @@ class _Answer(BaseModel):
     """A client's answer, as it came."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def resources_named(given: Mapping[str, Any]) -> list[Any]:
+    """Return the URIs of the views that the `_meta` of a tool, a result or a block names; no list need have them."""
+    meta = table(given.get("_meta")) or {}
+    found = [(table(meta.get("ui")) or {}).get("resourceUri"), *(meta.get(key) for key in _VIEWS)]
+    return [uri for uri in found if uri is not None]
 
 
 @define(eq=False)
@@ -149,11 +158,12 @@ class DownstreamClient:
         """Whether it has answers for upstreams that start, such as its roots, and can be asked within a call alone."""
         return self.session is not None and is_modern(self.session) and "roots" in self.capabilities
 
-    def note_links(self, upstream: str, content: Any) -> None:
-        """Note which resources the result of a call links to: they need not be in any list."""
-        for given in cast("list[Any]", content) if isinstance(content, list | tuple) else []:
-            block = table(given) or {}
-            uri: Any = (table(block.get("resource")) or block).get("uri")
+    def note_links(self, upstream: str, answer: Mapping[str, Any]) -> None:
+        """Note which resources the result of a call links to or names: they need not be in any list."""
+        blocks = [table(given) or {} for given in array(answer.get("content")) or ()]
+        linked: list[Any] = [(table(block.get("resource")) or block).get("uri") for block in blocks]
+        named = (uri for one in (answer, *blocks) for uri in resources_named(one))
+        for uri in (*linked, *named):
             if isinstance(uri, str) and len(uri) <= MAX_URI:
                 self.links[uri] = upstream
                 self.links.move_to_end(uri)

@@ -168,7 +168,7 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
     finally:
         await link.flushed(client)
     if asked.method == "tools/call":
-        client.note_links(link.upstream.key, answer.get("content"))
+        client.note_links(link.upstream.key, answer)
     return answer
 
 

@@ -145,6 +145,45 @@ async def test_a_link_in_an_answer_to_one_client_decides_nothing_for_another() -
     assert read.contents[0].text == "one file:///data/linked"  # type: ignore[union-attr]
 
 
+BOARD = "ui://b/board.html"
+VIEWS: list[dict[str, Any]] = [
+    {"ui": {"resourceUri": BOARD}},
+    {"ui/resourceUri": BOARD},
+    {"openai/outputTemplate": BOARD},
+]
+
+
+class Showing(Listed):
+    """Has a tool that names a view in its definition, or in its answers."""
+
+    def __init__(self, name: str, of_tool: Any, of_result: Any) -> None:
+        super().__init__([t.Resource(name=name, uri=f"{name}://listed")])
+        self.of_tool, self.of_result = of_tool, of_result
+
+    async def list_tools(self, ctx: Any, params: Any) -> t.ListToolsResult:
+        return t.ListToolsResult(tools=[t.Tool(name="show", input_schema={"type": "object"}, _meta=self.of_tool)])
+
+    async def call(self, ctx: Any, params: Any) -> t.CallToolResult:
+        return t.CallToolResult(content=[t.TextContent(type="text", text="see")], _meta=self.of_result)
+
+
+@ERAS
+@pytest.mark.parametrize("of_result", [False, True])
+@pytest.mark.parametrize("meta", VIEWS)
+async def test_a_view_that_only_a_tool_or_a_result_names_is_read_at_its_server_and_no_other_is(
+    client_era: str, meta: dict[str, Any], of_result: bool
+) -> None:
+    given = (None, meta) if of_result else (meta, None)
+    house = House(lambda name: Showing(name, *given) if name == "b" else Showing(name, None, None))
+    async with served(house, config_of("a", "b")) as (_, front), Client(front, mode=client_era) as client:
+        if of_result:
+            await client.call_tool("b__show")
+        read = await client.read_resource(BOARD)
+        assert read.contents[0].text == f"b {BOARD}"  # type: ignore[union-attr]
+        with pytest.raises(MCPError, match="Unknown resource"):
+            await client.read_resource("ui://b/other.html")
+
+
 # -- subscriptions ----------------------------------------------------------------------------------------------------
 
 
