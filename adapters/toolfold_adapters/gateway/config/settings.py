@@ -174,7 +174,7 @@ class UpstreamConfig(_Table):
     def _chosen(cls, given: Any) -> Any:
         names = isinstance(given, list | tuple) and all(isinstance(one, str) for one in cast("list[object]", given))
         if names or given in (None, "inherited", "minimal"):
-            return given
+            return cast("Any", given)
         raise ValueError('must be "inherited", "minimal", or a list of names of variables')
 
     @model_validator(mode="after")

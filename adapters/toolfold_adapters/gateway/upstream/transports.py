@@ -61,7 +61,7 @@ class Transports:
     ) -> None:
         self._tokens = tokens
         self._open_url = open_url
-        self._environment = environment
+        self._environment: Environment = environment
         self._own = own
         self._logins: dict[object, Any] = {}
 

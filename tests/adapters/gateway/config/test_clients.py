@@ -139,6 +139,7 @@ ZED = """{
   },
 }""".replace('"PYTHON"', json.dumps(PYTHON))
 LOCAL = UpstreamConfig(command=(PYTHON, "-v"), env={"KEY": "t0ken"})
+WITH_LITTLE = LOCAL.model_copy(update={"environment": "minimal"})
 WITHOUT_LOGIN = UpstreamConfig(url="https://x.org", oauth=OAuthConfig(enabled=False))
 WITH_KEY = UpstreamConfig(url="https://x.org", headers={"Key": "b"})
 
@@ -149,7 +150,7 @@ WITH_KEY = UpstreamConfig(url="https://x.org", headers={"Key": "b"})
         (".gemini/settings.json", {"mcp": {"allowed": []}, "mcpServers": {"a": GEMINI}}, {"a": "gemini"}, ()),
         (".qwen/settings.toolfold.json", {"mcpServers": {"a": GEMINI}}, {"a": "gemini"}, ()),
         ("opencode.json", {"mcp": OPENCODE}, {"a": LOCAL, "b": WITHOUT_LOGIN}, ("off",)),
-        (".continue/config.yaml", CONTINUE, {"a": LOCAL, "b": WITH_KEY}, ()),
+        (".continue/config.yaml", CONTINUE, {"a": WITH_LITTLE, "b": WITH_KEY}, ()),
         ("goose/config.yaml", GOOSE, {"a": LOCAL, "b": WITH_KEY}, ("off",)),
         ("zed/settings.json", ZED, {"a": LOCAL, "b": WITH_KEY}, ("off",)),
     ],
