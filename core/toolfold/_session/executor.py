@@ -15,11 +15,12 @@ from attrs import evolve
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Group, Profile
+from .._limits import enumerated
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import SessionClosed, StoreUnavailable, ToolfoldError
+from ..errors import SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, close, plan, use
 from ..machine.transaction import ABORTED, HookCall, Transaction
 from .events import Asked, Committed, HooksFailed, RolledBack
@@ -349,9 +350,14 @@ class Executor:
 
         Raises:
             HookFailed: A hook failed; the state is as before.
-            StoreError: The store can't be used.
+            StoreError: The store can't be used, or the session is to begin with groups that there are not.
         """
         journal = self.stored
+        if missing := [path for path in journal.content.start or () if path not in self.snapshot.catalog.index]:
+            raise StoreError(
+                f"The stored session was to begin with the groups {enumerated(missing)}, which are not there: they "
+                "were renamed or removed, or the record is damaged. Open a new session."
+            )
 
         def start(now: Configuration) -> Plan:
             """Plan nothing if another process has been faster."""

@@ -70,3 +70,22 @@ async def test_a_session_whose_record_cannot_be_read_is_refused_in_a_sentence(da
         with pytest.raises(StoreError, match=r"damaged|can't be restored"):
             async with stored.open("mine"):
                 pass
+
+
+@pytest.mark.spec("STO-5")
+@pytest.mark.parametrize("start", [["nothing"], [5], [None], "mail", {"a": 1}, [["mail"]]], ids=str)
+async def test_a_session_that_was_to_begin_with_groups_that_are_not_there_is_refused_in_a_sentence(
+    start: object,
+) -> None:
+    store = MemoryStore()
+    data = json.dumps({**WHOLE, "beside": {**BESIDE, "start": start}})
+    async with desk(anyio.Event()).stored_sessions(store) as stored:
+        async with stored.open("mine") as session:
+            key = session.id
+        found = await store.read(key)
+        assert found is not None
+        assert await store.swap(key, found.version, data)
+    async with desk(anyio.Event()).stored_sessions(store) as stored:
+        with pytest.raises(StoreError, match=r"was to begin with the groups .*not there.*Open a new session"):
+            async with stored.open("mine"):
+                pass
