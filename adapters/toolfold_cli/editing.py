@@ -227,7 +227,7 @@ class TomlFile:
             import tomlkit
 
             self._document[self._section] = tomlkit.aot()
-            cast("Any", self._document[self._section]).append(server.table)
+            self._document[self._section].append(server.table)
 
     def add(self, name: str, settings: Mapping[str, Any]) -> None:
         """Add a server with settings."""
@@ -236,17 +236,15 @@ class TomlFile:
             return
         import tomlkit
 
-        item = tomlkit.table()
-        item.update({"name": name, **settings})
-        self.put(name, _Item(item))
+        self.put(name, _Item(tomlkit.item({"name": name, **settings})))
 
     def _servers(self) -> Mapping[str, Any]:
         return table(cast("Any", self._document).get(self._section)) or {}
 
     def _items(self) -> Any:
         """Return the array that has the servers, if they are in one."""
-        found = cast("Any", self._document).get(self._section)
-        return found if isinstance(found, list) else None
+        found: Any = cast("Any", self._document).get(self._section)
+        return cast("Any", found) if isinstance(found, list) else None
 
 
 @frozen

@@ -35,7 +35,8 @@ class Rule:
 def rules_of(file: ClientFile) -> tuple[Rule, ...]:
     """Return the rules that hold where the servers of a client's file are in force; what can't be read has none."""
     found: list[Rule] = []
-    for place, keys in (file.host.rules if file.host else {}).items():
+    places: Mapping[str, tuple[str, ...]] = file.host.rules if file.host else {}
+    for place, keys in places.items():
         path, _ = located(place, Path.home(), file.folder or Path.cwd(), os.environ)
         with suppress(ConfigError):
             data = read_table(path) if path.is_file() else {}
