@@ -33,5 +33,5 @@ def test_the_page_has_the_help_of_each_command() -> None:
     whole = synopsis.removeprefix("SYNOPSIS\n") + description.removeprefix("DESCRIPTION\n")
     chapters = [whole, *(chapter.partition("\n")[2] for chapter in rest)]
     for command, chapter in zip([(), *((name,) for name in sorted(COMMANDS))], chapters, strict=True):
-        helped = re.sub(r"^Usage: |^(\w+):$", r"\1", invoke(*command, "--help").stdout, flags=re.MULTILINE)
+        helped = re.sub(r"^Usage: |^(\w[\w ,]*):$", r"\1", invoke(*command, "--help").stdout, flags=re.MULTILINE)
         assert letters(shown(chapter)) == letters(helped)

@@ -198,8 +198,8 @@ async def test_a_hint_names_no_group_outside_of_the_profile() -> None:
         ("with_both", None): A_FIRST,
         ("with_c", None): "it needs the group c: call c.activate first",
         ("with_a", "p"): A_FIRST,
-        ("with_both", "p"): None,
-        ("with_c", "p"): None,
+        ("with_both", "p"): "did you mean 'with_a'?",
+        ("with_c", "p"): "did you mean 'with_a'?",
     }
 
 

@@ -227,13 +227,13 @@ def refusal(component: Component | None, kind: Kind, name: str, view: RequestVie
         kind: What was called.
         name: The name that was called.
         view: The view of the call.
-        groups: Whether the caller may know which group to open first, and by which tool.
+        groups: Whether the caller may know which group to open first, and by which tool, and names near a mistyped one.
     """
     reason = reason_of(component, view) if groups and component is not None else None
     if reason is not None and reason.group is not None and not reason.predicates:  # else opening it would not help
         hint = needing(reason.group, reason.how)
     else:
-        near = _of_base_name(kind, name, view) or (_near(name, view, closed=groups) if kind == "tool" else ())
+        near = _of_base_name(kind, name, view) or (_near(name, view) if groups and kind == "tool" else ())
         hint = f"did you mean {enumerated(near)}?" if near else ""
     return ToolNotFound(name, hint or None, words(kind))
 
@@ -250,18 +250,16 @@ def _of_base_name(kind: Kind, name: str, view: RequestView) -> list[str]:
     return [view.to_wire(one.name) for one in only_listed(alike, view)]
 
 
-def _near(name: str, view: RequestView, *, closed: bool) -> list[str]:
+def _near(name: str, view: RequestView) -> list[str]:
     """Return the names, as the caller knows them, of tools that a mistyped name may stand for (SPEC GWY-20).
 
-    They are tools that the caller may see: those that are listed and, with `closed`, those of groups that it can open.
-    So a name has one answer, whether or not it stands for something (SPEC CALL-1). One that is withheld, or may be of
+    They are tools that the caller may see: those that are listed, and those of groups that it can open. So a name has one answer, whether or not it stands for something (SPEC CALL-1). One that is withheld, or may be of
     a server of which nothing is known yet, is not mistyped.
     """
     if view.snapshot.catalog.why_withheld(name) is not None:
         return []
     seen = [one for one in listed(view, "tool") if one.control is None]
-    if closed:
-        seen += [found.component for found in findable(view)]
+    seen += [found.component for found in findable(view)]
     known = {view.to_wire(one.name): split_name(one.name)[1] for one in seen}
     bases = [*dict.fromkeys(known.values())]
     alike = {*similar(name, bases)} if not (found := similar(name, [*known])) else set[str]()

@@ -139,12 +139,17 @@ async def test_a_mistyped_name_gets_the_name_near_it(era: str, is_open: bool, na
 
 @ERAS
 async def test_near_names_are_those_that_the_caller_may_see(era: str) -> None:
-    tools = notes([], on_hidden="opaque")
+    tools = notes([])
     tools.register("saved", lambda arguments: None, group="notes", input_schema=NOTE, hidden=True)
     async with client_of(build_server(tools), era) as (client, _):
-        closed = await client.call_tool("call_tool", {"name": "notes__sav"})
-        assert "did you mean" not in text_of(closed)
         handle = await opened(client)
         near = await client.call_tool("call_tool", {"name": "notes__savd", **handle})
         assert "did you mean 'notes__save'," in text_of(near)
         assert "saved" not in text_of(near)
+
+
+@ERAS
+async def test_without_hints_a_mistyped_name_is_answered_as_one_that_is_closed(era: str) -> None:
+    async with client_of(build_server(notes([], on_hidden="opaque")), era) as (client, _):
+        answers = [text_of(await client.call_tool("call_tool", {"name": f"notes__sav{end}"})) for end in ("e", "")]
+        assert answers[0].replace("notes__save", "notes__sav") == answers[1]
