@@ -253,8 +253,9 @@ def _of_base_name(kind: Kind, name: str, view: RequestView) -> list[str]:
 def _near(name: str, view: RequestView) -> list[str]:
     """Return the names, as the caller knows them, of tools that a mistyped name may stand for (SPEC GWY-20).
 
-    They are tools that the caller may see: those that are listed, and those of groups that it can open. So a name has one answer, whether or not it stands for something (SPEC CALL-1). One that is withheld, or may be of
-    a server of which nothing is known yet, is not mistyped.
+    They are tools that the caller may see: those that are listed, and those of groups that it can open. So a name has
+    one answer, whether or not it stands for something (SPEC CALL-1). One that is withheld, or may be of a server of
+    which nothing is known yet, is not mistyped.
     """
     if view.snapshot.catalog.why_withheld(name) is not None:
         return []
