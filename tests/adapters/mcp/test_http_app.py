@@ -61,6 +61,20 @@ async def test_an_application_that_mounts_it_serves_both_eras_and_runs_its_lifes
         assert shown in [tool["name"] for tool in answer["result"]["tools"]]
 
 
+@pytest.mark.spec("DEL-10")
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+@pytest.mark.parametrize("mount", ["", "/tools"])
+async def test_the_endpoint_answers_with_and_without_a_slash_at_its_end(path: str, mount: str) -> None:
+    app = http_app(make_desk(), path=path)
+    outer = Starlette(routes=[Mount(mount, app)], lifespan=app.lifespan) if mount else app
+    async with app.lifespan(), httpx2.AsyncClient(transport=httpx2.ASGITransport(outer)) as http:
+        for asked in ("/mcp", "/mcp/"):
+            url, headers = f"http://localhost{mount}{asked}", modern_headers("tools/list")
+            response = await http.post(url, json=modern_body("tools/list"), headers=headers)
+            assert (response.status_code, "location" in response.headers) == (200, False)
+        assert (await http.post(f"http://localhost{mount}/other/mcp/", json={})).status_code == 404
+
+
 @pytest.mark.spec("INT-1", "ERR-2")
 async def test_a_lifespan_that_was_forgotten_is_named_with_the_remedy() -> None:
     outer = Starlette(routes=[Mount("/tools", http_app(make_desk()))])

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from urllib.parse import quote
 
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
@@ -68,7 +69,23 @@ def http_app(
     addresses = Addresses.of(host, allowed_hosts, allowed_origins)
     app = _application(server, host, auth, path, max_request_bytes)
     beside = None if live is None else partial(OperatorPage, page=live, auth=auth)
-    return HttpApp(app, guarded(app, addresses, max_request_bytes, beside))
+    return HttpApp(app, _at_both_paths(guarded(app, addresses, max_request_bytes, beside), path))
+
+
+def _at_both_paths(app: ASGIApp, path: str) -> ASGIApp:
+    """Return an application whose endpoint answers with and without a slash at its end.
+
+    A redirect would name the scheme and host of this side of a proxy, and clients do not follow it with a body.
+    """
+    other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if other and scope["type"] == "http" and scope["path"] == f"{scope.get('root_path', '')}{other}":
+            found = scope["path"].removesuffix(other) + path
+            scope = {**scope, "path": found, "raw_path": quote(found).encode()}
+        await app(scope, receive, send)
+
+    return answer
 
 
 class HttpApp:
