@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import define
+from attrs import define, field
 
 from .drivers import (
     BUILT_BY,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from toolfold_specs.kit import KitRun
     from toolfold_specs.report import Result
     from toolfold_specs.targets import Factory
+
+    from .runs import Progress
 
 SMOKE_LAYERS = ("exhaustive",)
 SMOKE_BUDGET = 674
@@ -229,7 +231,8 @@ def _conform(
         ):
             if recorded is not None:
                 return _replay(recorded, factories)
-            with show_progress(limit) as progress, output.journal() as ended:
+            with show_progress(limit) as progress, output.journal() as write:
+                output.progress, output.write = progress, write
                 chosen = Options(
                     layers=SMOKE_LAYERS if smoke else layers,
                     budget=SMOKE_BUDGET if smoke else None,
@@ -242,7 +245,7 @@ def _conform(
                     profiles=profiles,
                     progress=progress,
                     at_once=os.cpu_count() or 1,
-                    ended=ended,
+                    ended=output.ended,
                 )
                 output.run = KitRun(factories, chosen)
                 report = output.run.perform()
@@ -270,12 +273,27 @@ class _Output:
     folder: Path | None
     as_json: bool
     run: KitRun | None = None
+    progress: Progress | None = None
+    write: Callable[[Result], None] = lambda _: None
+    _found: set[str] = field(factory=set[str], init=False)
 
     def journal(self) -> AbstractContextManager[Callable[[Result], None]]:
         """Return the function that writes each result to the folder at once."""
         from toolfold_specs.render import journal
 
         return nullcontext(lambda _: None) if self.folder is None else journal(self.folder)
+
+    def ended(self, result: Result) -> None:
+        """Record a result, and show the first unexpected violation of each clause, as soon as it is known."""
+        from toolfold_specs.render.trace import finding, unexpected
+
+        self.write(result)
+        if self.run is None or self.progress is None or not result.violations:
+            return
+        for violation in unexpected(self.run.report()):
+            if violation.clause not in self._found:
+                self._found.add(violation.clause)
+                self.progress.found(finding(violation))
 
     def show(self, report: Report) -> None:
         """Print the report, and write it to the folder."""

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import NoReturn
 
 import click
+from attrs import frozen
 from rich.console import Console
 from rich.text import Text
 
@@ -131,11 +132,22 @@ INTERVAL = 15.0
 Timed = Callable[[str, float], str]
 
 
+@frozen
+class Progress:
+    """Shows people what a run is doing, when it is called with a few words, and what it has found."""
+
+    now: Callable[[str], None]
+    found: Callable[[str], None] = lambda _: None
+    """Prints a line that stays; where there is no terminal it prints nothing, since what was found is in the result."""
+
+    def __call__(self, text: str) -> None:
+        """Show what the run is doing now."""
+        self.now(text)
+
+
 @contextmanager
-def show_progress(
-    limit: float | None = None, clock: Callable[[], float] = time.monotonic
-) -> Generator[Callable[[str], None]]:
-    """Yield a function that shows a short text on the progress, with the time passed and the limit, if there is one."""
+def show_progress(limit: float | None = None, clock: Callable[[], float] = time.monotonic) -> Generator[Progress]:
+    """Yield what shows a short text on the progress, with the time passed and the limit, if there is one."""
     begun = clock()
     most = "" if limit is None else f" of at most {limit:g} s"
 
@@ -143,10 +155,13 @@ def show_progress(
         return f"{one_line(text)} ({now - begun:.0f} s{most})"
 
     if not sys.stderr.isatty():
-        yield _periodic_lines(begun, clock, timed)
+        yield Progress(_periodic_lines(begun, clock, timed))
         return
     with Console(stderr=True, highlight=False).status(Text("starting")) as status:
-        yield lambda text: status.update(Text(timed(text, clock())))
+        yield Progress(
+            lambda text: status.update(Text(timed(text, clock()))),
+            lambda line: status.console.print(Text(one_line(line))),
+        )
 
 
 def _periodic_lines(begun: float, clock: Callable[[], float], timed: Timed) -> Callable[[str], None]:

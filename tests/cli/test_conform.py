@@ -19,18 +19,20 @@ import pytest
 from click.testing import Result
 
 from tests.cli.support import invoke
-from tests.specs.made import TinyDriver
+from tests.specs.made import NO_LIMIT, PAIRS, UNKNOWN, BrokenDriver, TinyDriver
 from toolfold import ConfigError
 from toolfold_cli import runs
-from toolfold_cli.conform import ERAS, SMOKE_BUDGET
+from toolfold_cli.conform import ERAS, SMOKE_BUDGET, _Output
 from toolfold_cli.drivers import BUILT_BY, IN_PROCESS, TRANSPORTS, driver_factories
 from toolfold_cli.targets import parse_target
+from toolfold_specs.checks import Options
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import Operation, TargetFailed
 from toolfold_specs.drivers.connection import Connection
 from toolfold_specs.drivers.over_mcp import DriverFactory
 from toolfold_specs.drivers.process import Command
 from toolfold_specs.drivers.sessions import McpDriver
+from toolfold_specs.kit import KitRun
 from toolfold_specs.layers import all_checks
 from toolfold_specs.layers.exhaustive import tour
 from toolfold_specs.oracle import as_setup
@@ -354,11 +356,41 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: pytest.Captu
     )
 
 
-def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_on_a_terminal_each_finding_is_a_line_as_soon_as_it_is_known() -> None:
+    found, known = list[str](), list[int]()
+
+    def shown(line: str) -> None:
+        found.append(line)
+        known.append(len(output.run.report().results) if output.run else 0)
+
+    output = _Output(None, as_json=True, progress=runs.Progress(lambda _: None, shown))
+    checks = (UNKNOWN, PAIRS, NO_LIMIT, PAIRS)
+    output.run = KitRun(BrokenDriver, Options(checks=checks, ended=output.ended))
+    report = output.run.perform()
+    assert [line.partition("  ")[0] for line in found] == ["INV-2", "ACT-10"]
+    assert found[0].startswith("INV-2  activate(group='b'): ")
+    assert known[0] < known[1] <= len(report.results)
+
+
+@pytest.mark.parametrize(("stream", "shown"), [(Terminal, "ACT-1  it is open\n"), (StringIO, "")])
+def test_findings_are_shown_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, stream: type[StringIO], shown: str
+) -> None:
+    file = stream()
+    monkeypatch.setattr(sys, "stderr", file)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with runs.show_progress(600) as progress:
+        progress.found("ACT-1  it is open")
+    assert shown in file.getvalue()
+    assert bool(file.getvalue()) is bool(shown)
+
+
+def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch) -> None:
     file = Terminal()
     monkeypatch.setattr(sys, "stderr", file)
     monkeypatch.setenv("TERM", "xterm-256color")

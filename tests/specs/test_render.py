@@ -14,11 +14,11 @@ from jsonschema_rs import validator_for
 from rich.console import Console
 
 import toolfold_specs.render
-from tests.specs.made import CLAUSES, LONGER, WRONG, failing, report, result, step
+from tests.specs.made import CLAUSES, LONGER, WEAK, WRONG, failing, report, result, step
 from toolfold_specs.driver import Group, Operation, Setup, Tool
 from toolfold_specs.render import badge, failure, jsonl, junit, markdown, write_reports
 from toolfold_specs.render.text import show, text
-from toolfold_specs.render.trace import differing, plain, steps
+from toolfold_specs.render.trace import differing, finding, plain, steps, to_fix
 from toolfold_specs.report import Expectation, Report, Status
 
 pytestmark = pytest.mark.spec("CNF-3")
@@ -123,10 +123,13 @@ def test_text_has_violations_then_clauses_then_what_was_left_out() -> None:
     places = [
         output.index(part)
         for part in (
+            "2 things to fix:\n",
+            "  ACT-4  activate(group='b'): b's partner is still active\n",
+            "  ACT-10  there is no limit\n\n",
             "Conformance of shop:tools",
             "seed 7; settings: http, modern / stdio, legacy",
             "VIOLATED  ACT-4 (MUST)",
-            "b's partner is still active",
+            "\n  b's partner is still active",
             "    2  activate(group='b')",
             'got       active: ["a", "b"]',
             "also found by check pairs at random, http, modern",
@@ -142,6 +145,43 @@ def test_text_has_violations_then_clauses_then_what_was_left_out() -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize(
+    ("made", "lines"),
+    [
+        (report(result("pairs", ["ACT-1"])), ()),
+        (failing(expected=[Expectation("ACT-4", "issue 12"), Expectation("ACT-10", "issue 13")]), ()),
+        (
+            report(
+                result("limit", ["ACT-10"], Status.FAILED, violations=(WEAK,)),
+                result("x", ["ACT-1"]),
+                expected=[Expectation("ACT-1", "issue 3")],
+            ),
+            (
+                "2 things to fix:",
+                "  ACT-10  there is no limit",
+                "  ACT-1  holds again: remove it from the expected failures",
+            ),
+        ),
+        (
+            report(result("x", ["ACT-1"], Status.DIED, reason="It hung.\nFor ever."), result("y", ["ACT-4"])),
+            ("1 thing to fix:", "  THE TARGET FAILED  stdio, legacy: It hung.\\nFor ever."),
+        ),
+        (report(result("x", ["ACT-1"], Status.INTERRUPTED, reason="the run was ended")), ()),
+    ],
+    ids=["nothing", "all as expected", "an expectation to remove", "the target failed", "interrupted"],
+)
+def test_text_begins_with_what_to_fix_if_there_is_anything(made: Report, lines: tuple[str, ...]) -> None:
+    assert to_fix(made) == lines
+    assert text(made).startswith("\n".join((*lines, "", "Conformance of")) if lines else "Conformance of")
+
+
+def test_a_thing_to_fix_is_one_line_however_long_its_message_is() -> None:
+    line = finding(evolve(WRONG, message=f"{HOSTILE}{'x' * 1_000}"))
+    assert len(line) <= 210
+    assert line.startswith("ACT-4  activate(group='b'): \\x1b[2J")
+    assert line.endswith("x …")
+
+
 def test_text_has_expected_violations_and_expectations_to_remove() -> None:
     made = failing(expected=[Expectation("ACT-4", "issue 12"), Expectation("ACT-1", "issue 3")])
     output = text(evolve(made, results=(*made.results, result("x", ["ACT-1"]))))
@@ -154,7 +194,7 @@ def test_text_has_expected_violations_and_expectations_to_remove() -> None:
 def test_text_has_each_failure_of_the_target_and_of_the_kit_once() -> None:
     died = [result(check, ["ACT-1"], Status.DIED, reason="It hung.") for check in ("x", "y")]
     output = text(report(*died, result("z", ["ACT-4"], Status.BROKEN, reason="KeyError: 'a'")))
-    assert output.count("It hung.") == 1
+    assert output.count("\n  It hung.") == 1
     assert "THE TARGET FAILED  stdio, legacy\n  It hung.\n  in the checks: x, y" in output
     assert "THE HARNESS FAILED  stdio, legacy\n  KeyError: 'a'\n  in the checks: z" in output
     assert "It could not be checked to the end" in output

@@ -1,4 +1,4 @@
-"""A report for a terminal: violations first, then each clause, then what was left out."""
+"""A report for a terminal: what to fix, then the violations, then each clause, then what was left out."""
 
 from __future__ import annotations
 
@@ -47,6 +47,10 @@ def show(report: Report, console: Console) -> None:
 
 
 def _parts(report: Report) -> Iterator[RenderableType]:
+    for number, line in enumerate(trace.to_fix(report)):
+        yield Text(line, style="" if number else "bold red")
+    if trace.to_fix(report):
+        yield Text()
     yield Text(trace.title(report), style="bold")
     yield Text(f"{trace.particulars(report)}\n", style="dim")
     for row, first, others in trace.violated(report):

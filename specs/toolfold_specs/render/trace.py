@@ -16,6 +16,8 @@ from ..report import NOT_SEEN, Report, Row, Status, Verdict, Violation
 ABSENT = object()
 ERAS = ("legacy", "modern")
 NO_VERDICT = Verdict.NOT_APPLICABLE.value
+LINE = 200
+"""How many characters a thing to fix has at most: its details follow below."""
 MANY = 3
 """How many further checks, or reasons, are named."""
 
@@ -34,6 +36,40 @@ def particulars(report: Report) -> str:
     """Return a line with the rest of the header and the settings."""
     header = [f"{name} {plain(value)}" for name, value in report.header.items() if name not in ("target", "arguments")]
     return "; ".join([*header, f"settings: {' / '.join(map(plain, report.settings)) or 'none'}"])
+
+
+def to_fix(report: Report) -> tuple[str, ...]:
+    """Return a line for each thing to fix, beneath a line that counts them; nothing if there are none.
+
+    These are clauses that are violated unexpectedly, expectations to remove, and failures of the target or the kit.
+    """
+    violations = map(finding, unexpected(report))
+    stale = (f"{plain(str(one))}  holds again: remove it from the expected failures" for one in report.stale)
+    failures = (
+        f"{status.value.upper()}  {plain(setting)}: {_cut(plain(reason))}"
+        for status, setting, reason, _ in incomplete(report)
+        if status is not Status.INTERRUPTED
+    )
+    lines = (*violations, *stale, *failures)
+    things = "1 thing" if len(lines) == 1 else f"{len(lines)} things"
+    return (f"{things} to fix:", *(f"  {line}" for line in lines)) if lines else ()
+
+
+def unexpected(report: Report) -> Iterator[Violation]:
+    """Yield the shortest violation of each clause that the report is about and that was to hold."""
+    for row, first, _ in violated(report):
+        if row.aimed_at and row.verdict is Verdict.VIOLATED:
+            yield first
+
+
+def finding(violation: Violation) -> str:
+    """Return a violation in one line: the clause, the last step of its history, and what was wrong."""
+    last = f"{plain(_step(violation.history[-1]))}: " if violation.history else ""
+    return f"{violation.clause}  {_cut(f'{last}{plain(violation.message)}')}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LINE else f"{text[: LINE - 2]} …"
 
 
 def why(row: Row) -> str:
