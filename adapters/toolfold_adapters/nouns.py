@@ -144,7 +144,7 @@ def _homes(tools: Sequence[Sized]) -> dict[str, str]:
     A tool would be in that of its tag, else of the word that its name begins with, else of the noun in it that most
     tools have. Where fewer than three would be, none is, and they are in the next one that there is.
     """
-    tags = {tool.name: tuple(filter(None, map(_tag, tool.tags))) for tool in tools if tool.tags}
+    tags = {tool.name: tuple([tag for one in tool.tags if (tag := _tag(one))]) for tool in tools if tool.tags}
     words = _telling({tool.name: words_of(tool.name) for tool in tools})
     nouns = {name: _nouns(own) for name, own in words.items()}
     first = Counter(own[0] for name, own in words.items() if own and own[0] in nouns[name])

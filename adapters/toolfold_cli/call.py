@@ -13,7 +13,7 @@ from typing import Any, cast
 import click
 
 from toolfold import Component, ConfigError, ToolResult, ToolSet
-from toolfold.spi import ancestors
+from toolfold.spi import ancestors, table
 from toolfold_adapters.signals import stdout_reserved
 
 from .failures import Failed, run
@@ -76,15 +76,16 @@ def call_command(
 
 def _parsed(ctx: click.Context, words: tuple[str, ...]) -> Arguments:
     """Return a function of a tool's input schema that returns the arguments which the words say."""
-    if not all(PAIR.match(word) for word in words):
-        if len(words) > 1:
-            raise click.UsageError("Give the arguments as NAME=VALUE each, or as one JSON object in quotes.", ctx)
-        arguments = _parsed_object(ctx, words[0])
+    given = [word for word in words if not PAIR.match(word)]
+    if given and len(words) > 1:
+        raise click.UsageError("Give the arguments as NAME=VALUE each, or as one JSON object in quotes.", ctx)
+    if given:
+        arguments = _parsed_object(ctx, given[0])
         return lambda _: arguments
     pairs = [word.partition("=")[::2] for word in words]
     if twice := next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None):
         raise click.UsageError(f"{twice} is given twice; a list is JSON, as in {twice}='[1, 2]'.", ctx)
-    return lambda schema: {name: _value(schema.get("properties", {}).get(name, {}), text) for name, text in pairs}
+    return lambda schema: {name: _value(table(schema.get("properties")) or {}, name, text) for name, text in pairs}
 
 
 def _parsed_object(ctx: click.Context, text: str) -> Mapping[str, Any]:
@@ -97,10 +98,10 @@ def _parsed_object(ctx: click.Context, text: str) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _value(schema: Any, text: str) -> Any:
-    """Return what a text stands for where a schema is expected: itself, or the JSON that it is."""
+def _value(properties: Mapping[str, Any], name: str, text: str) -> Any:
+    """Return what a text stands for as a property of a schema: itself, or the JSON that it is."""
     try:
-        return text if isinstance(schema, Mapping) and schema.get("type") == "string" else json.loads(text)
+        return text if (table(properties.get(name)) or {}).get("type") == "string" else json.loads(text)
     except ValueError:
         return text
 

@@ -152,7 +152,7 @@ def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
 
     monkeypatch.setattr(asking, "urlopen", away)
     keep(used(), record)
-    os.utime(record, (time.time() - 305,) * 2)
+    os.utime(record, (then := time.time() - 305, then))
     (row,) = json.loads(invoke("report", "--format", "json").stdout)["tools"]
     assert (row["name"], row["calls"]) == ("a.t", 3)
     assert invoke("report").stdout.startswith(f"Of {record}:\n3 calls in 1 session")

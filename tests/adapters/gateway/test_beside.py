@@ -55,6 +55,7 @@ async def test_while_a_large_list_is_prepared_calls_go_on_and_then_all_of_it_is_
     registration, tools, _ = registered({"s": large("Old"), "t": offering("x")})
     seen: set[str] = set()
     answers: list[str] = []
+    before = 0
     async with tools.open_session(active=["s", "t"]) as session, anyio.create_task_group() as tasks:
 
         async def call() -> None:

@@ -209,7 +209,7 @@ async def answer(server: Server[Any], era: ConnectMode, door: Door, meta: Mappin
     return None
 
 
-CASES = [(name, era) for name, door in DOORS.items() for era in door.eras]
+CASES: list[tuple[str, ConnectMode]] = [(name, era) for name, door in DOORS.items() for era in door.eras]
 
 
 @pytest.mark.parametrize("guard", GUARDS)

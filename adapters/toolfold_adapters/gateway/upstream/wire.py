@@ -42,7 +42,7 @@ from mcp_types.version import (
 from pydantic_core import to_json
 
 from toolfold import ProtocolError, __version__
-from toolfold.spi import table
+from toolfold.spi import array, table
 
 from ...http_headers import ModernHeaders
 from ...http_refusals import SESSION_GONE, StatusLine
@@ -183,7 +183,7 @@ class Wire:
     async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
         try:
             raw = await self._dispatcher.send_raw_request(method, params, options)
-            size = max((len(one) for one in raw.values() if isinstance(one, list)), default=0)
+            size = max((len(array(one) or ()) for one in raw.values()), default=0)
             answer: dict[str, Any] = await beside(size, _allowed, raw)
             return answer
         except MCPError as error:
