@@ -22,4 +22,5 @@ async def beside(size: int, function: Callable[..., T], *arguments: object) -> T
     """
     if size <= LARGE:
         return function(*arguments)
-    return await anyio.to_thread.run_sync(lambda: Context().run(partial(function, *arguments)))
+    work = partial(function, *arguments)
+    return await anyio.to_thread.run_sync(lambda: Context().run(work))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import getclosurevars
 from typing import Any
 
 import anyio
@@ -26,7 +27,7 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run = anyio.to_thread.run_sync
 
     async def noted(function: Any, *arguments: Any) -> Any:
-        names.append(getattr(function.args[0], "__name__", ""))
+        names.append(getclosurevars(function).nonlocals["work"].func.__name__)
         return await run(function, *arguments)
 
     monkeypatch.setattr(anyio.to_thread, "run_sync", noted)
