@@ -149,6 +149,9 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
         return Target(kind="command", text=" ".join(command), command=command)
     if not text:
         raise ConfigError(f"There is no TARGET. It is {FORMS}.")
+    if text.startswith("~"):  # clients start commands without a shell, which would have done it
+        with suppress(RuntimeError):  # nobody has that name
+            text = str(Path(text).expanduser())
     scheme = text.partition("://")[0]
     if scheme != text:
         if scheme.lower() not in ("http", "https"):

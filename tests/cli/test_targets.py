@@ -23,6 +23,15 @@ def test_the_kinds_of_targets_are_distinguished() -> None:
     assert parse_target(None, ("npx", "server")).arguments == "-- npx server"
 
 
+def test_the_home_folder_is_found_without_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Clients start commands without one, so what they are configured with arrives as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert parse_target("~/mcp.json").text == str(tmp_path / "mcp.json")
+    assert parse_target("~nobody-of-this-name/mcp.json").text == "~nobody-of-this-name/mcp.json"
+    assert parse_target("./~/mcp.json").text == "./~/mcp.json"
+
+
 @pytest.mark.parametrize("text", ["shop tools", "a:b:c", "./server", "shop:", "3:4", "server.py:", "server.py:3"])
 async def test_an_invalid_target_is_refused_with_the_valid_forms(text: str) -> None:
     assert await refusal_of(text) == f"{text!r} is not a TARGET. It is {FORMS}"
