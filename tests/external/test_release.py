@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 
+from deploy import listing
 from tests.adapters.mcp.support import client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.external.support import FOLDER, NODE_OFFLINE, PACKAGES, ROOT, run
@@ -119,3 +120,14 @@ async def test_the_command_of_server_json_starts_the_gateway(
     await check_gateway(
         [uv, "tool", "run", *runtime, named, *arguments], "2026-07-28", {"UV_FIND_LINKS": str(tmp_path)}
     )
+
+
+@ONCE
+async def test_the_command_of_the_links_and_plugins_starts_the_gateway(
+    node_packages: None, bundle: Path, uv: str, configuration: str, tmp_path: Path
+) -> None:
+    """The package is not on an index yet: it comes from the folder of the wheel in the bundle."""
+    await started_from(bundle, tmp_path, {})
+    entry = listing.entry(SERVER, configuration)
+    assert entry["command"] == "uvx"
+    await check_gateway([uv, "tool", "run", *entry["args"]], "2026-07-28", {"UV_FIND_LINKS": str(tmp_path)})
