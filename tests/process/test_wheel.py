@@ -101,7 +101,7 @@ def test_the_description_is_the_readme_without_links_into_the_repository(metadat
     blocks = re.findall(r"^```.*?^```$", readme, re.MULTILINE | re.DOTALL)
     assert blocks
     assert all(block in description for block in blocks)
-    links = [link for link in re.findall(r"\]\(([^)]*)\)", readme) if not link.startswith("https://")]
+    links = [link for link in re.findall(r"(?<!\w)\[[^\]]*\]\(([^)]*)\)", readme) if not link.startswith("https://")]
     assert links
     assert [link for link in links if f"]({link})" in description] == []
     assert "SECURITY.md" in description
