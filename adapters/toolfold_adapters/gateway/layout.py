@@ -9,7 +9,9 @@ Prompts, resources and resource templates are in no group: people and programs c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 
 from attrs import evolve, field, frozen
 
@@ -229,6 +231,25 @@ def _profiles(
 def _may_come(config: GatewayConfig, unknown: Mapping[str, str], path: str) -> bool:
     """Return whether a group may be there once more is known of a server."""
     return any(path.startswith(f"{server}.") for server in unknown) if config.prefixed else bool(unknown)
+
+
+def may_admit(config: GatewayConfig, profile: Profile, server: str) -> bool:
+    """Return whether a profile may have groups of a server of which nothing is known yet: it names what may be one."""
+    if not config.prefixed or "*" in profile.available:
+        return True
+    named = {*profile.active, *profile.available}
+    if (written := config.profiles.get(profile.name)) is not None:  # with what is not there yet
+        named |= {*written.active, *written.available}
+    patterns = (config.groups[key].tools for key, path in config.paths().items() if path in named and config.groups)
+    return any(path == server or path.startswith(f"{server}.") for path in named) or any(
+        _may_match(pattern, config.prefix(server)) for pattern in chain.from_iterable(patterns)
+    )
+
+
+def _may_match(pattern: str, prefix: str) -> bool:
+    """Return whether a pattern may match a name that begins with `prefix`."""
+    literal = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    return literal.startswith(prefix) or (literal != pattern and prefix.startswith(literal))
 
 
 def _is_server(config: GatewayConfig, path: str) -> bool:

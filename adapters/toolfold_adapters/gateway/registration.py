@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from os.path import commonprefix
 from typing import Any, TypedDict
 
 import anyio
 from attrs import evolve, field, frozen
 
-from toolfold import Catalog, Component, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
+from toolfold import Catalog, Component, Profile, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import KINDS, Kind, ancestors, table
 
 from ..data import quoted_key
@@ -17,7 +18,7 @@ from ..skills import register_files
 from .beside import beside
 from .config.settings import GatewayConfig
 from .grouping import Placed, PlacedGroup
-from .layout import Layout, called, is_served, layout_of
+from .layout import Layout, called, is_served, layout_of, may_admit
 from .stored import Approvals, Item, reviewed
 from .upstream.definitions import Definitions, Usable, usable
 from .upstream.upstream import Condition
@@ -198,12 +199,15 @@ class UpstreamRegistration:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))
 
-    def _withheld(self) -> dict[str, Condition]:
-        """Return why tools are missing: they are not approved (SPEC GWY-11), or nothing is known of their server."""
-        withheld: dict[str, Condition] = {}
+    def _withheld(self) -> dict[str, tuple[str, Condition]]:
+        """Return why tools are missing, each with its upstream.
+
+        They are not approved (SPEC GWY-11), or nothing is known of their server.
+        """
+        withheld: dict[str, tuple[str, Condition]] = {}
         for server, (why, text) in self._unknown.items():
             if server not in self._servers:
-                condition = why, f"The server {server} {text}"
+                condition: tuple[str, Condition] = server, (why, f"The server {server} {text}")
                 withheld |= {server: condition, f"{self._config.prefix(server)}*": condition}
         for server, items in ((server, self._changed[server]) for server in self.withheld_of):
             usable = self._servers[server]
@@ -211,13 +215,17 @@ class UpstreamRegistration:
             for original, name in names.items():
                 if ("tool", original) in items:
                     until = "is withheld until its operator has approved it: `toolfold approve`."
-                    withheld[name] = "quarantined", f"The tool {name!r} has changed and {until}"
+                    withheld[name] = server, ("quarantined", f"The tool {name!r} has changed and {until}")
         return withheld
 
     def serves(self, server: str, catalog: Catalog) -> bool:
         """Return whether a session has anything of an upstream by its catalog, which a profile bounds (SPEC ISO-2)."""
         bounds = self._layout.bounds.get(server, ())
         return not bounds or any(path in catalog.index for path in bounds)
+
+    def admits(self, server: str, profile: Profile | None) -> bool:
+        """Return whether a session has anything of an upstream, or may have once more is known of it (SPEC ISO-2)."""
+        return _admits(self._config, self._layout, server, profile)
 
     def nearest(self, uri: str, catalog: Catalog) -> str | None:
         """Return the upstream that lists the resource or template which begins most like a URI, with its scheme.
@@ -350,7 +358,12 @@ class UpstreamRegistration:
                     tools.unregister(name, kind)
             if settings is not None:
                 tools.adopt_settings(settings)
-            tools.withhold(self._withheld())
+            withheld = self._withheld()
+            admits = partial(_admits, self._config, after)
+            tools.withhold(
+                {name: said for name, (_, said) in withheld.items()},
+                lambda name, profile: admits(withheld[name][0], profile),
+            )
             _declare(tools, self._config, after)
             for path in _with_new_files(before, after):
                 _replace_files(tools, after.groups[path])
@@ -380,6 +393,14 @@ class UpstreamRegistration:
             version=said.version,
             servers={name: one.server for name, one in tools.items()},
         )
+
+
+def _admits(config: GatewayConfig, layout: Layout, server: str, profile: Profile | None) -> bool:
+    if profile is None:
+        return True
+    if (bounds := layout.bounds.get(server)) is None:
+        return may_admit(config, profile, server)
+    return not bounds or any(map(profile.admits, bounds))
 
 
 def _left_out(one: Placed, error: ToolfoldError) -> str:

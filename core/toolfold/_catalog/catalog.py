@@ -130,7 +130,8 @@ class Catalog(Displayed):
 
     `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` holds what others
     compute once for a catalog; see `Memo`. `withheld` says why tools that are known of are missing (SPEC EXP-1); a name
-    that ends with `*` stands for all that begin like it. `whole` is the catalog of which a profile makes this one.
+    that ends with `*` stands for all that begin like it. `admits_withheld` returns whether one is known of under a
+    profile; without it all are. `whole` is the catalog of which a profile makes this one.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Catalog(Displayed):
     list_budget: ListBudget | None = None
     make_controls: Callable[[tuple[Group, ...]], tuple[Component, ...]] | None = None
     withheld: Mapping[str, tuple[WithheldBy, str]] = field(factory=dict[str, tuple[WithheldBy, str]], repr=False)
+    admits_withheld: Callable[[str, Profile], bool] | None = field(default=None, repr=False)
     whole: Catalog | None = field(default=None, repr=False)
 
     forest: Forest = field(init=False)
@@ -321,6 +323,7 @@ class Catalog(Displayed):
 
     def _under(self, profile: Profile, *, bounds: bool = True) -> Catalog:
         admitted = {group.path for group in self.groups if profile.admits(group.path)}
+        knows = self.admits_withheld
         exists = partial(_admitted, admitted=admitted, profile=profile, bounds=bounds)
         registered = {
             kind: {name: component for name, component in held.items() if exists(component)}
@@ -331,6 +334,7 @@ class Catalog(Displayed):
             groups=tuple(group for group in self.groups if group.path in admitted),
             exclusions=tuple(remaining for one in self.exclusions if len(remaining := one & admitted) > 1),
             registered=registered,
+            withheld={name: said for name, said in self.withheld.items() if knows is None or knows(name, profile)},
             whole=self,
         )
 

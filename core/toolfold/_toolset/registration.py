@@ -93,6 +93,7 @@ class Registration:
         self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
         self._profiles: dict[str, Profile] = {}
         self._withheld: Mapping[str, tuple[WithheldBy, str]] = {}
+        self._admits_withheld: Callable[[str, Profile], bool] | None = None
         self._guards: list[tuple[NameGuard, NameGuard]] = []
         self.catalogs = Catalogs(name, self._make)
 
@@ -111,6 +112,7 @@ class Registration:
             list_budget=settings.list_budget,
             make_controls=settings.control_tools if settings.reserved else None,
             withheld=self._withheld,
+            admits_withheld=self._admits_withheld,
         )
 
     @on_loop
@@ -136,13 +138,15 @@ class Registration:
         """Undo what was registered within if it raises (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
         components: dict[Kind, dict[str, Component]] = {kind: dict(held) for kind, held in self._specs.items()}
-        settings, withheld, newest = self.settings, self._withheld, self.catalogs.newest
+        settings, newest = self.settings, self.catalogs.newest
+        withheld, admits = self._withheld, self._admits_withheld
         try:
             yield
         except BaseException:
             added = (*self._specs["tool"], *self.settings.reserved)
             self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, components
-            self.settings, self._withheld, self.catalogs.newest = settings, withheld, newest
+            self.settings, self.catalogs.newest = settings, newest
+            self._withheld, self._admits_withheld = withheld, admits
             self._release(added)
             raise
 
@@ -349,8 +353,11 @@ class Registration:
         self.catalogs.newest = None
 
     @on_loop
-    def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
-        """Replace the reasons why tools are missing."""
+    def withhold(
+        self, tools: Mapping[str, tuple[WithheldBy, str]], admits: Callable[[str, Profile], bool] | None
+    ) -> None:
+        """Replace the reasons why tools are missing, and which profiles know of them."""
+        self._admits_withheld = admits
         if tools != self._withheld:
             self._withheld, self.catalogs.newest = dict(tools), None
 

@@ -221,14 +221,17 @@ class ToolSet(Displayed):
         """Remove a profile and return it, or `None` if there was none; sessions that it began go on under it."""
         return self._registration.remove_profile(name)
 
-    def withhold(self, tools: Mapping[str, tuple[WithheldBy, str]]) -> None:
+    def withhold(
+        self, tools: Mapping[str, tuple[WithheldBy, str]], admits: Callable[[str, Profile], bool] | None = None
+    ) -> None:
         """Replace the reasons why known tools are not registered, for `explain` (EXP-1).
 
         Args:
             tools: For each name the reason, and a sentence on it; a name that ends with `*` stands for all that begin
                 like it.
+            admits: Returns whether sessions under a profile know of a name; without it, all do.
         """
-        self._registration.withhold(tools)
+        self._registration.withhold(tools, admits)
 
     def register_profile(self, profile: Profile) -> Profile:
         """Register a profile for sessions to be opened under (SPEC PRO-1)."""

@@ -229,6 +229,44 @@ async def test_a_door_is_open_where_nothing_bounds_it_and_closed_where_something
     assert set(through) == (set(cases) if guard == "nothing" else set())
 
 
+STATES = ["known", "quarantined", "failed", "starting"]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(
+    "name", ["a tool called", "call_tool", "read_tool", "call_tools", "a group opened", "a search"]
+)
+async def test_outside_a_profile_a_server_is_answered_as_one_that_there_is_not(
+    state: str, name: str, tmp_path: Path
+) -> None:
+    """Whatever state it is in, and it isn't waited for."""
+    config = CONFIG.model_copy(update={"on_change": "quarantine"})
+    approvals = Approvals(tmp_path)
+    for changed in [False, True] if state == "quarantined" else [False]:
+        house = House(
+            partial(vault, "out" if changed else ""),
+            gates={"out": anyio.Event()} if state == "starting" else {},
+            broken={"out"} if state == "failed" else set(),
+        )
+        runtime = Runtime(clock=Clock(), transport=house.transport, approvals=approvals)
+        gateway = open_gateway(config, runtime=runtime, wait=False)
+        with anyio.fail_after(SECONDS):
+            async with gateway:
+                for upstream in gateway.upstreams.values():
+                    if upstream.key not in house.gates:
+                        await upstream.found_out()
+                if changed or state != "quarantined":
+                    server = server_of(gateway, "profile")
+                    said = await said_of(server, DOORS[name], "out"), await said_of(server, DOORS[name], "nil")
+    assert said[0].replace("out", "nil") == said[1]
+    assert "in__take" in said[0] if name == "a search" else "nil" in said[1]
+
+
+async def said_of(server: Server[Any], door: Door, name: str) -> str:
+    params = json.loads(json.dumps(door.params).replace('"out', f'"{name}'))
+    return json.dumps(await answer(server, "legacy", Door(door.method, params)))
+
+
 async def test_a_handle_from_elsewhere_opens_no_door(tmp_path: Path) -> None:
     """A server of the same key without a profile made it, in which `out` is open."""
     async with guarded("profile", tmp_path) as (gateway, house):

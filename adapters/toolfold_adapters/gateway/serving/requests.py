@@ -23,7 +23,7 @@ from mcp.server.context import CallNext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from toolfold import Component, Session, ToolfoldError
+from toolfold import Catalog, Component, Profile, Session, ToolfoldError
 from toolfold.spi import Kind, available, table
 
 from ...mcp.delivery.proxy import CALL_TOOLS
@@ -201,17 +201,30 @@ class Requests:
     # -- calls of servers that are starting, or whose tools are withheld ----------------------------------------------
 
     async def call(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
-        """Answer a call of a tool."""
+        """Answer a call of a tool.
+
+        Of a server that the profile of the caller's session leaves out, it says and starts no more than of one that
+        there is not (SPEC ISO-2).
+        """
         name, arguments = self._called(params)
         component = self._gateway.tools.catalog.tools.get(name)
+        if component is not None and component.control is None and not self._gateway.unknown:
+            return await self._handlers.call(ctx, params)
+        try:
+            async with self._handlers.session(ctx) as session:
+                profile, catalog = session.profile, session.catalog
+        except (MCPError, ToolfoldError):
+            return await self._handlers.call(ctx, params)  # which answers with it
+        component = catalog.tools.get(name)
         if component is not None and component.control is None:
             return await self._handlers.call(ctx, params)
-        reason, text = self._gateway.tools.catalog.why_withheld(name) or ("", "")
+        reason, text = catalog.why_withheld(name) or ("", "")
         if component is None and reason == "quarantined":
             if (usage := self._gateway.tools.runtime.usage) is not None:
                 usage.refused[reason] += 1
             return _refusal(text)
-        needed, named = self._needed(name, arguments, component)
+        unknown = [one for one in self._gateway.unknown if self._gateway.registration.admits(one.key, profile)]
+        needed, named = self._needed(name, arguments, component, unknown, catalog)
         if needed:
             with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
                 await _found_out(needed if named else [one for one in needed if not one.reason])
@@ -219,7 +232,7 @@ class Requests:
             if text := _missing(missing):
                 alone = named and params.name != CALL_TOOLS
                 return _refusal(text) if alone else await self._without(ctx, params, text)
-        return self._inside(params) or await self._handlers.call(ctx, params)
+        return self._inside(params, profile) or await self._handlers.call(ctx, params)
 
     async def _not_said(self, ctx: ServerContext, upstreams: Sequence[Upstream]) -> list[Upstream]:
         """Return the servers without those that failed for a reason that a client has read beside another answer."""
@@ -238,9 +251,10 @@ class Requests:
         note = {"type": "text", "text": f"Not all servers have said what they offer. {missing}"}
         return {**result, "content": [*result["content"], note]}
 
-    def _inside(self, params: types.CallToolRequestParams) -> types.CallToolResult | None:
+    def _inside(self, params: types.CallToolRequestParams, profile: Profile | None) -> types.CallToolResult | None:
         """Return the groups of a server that was listed as one itself until it had started, if that is opened."""
-        catalog = self._gateway.tools.catalog
+        catalogs = self._gateway.tools.runtime.catalogs
+        catalog = catalogs.under(profile and catalogs.present.profiles.get(profile.name, profile))
         component = catalog.tools.get(params.name)
         if component is None or component.control is None or component.control[0] != "load":
             return None
@@ -261,10 +275,14 @@ class Requests:
         return params.name, arguments
 
     def _needed(
-        self, name: str, arguments: Mapping[str, Any], component: Component | None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        component: Component | None,
+        unknown: list[Upstream],
+        catalog: Catalog,
     ) -> tuple[list[Upstream], bool]:
-        """Return the servers of which nothing is known that a call needs, and whether it names them."""
-        unknown = list(self._gateway.unknown)
+        """Return which of the servers of which nothing is known a call needs, and whether it names them."""
         if not unknown:
             return [], False
         if component is not None and component.control is not None and component.control[0] == "find":
@@ -274,7 +292,7 @@ class Requests:
         named = [one for one in unknown if not config.prefixed or any(_is_of(one.key, text) for text in texts)]
         if named or name == CALL_TOOLS:
             return named, True
-        known = self._gateway.tools.catalog.index.keys() - set(config.paths().values())
+        known = catalog.index.keys() - set(config.paths().values())
         return ([], False) if component is not None and texts & known else (unknown, False)
 
 
