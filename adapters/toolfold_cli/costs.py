@@ -12,7 +12,7 @@ from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import render_for_hosts, wire_name
 from toolfold_adapters.signals import stdout_reserved
-from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens, measure
+from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens, measure, plural
 
 from .failures import run
 from .targets import GatewayOptions, Target, open_target
@@ -92,6 +92,14 @@ def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) 
     definitions = [with_handle(definition) if component.control else definition for component, definition in rendered]
     definitions += [dict(proxy.component.definition) for proxy in modern]
     return costs, sum(map(approximate_tokens, definitions))
+
+
+def in_brief(costs: Costs, when: str = "at first") -> str:
+    """Return how many tools and groups there are, how many tools are listed then, and the tokens of both lists."""
+    return (
+        f"{plural(costs.tools, 'tool')} in {plural(len(costs.groups) - 1, 'group')}; {costs.listed:,} listed {when} "
+        f"({approximate(costs.before)} → {approximate(costs.after)} tokens)"
+    )
 
 
 # -- servers behind a gateway -----------------------------------------------------------------------------------------

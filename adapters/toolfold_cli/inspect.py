@@ -12,7 +12,7 @@ from toolfold import Component, GroupInfo, Visibility
 from toolfold.spi import RequestView, listed
 from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens
 
-from .costs import costs_by_server, inspected, wire_costs
+from .costs import costs_by_server, in_brief, inspected, wire_costs
 from .failures import Failed
 from .options import Integer, active_option, chosen_target, target_command
 from .printing import show, show_json, table
@@ -170,7 +170,7 @@ def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
         added = f" but what opens groups: {approximate(costs.after)} tokens {when}" if costs.after else ""
         return f"\nThere are no tools to list{added}."
     if costs.after <= costs.before:
-        return f"\n{costs.saved:g}% of the tokens are saved {when}."
+        return f"\n{in_brief(costs, when)}: {costs.saved:g}% saved."
     return (
         f"\nThe list costs {-costs.saved:g}% more {when} than all tools would: their definitions are shorter than "
         f"those of the control tools. What costs less: {' or '.join(_advice(view, target))}."

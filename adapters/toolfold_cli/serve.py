@@ -20,9 +20,9 @@ from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
 from toolfold_adapters.starting import starting
 from toolfold_adapters.stored_usage import writing
-from toolfold_adapters.tokens import ANSWER_TOKENS, approximate, plural
+from toolfold_adapters.tokens import ANSWER_TOKENS, plural
 
-from .costs import initial_view, wire_costs
+from .costs import in_brief, initial_view, wire_costs
 from .failures import run
 from .logs import LEVELS, LogFormat, configure_logging
 from .options import (
@@ -478,11 +478,7 @@ def summarise(opened: OpenTarget, server: Mapping[str, Any]) -> str:
         return f"{plural(len(unknown), 'server')} will be asked for tools, which come as they start"
     view = initial_view(opened.tools, server["profile"], opened.groups_of(server["active"]))
     costs, _ = wire_costs(view, read_tool=_offers_read_tool(opened, server), call_tools=server["call_tools"])
-    groups = len(costs.groups) - 1
-    return (
-        f"{plural(costs.tools, 'tool')} in {plural(groups, 'group')}; {costs.listed:,} listed at first "
-        f"({approximate(costs.before)} → {approximate(costs.after)} tokens)"
-    )
+    return in_brief(costs)
 
 
 def _announce(text: str) -> None:

@@ -243,7 +243,7 @@ def test_a_group_shows_its_exclusions_and_which_tools_are_listed_hidden_or_decid
     assert said[2] == ["listed", "not listed", "depends on the program", "not listed", "hidden"]
     assert said[4] == ["not listed", "listed", "depends on the program", "listed", "hidden"]
     assert "depends on the state of the program" in said[6][0]
-    assert said[7] == ["4 of 12, 1 more depends"]
+    assert said[7] == ["4 tools; 4 listed, 1 more depends"]
 
 
 @pytest.mark.spec("DIA-1", "DIA-3")

@@ -56,8 +56,9 @@ function showFigures() {
   const unsure = tools.filter((tool) => offered(tool) === null).length;
   const depends = unsure ? `, ${number(unsure)} more ${unsure === 1 ? "depends" : "depend"}` : "";
   byId("figure-groups").textContent = `${number(activeIn(states).length)} of ${number(groups.length)}${limit}`;
-  byId("figure-tools").textContent = `${number(list.length)} of ${number(tools.filter(isShowable).length)}${depends}`;
-  byId("figure-tokens").textContent = `≈ ${number(sum(list))} / ${number(ungrouped)}`;
+  const all = tools.filter(isUsers).filter(isShowable).length;
+  byId("figure-tools").textContent = `${plural(all, "tool")}; ${number(list.length)} listed${depends}`;
+  byId("figure-tokens").textContent = `≈ ${number(sum(list))} / ${plural(ungrouped, "token")}`;
   byId("share").max = Math.max(ungrouped, sum(list), 1);
   byId("share").value = sum(list);
 }
