@@ -20,7 +20,7 @@ from .config.settings import GatewayConfig
 from .grouping import Placed, PlacedGroup
 from .layout import Layout, called, is_served, layout_of, may_admit
 from .stored import Approvals, Item, reviewed
-from .upstream.definitions import Definitions, Usable, usable
+from .upstream.definitions import Definitions, Usable, size_of, usable
 from .upstream.upstream import Condition
 
 NOT_KNOWN = "its tools are known once it is opened"
@@ -125,7 +125,7 @@ class UpstreamRegistration:
             if definitions is None:
                 self._servers.pop(server, None)
             else:
-                size = len(definitions.tools)
+                size = size_of(definitions.tools)
                 offered = await beside(size, usable, definitions)
                 await beside(size, self._learn, server, offered)
             try:
@@ -282,7 +282,7 @@ class UpstreamRegistration:
 
     async def _wanted_beside(self, config: GatewayConfig) -> Layout:
         """Return what `_wanted` does, without holding up the calls of any server."""
-        size = sum(len(offered.by_kind["tool"]) for offered in self._servers.values())
+        size = sum(offered.size for offered in self._servers.values())
         return await beside(size, layout_of, *self._offered(config))
 
     def _offered(
@@ -315,7 +315,9 @@ class UpstreamRegistration:
             if path in self._tools.catalog.index:  # it goes with a group that it is in
                 await self._tools.unregister_group(path)
         differing = {*_differing(before, after), *_differing(after, before)}
-        made = await beside(len(differing), self._made, before, after, renewed)
+        servers = {one.server for key in differing if (one := after.components.get(key)) is not None}
+        size = sum(self._servers[server].size for server in servers if server in self._servers)
+        made = await beside(max(len(differing), size), self._made, before, after, renewed)
         report = self._change(after, made, renewed, settings)
         kinds: set[Kind] = {kind for kind, _ in differing}
         if before.groups != after.groups or settings is not None:

@@ -13,6 +13,7 @@ import pytest
 from tests.adapters.gateway.registering import homes, offering, registered
 from toolfold_adapters.gateway import beside
 from toolfold_adapters.gateway.gateway import MOST_WARNINGS, log_new
+from toolfold_adapters.gateway.upstream import definitions
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 pytestmark = [pytest.mark.spec("GWY-3", "SAF-1")]
@@ -48,6 +49,32 @@ async def test_what_a_large_server_offers_is_prepared_in_threads_and_a_small_one
     assert threaded == ["usable", "_learn", "layout_of", "_made"]
     assert len(report.tools) == MANY + 1
     assert set(homes(tools).values()) == {"s", "t"}
+
+
+def wide(properties: int) -> dict[str, Any]:
+    return {"type": "object", "properties": {f"property_{at}": {"type": "string"} for at in range(properties)}}
+
+
+async def test_a_few_definitions_that_are_large_are_prepared_in_threads_too(threaded: list[str]) -> None:
+    registration, tools, _ = registered({"s": offering("a")})
+    schema = wide(100)
+    await registration.replace("s", offering(*({"name": f"t{at}", "inputSchema": schema} for at in range(100))))
+    assert threaded == ["usable", "_learn", "layout_of", "_made"]
+    assert len(tools.catalog.tools) > 100
+
+
+@pytest.mark.parametrize("where", ["inputSchema", "outputSchema", "_meta"])
+async def test_a_definition_that_is_too_large_is_left_out_before_any_work_on_it(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked: list[Any] = []
+    monkeypatch.setattr(definitions, "repaired", lambda one: (worked.append(one["name"]), (one, ()))[1])
+    registration, tools, _ = registered({"s": offering("x")})
+    bomb = {"name": "bomb", "inputSchema": {"type": "object"}} | {where: wide(100_000)}
+    report = await registration.replace("s", offering(bomb, "a"))
+    assert worked == ["x", "a"]
+    assert any(f"'bomb' is left out: its {where} has" in warning for warning in report.warnings)
+    assert "s__a" in tools.catalog.tools
 
 
 async def test_while_a_large_list_is_prepared_calls_go_on_and_then_all_of_it_is_there_at_once(

@@ -11,7 +11,7 @@ from mcp_types import METHOD_NOT_FOUND
 from pydantic_core import to_json
 
 from toolfold import ProtocolError
-from toolfold.spi import KINDS, Kind, array, table
+from toolfold.spi import KINDS, Kind, array, quoted, table
 
 from ...compiling import compile_problem
 from ...mcp.offered_groups import MOST_BYTES, MOST_ITEMS, OfferedGroup, OfferedGroups, Room, take_pages
@@ -32,6 +32,10 @@ LIST_SECONDS = 10.0
 MOST_PAGES = 1000
 """How many pages of a list are asked for; a server that has more has none that end."""
 _OBJECT: Table = {"type": "object"}
+_BYTES = 1_000
+"""How many bytes of definitions are as much work as one that is small."""
+_MOST_BYTES = 1_000_000
+"""How many bytes a part of a definition may have: no more can be registered, and any work on it would take long."""
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """What a tool claims of itself; without them it is taken for one that changes things."""
 
@@ -250,7 +254,7 @@ class Usable:
 
     `warnings` has a sentence for each of the others. `named` has, by their kind, the names that were there before:
     what they are called here stays, whatever comes now. `without_output` are the tools that are served without their
-    output schema, since clients can't compile it (SPEC GWY-20).
+    output schema, since clients can't compile it (SPEC GWY-20). `size` is how much work they are, see `size_of`.
     """
 
     said: Definitions
@@ -258,6 +262,19 @@ class Usable:
     warnings: tuple[str, ...]
     named: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     without_output: tuple[str, ...] = ()
+    size: int = 0
+
+
+def size_of(tools: Sequence[Any]) -> int:
+    """Return how much work the definitions of tools are: their number, or more where they are large."""
+    return max(len(tools), sum(map(_weight, tools)) // _BYTES)
+
+
+def _weight(value: Any) -> int:
+    try:
+        return len(to_json(value))
+    except (ValueError, RecursionError):  # no more is done with it
+        return 0
 
 
 def usable(said: Definitions) -> Usable:
@@ -266,7 +283,13 @@ def usable(said: Definitions) -> Usable:
     by_kind: dict[Kind, Mapping[str, Table]] = {kind: _checked(kind, said, warnings) for kind in KINDS}
     tools, given = by_kind["tool"], said.by_name("tool")
     without = (name for name, one in tools.items() if "outputSchema" in _without_nulls(given[name]).keys() - one.keys())
-    return Usable(said=said, by_kind=by_kind, warnings=tuple(warnings), without_output=tuple(without))
+    return Usable(
+        said=said,
+        by_kind=by_kind,
+        warnings=tuple(warnings),
+        without_output=tuple(without),
+        size=size_of([*tools.values()]),
+    )
 
 
 def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Table]:
@@ -279,11 +302,10 @@ def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Ta
             warnings.append(f"The {words} number {position} of the server's list has no name, so it is left out.")
         elif (definition := counted.pop(name, None)) is None:
             warnings.append(f"The {words} {name!r} is listed more than once; the first is used.")
+        elif problem := _problem(definition):
+            warnings.append(f"The {words} {name!r} is left out: {problem}.")
         else:
             definition, changed = repaired(definition) if kind == "tool" else (definition, ())
-            if problem := _problem(definition):
-                warnings.append(f"The {words} {name!r} is left out: {problem}.")
-                continue
             checked[name] = definition
             if changed:
                 text = f"The tool {name!r} is served without what clients would refuse in its {', '.join(changed)}."
@@ -292,9 +314,11 @@ def _checked(kind: Kind, said: Definitions, warnings: list[str]) -> dict[str, Ta
 
 
 def _problem(definition: Table) -> str | None:
-    """Return why the size of something can't even be measured; the rest is checked when it is registered."""
+    """Return why something is too large, or can't even be measured; the rest is checked when it is registered."""
     try:
-        to_json(definition)
+        for key, value in definition.items():
+            if (size := len(to_json(value))) > _MOST_BYTES:
+                return f"its {quoted(key)} has {size:,} bytes, and may have {_MOST_BYTES:,}"
     except (ValueError, RecursionError) as error:
         return f"it is not JSON: {error}"
     return None
