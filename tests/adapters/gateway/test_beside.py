@@ -68,7 +68,12 @@ async def test_a_definition_that_is_too_large_is_left_out_before_any_work_on_it(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked: list[Any] = []
-    monkeypatch.setattr(definitions, "repaired", lambda one: (worked.append(one["name"]), (one, ()))[1])
+
+    def noted(one: Any) -> Any:
+        worked.append(one["name"])
+        return one, ()
+
+    monkeypatch.setattr(definitions, "repaired", noted)
     registration, tools, _ = registered({"s": offering("x")})
     bomb = {"name": "bomb", "inputSchema": {"type": "object"}} | {where: wide(100_000)}
     report = await registration.replace("s", offering(bomb, "a"))
