@@ -37,7 +37,10 @@ def check_name(name: str) -> str:
 
 
 def qualified_name(group: str, base: str) -> str:
-    """Return the full name of a tool: `{group}.{base}`, or `base` at root, where `group` is `""` (SPEC NAM-2)."""
+    """Return the full name of a tool: `{group}.{base}`, or `base` at root, where `group` is `""`.
+
+    SPEC NAM-2.
+    """
     check_segment(base)
     return check_name(f"{group}{SEPARATOR}{base}" if group else base)
 
@@ -69,7 +72,9 @@ def snake_case(name: str) -> str:
 
 
 class WireNames:
-    """A bijection between the names of a catalog and the names that clients are given (SPEC NAM-6).
+    """A bijection between the names of a catalog and the names that clients are given.
+
+    SPEC NAM-6.
 
     Args:
         separator: What stands for the dot on the wire, of the characters `A-Z a-z 0-9 _ - .`.

@@ -24,7 +24,10 @@ NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 @frozen
 class GroupInfo:
-    """A group as a session sees it (SPEC LST-4). `tool_count` counts user tools directly in the group."""
+    """A group as a session sees it. `tool_count` counts user tools directly in the group.
+
+    SPEC LST-4.
+    """
 
     name: str
     description: str
@@ -37,7 +40,10 @@ class GroupInfo:
 
 @frozen
 class Page:
-    """One page of a list, and the cursor of the next one, or `None` at the end (SPEC LST-2)."""
+    """One page of a list, and the cursor of the next one, or `None` at the end.
+
+    SPEC LST-2.
+    """
 
     items: tuple[Component, ...]
     next_cursor: str | None = None
@@ -103,13 +109,19 @@ class Snapshot(Displayed):
 
     @property
     def selectable_groups(self) -> tuple[Group, ...]:
-        """The groups that a request may name, and those that are active anyway, in canonical order (SPEC SES-6)."""
+        """The groups that a request may name, and those that are active anyway, in canonical order.
+
+        SPEC SES-6.
+        """
         named = bits(self.catalog.selectable | self.configuration.active)
         return tuple(self.catalog.groups[number] for number in named)
 
     @property
     def groups(self) -> tuple[GroupInfo, ...]:
-        """All groups with their states, in canonical order, without root (SPEC LST-4)."""
+        """All groups with their states, in canonical order, without root.
+
+        SPEC LST-4.
+        """
         catalog = self.catalog
         infos: list[GroupInfo] = []
         for number, group in enumerate(catalog.groups):
@@ -140,7 +152,10 @@ class Snapshot(Displayed):
         return Snapshot.of(self.catalog, self.configuration, facts)
 
     def moved_to(self, catalog: Catalog) -> Snapshot:
-        """Return the same state as far as another catalog allows it (SPEC REG-7, PER-2)."""
+        """Return the same state as far as another catalog allows it.
+
+        SPEC REG-7, PER-2.
+        """
         if catalog is self.catalog:
             return self
         return _MOVED.of(self.memo, catalog, partial(self._moved_to, catalog))

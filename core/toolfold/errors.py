@@ -22,14 +22,20 @@ _COMPARED = 20
 
 
 class ToolfoldError(Exception):
-    """The base of all errors of this library; their messages are texts that UTF-8 can carry (SPEC SAF-2)."""
+    """The base of all errors of this library; their messages are texts that UTF-8 can carry.
+
+    SPEC SAF-2.
+    """
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*(escaped(one) if isinstance(one, str) else one for one in args), **options)
 
 
 class InvalidName(ToolfoldError):
-    """A name, or a part of one, is not allowed (SPEC NAM-1)."""
+    """A name, or a part of one, is not allowed.
+
+    SPEC NAM-1.
+    """
 
     def __init__(self, name: str, part: str, problem: str) -> None:
         self.name = name
@@ -40,7 +46,10 @@ class InvalidName(ToolfoldError):
 
 
 class DuplicateName(ToolfoldError):
-    """Something of that kind and name is registered already (SPEC REG-4)."""
+    """Something of that kind and name is registered already.
+
+    SPEC REG-4.
+    """
 
     def __init__(self, kind: str, name: str) -> None:
         self.kind = kind
@@ -51,7 +60,10 @@ class DuplicateName(ToolfoldError):
 
 
 class GroupNotFound(ToolfoldError):
-    """No such group, as far as the caller may see (SPEC ACT-1, ERR-2)."""
+    """No such group, as far as the caller may see.
+
+    SPEC ACT-1, ERR-2.
+    """
 
     def __init__(self, group: str, known: Sequence[str] = ()) -> None:
         self.group = group
@@ -68,7 +80,10 @@ class GroupNotFound(ToolfoldError):
 
 
 class ParentInactive(ToolfoldError):
-    """A group can't be activated while an ancestor is inactive (SPEC ACT-2)."""
+    """A group can't be activated while an ancestor is inactive.
+
+    SPEC ACT-2.
+    """
 
     def __init__(self, group: str, parent: str) -> None:
         self.group = group
@@ -77,7 +92,10 @@ class ParentInactive(ToolfoldError):
 
 
 class ExclusionConflict(ToolfoldError):
-    """Two groups exclude one another where both are asked for (SPEC REG-3, ACT-9)."""
+    """Two groups exclude one another where both are asked for.
+
+    SPEC REG-3, ACT-9.
+    """
 
     def __init__(self, groups: Sequence[str], problem: str, session: str | None = None) -> None:
         self.groups = tuple(groups)
@@ -86,7 +104,10 @@ class ExclusionConflict(ToolfoldError):
 
 
 class QuotaExceeded(ToolfoldError):
-    """A limit on active groups or on open sessions is reached (SPEC ACT-10, SES-4)."""
+    """A limit on active groups or on open sessions is reached.
+
+    SPEC ACT-10, SES-4.
+    """
 
     def __init__(self, what: str, limit: int, remedy: str) -> None:
         self.what = what
@@ -95,12 +116,14 @@ class QuotaExceeded(ToolfoldError):
 
 
 class HookFailed(ToolfoldError):
-    """A hook failed, so the transition did not happen (SPEC HOOK-4); the cause is `__cause__`.
+    """A hook failed, so the transition did not happen; the cause is `__cause__`.
 
     `reason` is what callers may know of the cause, as a sentence, or `None`: a `ToolError` speaks for itself, and a
     time-out and re-entry are named; of any other exception callers learn nothing (SPEC SAF-3). `compensation` holds the
     failures met while undoing the hooks that had succeeded (SPEC HOOK-5). Where the transition was `forced`, it
     happened all the same (SPEC HOOK-8, HOOK-9).
+
+    SPEC HOOK-4.
     """
 
     def __init__(
@@ -124,7 +147,10 @@ class HookFailed(ToolfoldError):
 
 
 class HookTimeout(ToolfoldError, TimeoutError):
-    """A hook took longer than `ToolSet(hook_timeout=…)` allows, so it was given up (SPEC HOOK-6)."""
+    """A hook took longer than `ToolSet(hook_timeout=…)` allows, so it was given up.
+
+    SPEC HOOK-6.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -132,7 +158,10 @@ class HookTimeout(ToolfoldError, TimeoutError):
 
 
 class ReentrantTransition(ToolfoldError):
-    """A hook asked its own session for a change of state, or another one that waits for its own (SPEC HOOK-7)."""
+    """A hook asked its own session for a change of state, or another one that waits for its own.
+
+    SPEC HOOK-7.
+    """
 
     def __init__(self, session: str, problem: str | None = None) -> None:
         self.session = session
@@ -144,7 +173,10 @@ class ReentrantTransition(ToolfoldError):
 
 
 class ToolNotFound(ToolfoldError):
-    """Unknown, unavailable and mode-hidden are one answer (SPEC CALL-1); `hint` is set by opt-in only."""
+    """Unknown, unavailable and mode-hidden are one answer; `hint` is set by opt-in only.
+
+    SPEC CALL-1.
+    """
 
     def __init__(self, name: str, hint: str | None = None, kind: str = "tool") -> None:
         self.name = name
@@ -154,9 +186,11 @@ class ToolNotFound(ToolfoldError):
 
 
 class InvalidArguments(ToolfoldError):
-    """Arguments do not fit the schema (SPEC CALL-2).
+    """Arguments do not fit the schema.
 
     `problems` maps a place to what is expected there, for the first few places; `more` is how many more there are.
+
+    SPEC CALL-2.
     """
 
     def __init__(self, name: str, problems: Mapping[str, str], more: int = 0) -> None:
@@ -171,7 +205,10 @@ class InvalidArguments(ToolfoldError):
 
 
 class InvalidCursor(ToolfoldError):
-    """A cursor is malformed or belongs to another list (SPEC LST-3)."""
+    """A cursor is malformed or belongs to another list.
+
+    SPEC LST-3.
+    """
 
     def __init__(self, cursor: str) -> None:
         self.cursor = cursor
@@ -179,7 +216,10 @@ class InvalidCursor(ToolfoldError):
 
 
 class InvalidDefinition(ToolfoldError):
-    """A definition would be wrong or break a list, so it was not registered (SPEC REG-6)."""
+    """A definition would be wrong or break a list, so it was not registered.
+
+    SPEC REG-6.
+    """
 
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
@@ -188,7 +228,10 @@ class InvalidDefinition(ToolfoldError):
 
 
 class SessionClosed(ToolfoldError):
-    """The session has ended or was not opened (SPEC SES-3)."""
+    """The session has ended or was not opened.
+
+    SPEC SES-3.
+    """
 
     def __init__(self, session: str, problem: str = "is not open; open a new one") -> None:
         self.session = session
@@ -196,19 +239,31 @@ class SessionClosed(ToolfoldError):
 
 
 class HandleInvalid(ToolfoldError):
-    """A handle is forged, damaged, or was made for another tool set or caller (SPEC DEL-3)."""
+    """A handle is forged, damaged, or was made for another tool set or caller.
+
+    SPEC DEL-3.
+    """
 
 
 class HandleExpired(ToolfoldError):
-    """A handle has expired (SPEC DEL-3)."""
+    """A handle has expired.
+
+    SPEC DEL-3.
+    """
 
 
 class StoreError(ToolfoldError):
-    """A store, or a record in it, can't be used (SPEC STO-5)."""
+    """A store, or a record in it, can't be used.
+
+    SPEC STO-5.
+    """
 
 
 class StoreUnavailable(StoreError):
-    """A store does not answer, or not in time; what was asked may be tried again (SPEC STO-5)."""
+    """A store does not answer, or not in time; what was asked may be tried again.
+
+    SPEC STO-5.
+    """
 
     AWAY: ClassVar = "The store of this server's sessions does not answer, so nothing was changed; try again soon."
     FULL: ClassVar = "The store of this server's sessions is full, so nothing was changed; try again later."
@@ -220,7 +275,10 @@ class KeyInUse(StoreError):
 
 
 class LeaseLost(StoreUnavailable):
-    """A transition lost its lease, so it was not committed; its hooks are undone by the next one (SPEC STO-2)."""
+    """A transition lost its lease, so it was not committed; its hooks are undone by the next one.
+
+    SPEC STO-2.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -229,7 +287,10 @@ class LeaseLost(StoreUnavailable):
 
 
 class ManifestError(ToolfoldError):
-    """A manifest file or one of its entries can't be used (SPEC GRP-2)."""
+    """A manifest file or one of its entries can't be used.
+
+    SPEC GRP-2.
+    """
 
     def __init__(self, file: str, position: str, problem: str) -> None:
         self.file = file
@@ -261,7 +322,10 @@ class IllegalEvent(ToolfoldError):
 
 
 class ToolError(ToolfoldError):
-    """Raised by a handler or hook to report a failure to the model, with a message that it may read (SPEC CALL-3)."""
+    """Raised by a handler or hook to report a failure to the model, with a message that it may read.
+
+    SPEC CALL-3.
+    """
 
 
 class ProtocolError(ToolfoldError):

@@ -126,7 +126,7 @@ class Components:
 
 @frozen(kw_only=True, eq=False)
 class Catalog(Displayed):
-    """The immutable definition that everything else is a function of (SPEC 1).
+    """The immutable definition that everything else is a function of.
 
     `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` holds what others
     compute once for a catalog; see `Memo`. `withheld` says why tools that are known of are missing (SPEC EXP-1); a name
@@ -192,12 +192,18 @@ class Catalog(Displayed):
 
     @cached_property
     def loader(self) -> Component | None:
-        """The tool that opens groups by name, if there is one (SPEC CTL-3)."""
+        """The tool that opens groups by name, if there is one.
+
+        SPEC CTL-3.
+        """
         return self._control("load")
 
     @cached_property
     def finder(self) -> Component | None:
-        """The tool that searches, if there is one (SPEC FND-1)."""
+        """The tool that searches, if there is one.
+
+        SPEC FND-1.
+        """
         return self._control("find")
 
     def _control(self, role: Role) -> Component | None:
@@ -237,7 +243,10 @@ class Catalog(Displayed):
         return self.groups[self.forest.number(path)]
 
     def instructions(self, paths: Iterable[str]) -> str:
-        """Return what a model reads when these groups open, before their tools (SPEC SKL-1); `""` if nothing."""
+        """Return what a model reads when these groups open, before their tools; `""` if nothing.
+
+        SPEC SKL-1.
+        """
         texts = (self.group(path).instructions.strip() for path in paths)
         return "\n\n".join(text for text in texts if text)
 
@@ -248,11 +257,17 @@ class Catalog(Displayed):
 
     @cached_property
     def initial(self) -> Configuration:
-        """The configuration in which sessions begin: pinned groups are active (SPEC FND-4)."""
+        """The configuration in which sessions begin: pinned groups are active.
+
+        SPEC FND-4.
+        """
         return self.restored(()).after
 
     def restored(self, paths: Iterable[str]) -> Plan:
-        """Return the plan from no active group to what a stored state allows, with the pinned groups (SPEC PER-2)."""
+        """Return the plan from no active group to what a stored state allows, with the pinned groups.
+
+        SPEC PER-2.
+        """
         return restore(self.forest, (*(group.path for group in self.groups if group.pinned), *paths))
 
     @cached_property
@@ -294,7 +309,10 @@ class Catalog(Displayed):
 
     @cached_property
     def selectable(self) -> int:
-        """The groups that a request may begin with, as a bit set: selectable ones in selectable ones (SPEC SES-6)."""
+        """The groups that a request may begin with, as a bit set: selectable ones in selectable ones.
+
+        SPEC SES-6.
+        """
         mask = 0
         for number, group in enumerate(self.groups):
             if group.selectable and not self.forest.ancestors[number] & ~mask:
@@ -318,7 +336,10 @@ class Catalog(Displayed):
         return self.forest.mask(own)
 
     def under(self, profile: Profile) -> Catalog:
-        """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
+        """Return the catalog as a session under `profile` knows it: other groups do not exist in it.
+
+        SPEC PRO-1.
+        """
         return _UNDER.of(self.memo, profile, partial(self._under, profile))
 
     def _under(self, profile: Profile, *, bounds: bool = True) -> Catalog:

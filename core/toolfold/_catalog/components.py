@@ -99,7 +99,7 @@ class Group:
 
 @frozen(kw_only=True, eq=False)
 class Component:
-    """Something registered: a tool, prompt, resource or resource template (SPEC REG-9).
+    """Something registered: a tool, prompt, resource or resource template.
 
     `name` is the full name, the URI, or the URI template. `definition` is what clients read,
     in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself, and
@@ -108,6 +108,8 @@ class Component:
     offered in one snapshot: what was registered. `replaces_control` says whether a user's tool is there in place of one
     that opens or closes its group (SPEC NAM-4). `bounded_by` are groups of which a profile must have one, beside its
     own.
+
+    SPEC REG-9.
     """
 
     kind: Kind
@@ -156,7 +158,10 @@ class Component:
         return self.rule if isinstance(self.hidden, bool) else Both(self.rule, Not(self.hidden))
 
     def belongs_to(self, path: str) -> bool:
-        """Return whether a group has it: it is in the group, or shared with it (SPEC SKL-2). No control tool is."""
+        """Return whether a group has it: it is in the group, or shared with it. No control tool is.
+
+        SPEC SKL-2.
+        """
         return self.control is None and (self.group == path or path in enabling_groups(self.rule))
 
     @cached_property
@@ -183,15 +188,20 @@ class Component:
         return schema
 
     def render(self, to_wire: ToWire = str) -> dict[str, Any]:
-        """Return the definition as a caller reads it, who knows tools by `to_wire` (SPEC NAM-6)."""
+        """Return the definition as a caller reads it, who knows tools by `to_wire`.
+
+        SPEC NAM-6.
+        """
         return {**self.definition, "name": to_wire(self.name)} if self.kind == "tool" else {**self.definition}
 
 
 @frozen(cache_hash=True)
 class Profile:
-    """A named choice of groups (SPEC PRO-1): active from the start, and allowed to be activated.
+    """A named choice of groups: active from the start, and allowed to be activated.
 
     `"*"` in `available` means all others. `read_only=True` keeps only the tools whose `readOnlyHint` is true (PRO-3).
+
+    SPEC PRO-1.
     """
 
     name: str

@@ -39,11 +39,13 @@ def _check_template(_: object, attribute: Any, template: Any) -> None:
 
 @frozen(kw_only=True)
 class LoaderTexts:
-    """What a loader answers, as templates for `str.format` (SPEC CTL-3, GRP-3).
+    """What a loader answers, as templates for `str.format`.
 
     A template may mention `{group}` (its path), `{title}` (the name that people see), `{tools}` (what can be called
     now, a line for each tool; over MCP, with its input schema), `{count}` (how many tools), `{groups}` (all that the
     loader can open) and `{argument}`. Over MCP the tools stand at the end of a text that does not mention them.
+
+    SPEC CTL-3, GRP-3.
 
     Args:
         loaded: The group is open now.
@@ -67,7 +69,9 @@ class LoaderTexts:
 
 @frozen(kw_only=True)
 class Loader:
-    """One tool that opens any group by name (SPEC CTL-3).
+    """One tool that opens any group by name.
+
+    SPEC CTL-3.
 
     Args:
         name: The tool's name.
@@ -107,7 +111,10 @@ class Loader:
         return (self.name,) if self.closer is None else (self.name, self.closer)
 
     def refusals(self, path: str, title: str, groups: str) -> tuple[str, ...]:
-        """Return how its own texts refuse to open a group: there is none of that name, or it has no tools (GRP-3)."""
+        """Return how its own texts refuse to open a group: there is none of that name, or it has no tools.
+
+        SPEC GRP-3.
+        """
         templates = () if self.texts is None else (self.texts.not_found, self.texts.empty)
         return tuple(
             filled(one, group=quoted(path), title=title, groups=groups) for one in templates if one is not None

@@ -28,7 +28,9 @@ _ELSEWHERE = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if")
 
 @frozen
 class Mode:
-    """One mode of a composite tool (SPEC MOD-1, MOD-2).
+    """One mode of a composite tool.
+
+    SPEC MOD-1, MOD-2.
 
     Args:
         available: Whether there is a use for it now: a predicate of the view, fast and not async. Always by default.
@@ -47,7 +49,9 @@ def _kept(modes: Mapping[str, Mode]) -> Mapping[str, Mode]:
 
 @frozen
 class Modes:
-    """The modes of a composite tool (SPEC MOD-1): `Modes("what", {"errors": Mode(), "network": Mode(available=…)})`.
+    """The modes of a composite tool: `Modes("what", {"errors": Mode(), "network": Mode(available=…)})`.
+
+    SPEC MOD-1.
 
     Args:
         parameter: The name of the parameter that picks a mode. Its schema is a text with an `enum` of the modes in

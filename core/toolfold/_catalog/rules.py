@@ -23,10 +23,12 @@ StateReader = Callable[[], Any]
 
 @frozen(eq=False)
 class View:
-    """What predicates and counts see: one state, and one reading of the application state (SPEC VIS-3, MOD-3).
+    """What predicates and counts see: one state, and one reading of the application state.
 
     `snapshot` is the `Snapshot` that everything in this request is a function of, and `facts` are the session's facts
     (SPEC SES-5).
+
+    SPEC VIS-3, MOD-3.
     """
 
     snapshot: Any
@@ -61,7 +63,7 @@ Predicate = Callable[[View], bool]
 
 
 class Visibility:
-    """A rule that says when something is available; combine rules with `&`, `|` and `~` (SPEC VIS-1, VIS-2).
+    """A rule that says when something is available; combine rules with `&`, `|` and `~`.
 
     What is in a group is available while the group is active. A rule of predicates alone narrows that: the group must
     be active and the predicates true. A rule that names groups, or `always`, replaces it:
@@ -76,6 +78,8 @@ class Visibility:
 
         @tools.tool(group="refunds", visibility=Visibility.always() & Visibility.when(is_boss))  # always, for the boss
         def audit() -> str: ...
+
+    SPEC VIS-1, VIS-2.
     """
 
     __slots__ = ()
@@ -87,7 +91,10 @@ class Visibility:
 
     @staticmethod
     def group(path: str) -> Visibility:
-        """Return the rule that holds while the group is active (SPEC VIS-2)."""
+        """Return the rule that holds while the group is active.
+
+        SPEC VIS-2.
+        """
         return GroupActive(path)
 
     @staticmethod

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @frozen(eq=False)
 class Context:
-    """What a handler is given beside its arguments (SPEC CALL-5).
+    """What a handler is given beside its arguments.
 
     `session` is the session of the call, `name` the full name of the tool. `view` is what the call was checked against,
     with its one reading of the application state; the next request sees what the handler changes. What it does
@@ -32,6 +32,8 @@ class Context:
 
     A plain function that runs in a worker thread may use it from there. It calls what is async by
     `anyio.from_thread.run(context.activate, "a")`.
+
+    SPEC CALL-5.
     """
 
     session: Session
@@ -47,12 +49,18 @@ class Context:
 
     @property
     def view(self) -> View:
-        """What the call was checked against, with its one reading of the application state (SPEC MOD-3)."""
+        """What the call was checked against, with its one reading of the application state.
+
+        SPEC MOD-3.
+        """
         return self.request_view.seen
 
     @property
     def to_wire(self) -> ToWire:
-        """Maps a tool's name to the one that the caller knows (SPEC NAM-6)."""
+        """Maps a tool's name to the one that the caller knows.
+
+        SPEC NAM-6.
+        """
         return self.request_view.to_wire
 
     @property
@@ -61,7 +69,10 @@ class Context:
         return self.session.facts
 
     def set_fact(self, name: str, value: Any) -> None:
-        """Set a fact of the session (SPEC SES-5)."""
+        """Set a fact of the session.
+
+        SPEC SES-5.
+        """
         self.session.set_fact(name, value, view=self.request_view)
 
     def is_group_active(self, path: str) -> bool:
@@ -108,7 +119,7 @@ class HookContext:
 
 
 class Slot(Generic[T]):
-    """Where a group's hook puts what it opened for a session, and the group's tools find it (SPEC HOOK-1, CALL-5).
+    """Where a group's hook puts what it opened for a session, and the group's tools find it.
 
         database = Slot[Connection]("database")
 
@@ -126,6 +137,8 @@ class Slot(Generic[T]):
 
     Each session has a value of its own; one that inherits the group from another session uses that one's. It is kept in
     this process alone: give a group of stored sessions a `resume` hook that fills the slot again.
+
+    SPEC HOOK-1, CALL-5.
 
     Args:
         name: What is in it, for messages.

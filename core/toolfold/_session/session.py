@@ -123,9 +123,11 @@ class Session(Displayed):
         return self
 
     async def close(self) -> None:
-        """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
+        """End the session: tear down its active groups, all of them, whatever fails.
 
         It is not abandoned when the caller is cancelled: the cancellation is raised once the session is closed.
+
+        SPEC HOOK-9, SES-3.
 
         Raises:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
@@ -188,7 +190,10 @@ class Session(Displayed):
 
     @property
     def snapshot(self) -> Snapshot:
-        """The present state, in the newest catalog (SPEC REG-7)."""
+        """The present state, in the newest catalog.
+
+        SPEC REG-7.
+        """
         return self.executor.snapshot
 
     @property
@@ -208,24 +213,31 @@ class Session(Displayed):
 
     @property
     def discarded(self) -> tuple[str, ...]:
-        """The groups that a restored state had and that this catalog does not allow (SPEC PER-2)."""
+        """The groups that a restored state had and that this catalog does not allow.
+
+        SPEC PER-2.
+        """
         return self._discarded if (journal := self.executor.journal) is None else journal.discarded
 
     def dump(self) -> dict[str, Any]:
-        """Return the state as a small JSON value, for `ToolSet.restore_session` (SPEC PER-1).
+        """Return the state as a small JSON value, for `ToolSet.restore_session`.
 
         Transient groups are left out with what is in them (SPEC PER-4). Raises `SessionClosed`.
+
+        SPEC PER-1.
         """
         self._check_open()
         return dumped(self.runtime.name, self.profile, self.snapshot)
 
     @on_loop
     def fork(self, *, identity: str | None = None) -> Session:
-        """Return a new session in the state that this one has now, for a sub-agent (SPEC SES-7).
+        """Return a new session in the state that this one has now, for a sub-agent.
 
         Open it like one of `ToolSet.open_session`. It has the groups, the facts, the profile and the caller of this
         one. Opening it runs the hooks of its groups, as for any session that begins with groups. From then on, neither
         session sees what the other does.
+
+        SPEC SES-7.
 
         Args:
             identity: The session's name in logs and events; numbered otherwise.
@@ -252,15 +264,24 @@ class Session(Displayed):
         return self.runtime.view_of(self.snapshot, to_wire) if request is None else request.of(self.snapshot)
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
-        """Return all groups with their states, in canonical order (SPEC LST-4)."""
+        """Return all groups with their states, in canonical order.
+
+        SPEC LST-4.
+        """
         return self._view_of_request().snapshot.groups
 
     def list_tools(self, cursor: str | None = None) -> Page:
-        """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""
+        """Return a page of the tools that are listed now; raises `InvalidCursor`.
+
+        SPEC LST-1, LST-2.
+        """
         return self.list("tool", cursor)
 
     def list(self, kind: Kind, cursor: str | None = None) -> Page:
-        """Return a page of the components of a kind that are listed; see `list_tools` (SPEC REG-9)."""
+        """Return a page of the components of a kind that are listed; see `list_tools`.
+
+        SPEC REG-9.
+        """
         return self.runtime.page(self._view_of_request(), kind, cursor, session=self.id)
 
     # -- calling ------------------------------------------------------------------------------------------------------
@@ -274,7 +295,7 @@ class Session(Displayed):
         request: Any = None,
         view: RequestView | None = None,
     ) -> ToolResult:
-        """Call a tool and return its result (SPEC 9).
+        """Call a tool and return its result.
 
         Args:
             name: The full name of the tool.
@@ -332,11 +353,13 @@ class Session(Displayed):
         return opened
 
     async def read(self, uri: str, request: Any = None, view: RequestView | None = None) -> Any:
-        """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
+        """Return the contents of the resource at `uri`, its own or an instance of a template.
 
         `view` is that of the request, if there is one.
 
         Raises `ToolNotFound` if no available resource has that URI, and else as `get_prompt` does.
+
+        SPEC REG-9.
         """
         with self.runtime.observers.requested(self.id, "resource", uri):
             view = self._view_of_request(view)
@@ -351,9 +374,11 @@ class Session(Displayed):
         request: Any = None,
         view: RequestView | None = None,
     ) -> Any:
-        """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9).
+        """Return the messages of a prompt, in the form of the MCP specification.
 
         `view` is that of the request, if there is one.
+
+        SPEC REG-9.
 
         Raises:
             ToolNotFound: It is unknown or not available.
@@ -369,7 +394,9 @@ class Session(Displayed):
     # -- changing -----------------------------------------------------------------------------------------------------
 
     async def activate(self, path: str) -> bool:
-        """Activate a group; return whether anything changed (SPEC ACT-1 to ACT-4).
+        """Activate a group; return whether anything changed.
+
+        SPEC ACT-1 to ACT-4.
 
         Raises:
             GroupNotFound, ParentInactive, QuotaExceeded: It can't be activated; nothing has changed.
@@ -380,10 +407,12 @@ class Session(Displayed):
         return bool(await self.transition(activate=(path,)))
 
     async def deactivate(self, path: str, *, force: bool = False) -> bool:
-        """Deactivate a group and everything below it; return whether anything changed (SPEC ACT-5).
+        """Deactivate a group and everything below it; return whether anything changed.
 
         With `force` it completes although `on_deactivate` hooks fail; observers are notified of them (SPEC HOOK-8).
         Raises as `activate` does.
+
+        SPEC ACT-5.
         """
         return bool(await self.transition(deactivate=(path,), force=force))
 
@@ -395,11 +424,13 @@ class Session(Displayed):
         force: bool = False,
         view: RequestView | None = None,
     ) -> Change:
-        """Deactivate and activate groups as one atomic transition; return what changed (SPEC ACT-9).
+        """Deactivate and activate groups as one atomic transition; return what changed.
 
         `view` is that of the request that the transition is part of, if there is one (SPEC MOD-3).
 
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
+
+        SPEC ACT-9.
         """
         request = TransitionRequest(activate, deactivate)
         async with self.executor.change("transition", request, force):
@@ -409,9 +440,11 @@ class Session(Displayed):
 
     @on_loop
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
-        """Set a fact: one of JSON's scalars, or a tuple of them (SPEC SES-5). Predicates see it from the next request.
+        """Set a fact: one of JSON's scalars, or a tuple of them. Predicates see it from the next request.
 
         `view` is that of the request that this is part of, if there is one (SPEC MOD-3).
+
+        SPEC SES-5.
 
         Raises:
             InvalidDefinition: The value is not an immutable JSON value.
@@ -426,18 +459,22 @@ class Session(Displayed):
             self.executor.change_facts(facts, before)
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
+        """Have `listener(kinds)` called once after each committed change of this session's lists.
 
         It is a plain function that returns at once; `kinds` names the lists, such as `{"tool"}`. What it raises is
         logged. Returns a function that removes the listener.
+
+        SPEC NTF-1, NTF-2.
         """
         return self.executor.listen(listener)
 
     @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
-        """Notify this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3).
+        """Notify this session's listeners that lists changed, for changes of the catalog.
 
         Raises `ConfigError` as `ToolSet.notify_list_changed` does.
+
+        SPEC NTF-3.
         """
         changed = kinds_of(kinds)
         self.executor.notify(changed)

@@ -58,7 +58,10 @@ class Lease:
 
 @frozen
 class Place:
-    """Where a record counts: the kind of sessions, whose it is, and how many of them there may be (SPEC STO-7)."""
+    """Where a record counts: the kind of sessions, whose it is, and how many of them there may be.
+
+    SPEC STO-7.
+    """
 
     kind: str
     caller: str | None = None
@@ -67,13 +70,15 @@ class Place:
 
 
 class Store(Protocol):
-    """Records of values under keys, each with a version and a lease (SPEC STO-1, STO-2, PER-3).
+    """Records of values under keys, each with a version and a lease.
 
     The value of a record is immutable. Where it can't be held as it is, its text `str(data)` is, which raises
     `QuotaExceeded` if it is too long.
 
     Every operation raises `StoreUnavailable` if the store does not answer, with a message for clients, and
     `ConfigError` if it can't be used as a store.
+
+    SPEC STO-1, STO-2, PER-3.
 
     Attributes:
         lease: Seconds for which a lease is to be held unless it is renewed: for so long may a process that dies keep a

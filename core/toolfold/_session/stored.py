@@ -90,11 +90,13 @@ class StoredSessions:
     async def open(
         self, name: str, profile: str | Profile | None = None, active: Iterable[str] = (), *, caller: Caller = None
     ) -> AsyncGenerator[Session]:
-        """Yield the session of a name, in the state that it was left in, or a new one (SPEC STO-1, STO-4).
+        """Yield the session of a name, in the state that it was left in, or a new one.
 
         It outlives the context: the next caller to open it, here or in another process, continues with it. It ends by
         `end`, or after its lifetime without use. Within the context it is known here; `Session.request`, or opening it
         again, reads what other processes have changed. Listeners are removed at the end of the context.
+
+        SPEC STO-1, STO-4.
 
         Args:
             name: What it is found by, such as the id of a conversation.

@@ -93,9 +93,11 @@ def toolkit(target: C, /, **options: Unpack[ToolkitOptions]) -> C: ...
 @overload
 def toolkit(**options: Unpack[ToolkitOptions]) -> Callable[[C], C]: ...
 def toolkit(target: Any = None, /, **options: Any) -> Any:
-    """Set options for everything that a class declares, unless its functions override them (SPEC KIT-4).
+    """Set options for everything that a class declares, unless its functions override them.
 
     Returns the class unchanged. A subclass inherits the options.
+
+    SPEC KIT-4.
     """
 
     def mark(kind: Any, options: Options) -> Any:
@@ -114,11 +116,13 @@ def group(name: str, /, **options: Unpack[GroupMarkOptions]) -> Callable[[T], T]
 @overload
 def group(*, name: str | None = None, **options: Unpack[GroupMarkOptions]) -> Callable[[T], T]: ...
 def group(target: Any = None, /, **options: Any) -> Any:
-    """Mark a class as a group, or a method as one that returns a group below its own (SPEC KIT-7).
+    """Mark a class as a group, or a method as one that returns a group below its own.
 
     On a class the options are those of `ToolSet.register_group`; hooks may be names of its methods. On a method they
     override the class's for this place. A group's name is the method's option, else the class's option, else the
     class's name in snake case (SPEC NAM-3). Returns the class or method unchanged.
+
+    SPEC KIT-7.
     """
 
     def mark(marked: Any, options: Options) -> Any:

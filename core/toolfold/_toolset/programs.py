@@ -27,10 +27,12 @@ async def invoke(
     request: Any = None,
     view: RequestView | None = None,
 ) -> Any:
-    """Call a tool for a program that was written against `stubs`, and return what it answers (SPEC COD-1).
+    """Call a tool for a program that was written against `stubs`, and return what it answers.
 
     It is a call like any other, in the state that the session is in now: a tool whose group has closed since the stubs
     were written can't be called.
+
+    SPEC COD-1.
 
     Args:
         session: Where the program runs.
@@ -64,9 +66,11 @@ def _value(result: ToolResult) -> Any:
 
 
 def include_stubs(tools: ToolSet) -> None:
-    """Register the stubs of each session as resources, `toolfold://stubs.py` and `.ts` (SPEC COD-1).
+    """Register the stubs of each session as resources, `toolfold://stubs.py` and `.ts`.
 
     They are of what can be called when they are read.
+
+    SPEC COD-1.
     """
 
     def register(language: Language, uri: str) -> None:

@@ -18,10 +18,12 @@ _RULE = "\n\n---\n\n"
 
 
 def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str, active: Iterable[str] = ()) -> str:
-    """Return the section of a system prompt that lists the groups, or `""` if the model can open none (SPEC GRP-5).
+    """Return the section of a system prompt that lists the groups, or `""` if the model can open none.
 
     The instructions of groups that are open from the start come after the list, for the model opens none of these:
     pinned ones, those of a session's profile, and `active` (SPEC SKL-1).
+
+    SPEC GRP-5.
 
     Args:
         of: A tool set, or a session, which under a profile has fewer groups.
@@ -47,9 +49,11 @@ def _listed(catalog: Catalog, to_wire: ToWire) -> str:
 
 
 def system_prompt(base: str, of: ToolSet | Session, *, to_wire: ToWire = str, active: Iterable[str] = ()) -> str:
-    """Return a system prompt with the section of `prompt_section` at its end (SPEC GRP-5).
+    """Return a system prompt with the section of `prompt_section` at its end.
 
     Without a section the base prompt is returned unchanged; a blank one is replaced by the section.
+
+    SPEC GRP-5.
     """
     section = prompt_section(of, to_wire=to_wire, active=active)
     if not section:

@@ -134,11 +134,13 @@ class ToolSet(Displayed):
         self.runtime.pool, self.runtime.tools = self.pool, self
 
     def adopt_settings(self, other: ToolSet) -> None:
-        """Open groups, list, hint, bound sessions and search as `other` does from now on (SPEC REG-7).
+        """Open groups, list, hint, bound sessions and search as `other` does from now on.
 
         These are the settings `control`, `control_visibility`, `page_size`, `on_hidden`, `max_active`, `evict`,
         `list_budget` and `search`. Open sessions continue and see the new control tools with their next request; what
         they have active beyond a new limit stays active.
+
+        SPEC REG-7.
 
         Raises:
             DuplicateName: A new control tool has the name of a tool; nothing has changed.
@@ -155,7 +157,9 @@ class ToolSet(Displayed):
     def register_group(
         self, name: str, description: str = "", *, parent: str | None = None, **options: Unpack[GroupOptions]
     ) -> Group:
-        """Register a group and return it (SPEC REG-2).
+        """Register a group and return it.
+
+        SPEC REG-2.
 
         Args:
             name: A segment, with `parent` as its place, or a full path.
@@ -196,7 +200,9 @@ class ToolSet(Displayed):
 
     @on_loop
     def register_exclusion(self, *groups: str) -> None:
-        """Register groups of which at most one may be active (SPEC REG-3).
+        """Register groups of which at most one may be active.
+
+        SPEC REG-3.
 
         Raises:
             GroupNotFound: A group does not exist.
@@ -214,7 +220,10 @@ class ToolSet(Displayed):
         self._registration.add_exclusion(members)
 
     def unregister_exclusion(self, *groups: str) -> bool:
-        """Remove an exclusion set, and return whether there was one of these groups (SPEC REG-7)."""
+        """Remove an exclusion set, and return whether there was one of these groups.
+
+        SPEC REG-7.
+        """
         return self._registration.remove_exclusion(frozenset(groups))
 
     def unregister_profile(self, name: str) -> Profile | None:
@@ -224,7 +233,7 @@ class ToolSet(Displayed):
     def withhold(
         self, tools: Mapping[str, tuple[WithheldBy, str]], admits: Callable[[str, Profile], bool] | None = None
     ) -> None:
-        """Replace the reasons why known tools are not registered, for `explain` (EXP-1).
+        """Replace the reasons why known tools are not registered, for `explain`.
 
         Args:
             tools: For each name the reason, and a sentence on it; a name that ends with `*` stands for all that begin
@@ -234,15 +243,20 @@ class ToolSet(Displayed):
         self._registration.withhold(tools, admits)
 
     def register_profile(self, profile: Profile) -> Profile:
-        """Register a profile for sessions to be opened under (SPEC PRO-1)."""
+        """Register a profile for sessions to be opened under.
+
+        SPEC PRO-1.
+        """
         self._registration.add_profile(profile)
         return profile
 
     def unregister_group(self, path: str) -> Coroutine[Any, Any, Group]:
-        """Close a group in every session, then remove it with everything below it; await it for the group (SPEC REG-5).
+        """Close a group in every session, then remove it with everything below it; await it for the group.
 
         Sessions of requests under way are among them. While no session has it open, it is removed at once: then only
         the group itself is awaited.
+
+        SPEC REG-5.
 
         Raises:
             GroupNotFound: There is no such group, also where it is not awaited.
@@ -264,10 +278,12 @@ class ToolSet(Displayed):
     # -- tools and the rest -------------------------------------------------------------------------------------------
 
     def register(self, name: str, handler: Callable[..., Any], **options: Unpack[ToolOptions]) -> Component:
-        """Register a tool and return its component (SPEC NAM-2, REG-6).
+        """Register a tool and return its component.
 
         If the handler is marked with `@tool`, all that its mark says holds here too, but for its name and for what the
         options say otherwise (SPEC KIT-8).
+
+        SPEC NAM-2, REG-6.
 
         Args:
             name: The base name, or the full name of a tool in a group.
@@ -287,10 +303,12 @@ class ToolSet(Displayed):
     @overload
     def tool(self, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
     def tool(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """Register a function as a tool and return it unchanged: `@tools.tool`, or with options (SPEC KIT-1, KIT-8).
+        """Register a function as a tool and return it unchanged: `@tools.tool`, or with options.
 
         Its name is the option `name`, else that of its mark, else the function's. The other options, what a mark means,
         and what is raised are as in `register`.
+
+        SPEC KIT-1, KIT-8.
         """
         return decorators.decorator(target, {"name": name, **options}, self._registering("tool"))
 
@@ -325,12 +343,14 @@ class ToolSet(Displayed):
         return self.register(name, CatalogTool(everything), **(CATALOG_OPTIONS | options))
 
     def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Component:
-        """Register a prompt and return its component (SPEC REG-9).
+        """Register a prompt and return its component.
 
         The handler's annotated parameters describe the arguments, each of which is given as a text. With the option
         `arguments` (names, or mappings with `name`, `description` and `required`), it takes nothing, the arguments, or
         arguments and `Context`. It answers with a text or a list of messages. The options are in `PromptOptions`. The
         rest, and what is raised, is as in `register`.
+
+        SPEC REG-9.
         """
         return self._registration.add("prompt", name, handler, options)
 
@@ -345,11 +365,13 @@ class ToolSet(Displayed):
         return decorators.decorator(target, {"name": name, **options}, self._registering("prompt"))
 
     def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Component:
-        """Register a resource and return its component (SPEC REG-9).
+        """Register a resource and return its component.
 
         The handler takes nothing, or what is annotated as `Context`, and answers with a text, bytes, or contents in the
         form of the MCP specification. The options are in `ResourceOptions`. The rest, and what is raised, is as in
         `register`.
+
+        SPEC REG-9.
         """
         return self._registration.add("resource", uri, handler, options)
 
@@ -376,9 +398,11 @@ class ToolSet(Displayed):
         return decorators.of_uri("resource_template", uri_template, options, registering)
 
     def unregister(self, name: str, kind: Kind = "tool") -> Component | None:
-        """Remove a tool, or something of another kind, and return it (SPEC REG-5).
+        """Remove a tool, or something of another kind, and return it.
 
         Returns `None`, with a warning, if nothing of that name was registered.
+
+        SPEC REG-5.
         """
         found = self._registration.remove_component(kind, name)
         if found is None:
@@ -386,9 +410,11 @@ class ToolSet(Displayed):
         return found
 
     def adopt(self, component: Component) -> Component:
-        """Register what another tool set made of a definition, and return it (SPEC REG-1, SAF-1).
+        """Register what another tool set made of a definition, and return it.
 
         So much that it takes long can be registered there first, also in another thread, and then here at once.
+
+        SPEC REG-1, SAF-1.
 
         Raises:
             DuplicateName: Something else has its name or URI.
@@ -398,7 +424,9 @@ class ToolSet(Displayed):
 
     @on_loop
     def include(self, declared: Any, *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
-        """Register all that a toolkit declares, or nothing of it (SPEC KIT-4, KIT-7, REG-1).
+        """Register all that a toolkit declares, or nothing of it.
+
+        SPEC KIT-4, KIT-7, REG-1.
 
         Args:
             declared: An instance of a class, or a module, whose functions are marked with `@tool`, `@prompt`,
@@ -418,9 +446,11 @@ class ToolSet(Displayed):
             toolkits.include(self._registration, declared, {"name": name, **options})
 
     def share_tool(self, name: str, group: str) -> Component:
-        """Have a tool of one group available while another is open, too, and return its component (SPEC SKL-2).
+        """Have a tool of one group available while another is open, too, and return its component.
 
         Its name and its own group stay; a tool that is always available stays so.
+
+        SPEC SKL-2.
 
         Raises:
             ToolNotFound, GroupNotFound: There is no such tool or group; nothing has changed.
@@ -428,13 +458,18 @@ class ToolSet(Displayed):
         return self._registration.share_tool(name, group)
 
     def all_or_nothing(self) -> AbstractContextManager[None]:
-        """Return a context manager that undoes what was registered within it if it raises (SPEC REG-1)."""
+        """Return a context manager that undoes what was registered within it if it raises.
+
+        SPEC REG-1.
+        """
         return self._registration.all_or_nothing()
 
     def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
-        """Have `guard(name)` called with the name of every tool, now and before each registration (SPEC NAM-6).
+        """Have `guard(name)` called with the name of every tool, now and before each registration.
 
         What it raises refuses the registration. `release(name)` is called when a name is free again.
+
+        SPEC NAM-6.
         """
         self._registration.guard_names(guard, release)
 
@@ -464,23 +499,31 @@ class ToolSet(Displayed):
         return profiles[profile]
 
     def groups(self) -> tuple[Group, ...]:
-        """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""
+        """Return all groups as they were registered, in canonical order; see also `list_groups`.
+
+        SPEC GRP-4.
+        """
         return self.catalog.groups
 
     def core_tools(self) -> tuple[Component, ...]:
-        """Return the tools of no group, hidden ones and a loader among them, in order of name (SPEC GRP-4)."""
+        """Return the tools of no group, hidden ones and a loader among them, in order of name.
+
+        SPEC GRP-4.
+        """
         return tuple(component for _, component in sorted(self.catalog.tools.items()) if component.group is None)
 
     def group_tools(self, path: str) -> tuple[Component, ...]:
-        """Return the tools directly in a group, hidden ones among them, in order of name (SPEC GRP-4).
+        """Return the tools directly in a group, hidden ones among them, in order of name.
 
         Control tools are left out. It is empty if there is no such group.
+
+        SPEC GRP-4.
         """
         tools = sorted(self.catalog.tools.items())
         return tuple(component for _, component in tools if component.group == path and component.control is None)
 
     def include_skill(self, folder: str | PathLike) -> tuple[Group, ...]:
-        """Register a skill as a group, or each of those in a folder, and return the groups (SPEC SKL-2, REG-1).
+        """Register a skill as a group, or each of those in a folder, and return the groups.
 
         A skill is a folder with a `SKILL.md`. Its front matter names and describes the group, and the text after it is
         the group's instructions. The tools that it allows can be called while the group is open, as well as while their
@@ -488,6 +531,8 @@ class ToolSet(Displayed):
         the folder are resources, `skill://NAME/PATH`, but for those whose names begin with a dot: they are listed while
         the group is open, and can be read at any time. Over MCP they are skills of the extension
         `io.modelcontextprotocol/skills`, too. It needs the extra `cli`.
+
+        SPEC SKL-2, REG-1.
 
         Args:
             folder: A folder with a `SKILL.md`, or one of such folders.
@@ -516,9 +561,11 @@ class ToolSet(Displayed):
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def count_usage(self, clock: Callable[[], float], label: Label | None = None) -> Usage:
-        """Return the counters of what is used, which count from now on, or have since this was called first (EXP-3).
+        """Return the counters of what is used, which count from now on, or have since this was called first.
 
         Servers of MCP count by themselves. Neither arguments nor results are recorded.
+
+        SPEC EXP-3.
 
         Args:
             clock: Returns the time in seconds, such as `time.perf_counter`.
@@ -594,11 +641,13 @@ class ToolSet(Displayed):
     async def stored_sessions(
         self, store: Store, *, lifetime: float = LIFETIME, limit: Limit = LIMIT
     ) -> AsyncGenerator[StoredSessions]:
-        """Yield the sessions of a program that are in a store, for conversations that outlive it (SPEC STO-1).
+        """Yield the sessions of a program that are in a store, for conversations that outlive it.
 
         `async with stored.open("chat-42") as session` continues a session where the last process left it. The hooks of
         a transition run under a lease; a transition whose process dies is undone by the next one. That also happens in
         the background, where expired sessions are ended (SPEC STO-2, STO-3). Servers have stored sessions of their own.
+
+        SPEC STO-1.
 
         Args:
             store: Where they are.
@@ -642,11 +691,13 @@ class ToolSet(Displayed):
 
     @on_loop
     def notify_list_changed(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
-        """Notify every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
+        """Notify every open session's listeners that lists changed, after registrations at run time.
 
         Call it also after a change of the application state that predicates and modes read: no notification is sent
         otherwise, although the next list shows it. A change of counts is not a change of the list (SPEC MOD-2): clients
         see it when they next list; call this to make them do so.
+
+        SPEC NTF-3.
 
         Args:
             kinds: Which lists: one of `"tool"`, `"prompt"`, `"resource"` and `"resource_template"`, or several.
@@ -660,7 +711,10 @@ class ToolSet(Displayed):
         self.observers.notify(ListsAnnounced(changed))
 
     async def end_idle_sessions(self) -> int:
-        """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
+        """End the sessions without a request for `idle_timeout` seconds; return how many.
+
+        SPEC SES-3.
+        """
         return await self.pool.upkeep.sweep()
 
     # -- serving ------------------------------------------------------------------------------------------------------
@@ -675,11 +729,13 @@ class ToolSet(Displayed):
         profile: str | Profile | None = None,
         active: Iterable[str] = (),
     ) -> None:
-        """Serve over MCP until the client leaves or the process is asked to end: the last line of a script (DEL-10).
+        """Serve over MCP until the client leaves or the process is asked to end: the last line of a script.
 
         It needs the extra `mcp`. In a program with an event loop of its own, await `toolfold_adapters.mcp.serve`, which
         has more options. `toolfold serve` takes the script as its TARGET if the call is under
         `if __name__ == "__main__"`.
+
+        SPEC DEL-10.
 
         Args:
             transport: `"stdio"`, or `"http"` for streamable HTTP.
@@ -740,5 +796,8 @@ async def _just(group: Group) -> Group:
 
 
 def success_of(tool: str) -> str:
-    """Return the event that a group can open on: a call of `tool` that was no error (SPEC SES-6)."""
+    """Return the event that a group can open on: a call of `tool` that was no error.
+
+    SPEC SES-6.
+    """
     return tool

@@ -184,7 +184,10 @@ class ToolResult:
 
     @classmethod
     def of_text(cls, text: str, structured: Any = None, *, is_error: bool = False) -> ToolResult:
-        """Return a result of one text block, escaped where UTF-8 can't carry it (SPEC SAF-2)."""
+        """Return a result of one text block, escaped where UTF-8 can't carry it.
+
+        SPEC SAF-2.
+        """
         return cls(({"type": "text", "text": escaped(text)},), structured, is_error)
 
     def with_text(self, text: str) -> ToolResult:

@@ -45,7 +45,9 @@ Why = Literal[
 
 @frozen(kw_only=True)
 class Reason:
-    """The one reason why something can or can't be seen and called in a snapshot (SPEC EXP-1).
+    """The one reason why something can or can't be seen and called in a snapshot.
+
+    SPEC EXP-1.
 
     Attributes:
         kind: What it is, or was asked for as.
@@ -89,9 +91,11 @@ class Reason:
 
 
 def explain(where: Snapshot | RequestView, name: str, kind: Kind = "tool") -> Reason:
-    """Return the one reason why something can or can't be seen and called (SPEC EXP-1).
+    """Return the one reason why something can or can't be seen and called.
 
     It is total: what does not exist has a reason too. Show it to operators only; callers may know less.
+
+    SPEC EXP-1.
 
     Args:
         where: A snapshot; or a session's `view()`, where rules ask for the application state or names differ.

@@ -43,7 +43,10 @@ _RESERVED = frozenset((*keyword.kwlist, *_WORDS.split()))
 
 
 def identifiers(catalog: Catalog) -> Mapping[str, str]:
-    """Return the identifier of each tool of a catalog, by its name (SPEC COD-1)."""
+    """Return the identifier of each tool of a catalog, by its name.
+
+    SPEC COD-1.
+    """
     return _IDENTIFIERS.of(catalog.memo, None, lambda: identifiers_of(catalog.tools))
 
 
@@ -83,7 +86,9 @@ def arguments_of(catalog: Catalog, tool: str, given: Mapping[str, Any] | None) -
 
 
 def stubs(where: Snapshot | RequestView, language: Language = "python") -> str:
-    """Return typed declarations of the tools that are listed now; equal snapshots have the same ones (SPEC COD-1).
+    """Return typed declarations of the tools that are listed now; equal snapshots have the same ones.
+
+    SPEC COD-1.
 
     Args:
         where: A snapshot; or a session's `view()`, where rules ask for the application state.

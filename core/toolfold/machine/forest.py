@@ -124,7 +124,9 @@ class Forest:
         )
 
     def weighed(self, most: int, base: int, weights: Sequence[int]) -> Forest:
-        """Return this forest with a limit on the weight of its configurations (SPEC FND-3).
+        """Return this forest with a limit on the weight of its configurations.
+
+        SPEC FND-3.
 
         Args:
             most: The greatest weight.
@@ -138,7 +140,10 @@ class Forest:
         return sum(self.weights[number] for number in bits(mask))
 
     def number(self, path: str) -> int:
-        """Return the number of a group, or raise `GroupNotFound` with near matches (SPEC ACT-1, ERR-2)."""
+        """Return the number of a group, or raise `GroupNotFound` with near matches.
+
+        SPEC ACT-1, ERR-2.
+        """
         try:
             return self.index[path]
         except (KeyError, TypeError):  # a list can't be looked up

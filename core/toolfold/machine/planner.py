@@ -20,7 +20,10 @@ from .table import RegionEvent
 
 @frozen
 class TransitionRequest:
-    """A request: groups to deactivate, then groups to activate, as one transition (SPEC ACT-9)."""
+    """A request: groups to deactivate, then groups to activate, as one transition.
+
+    SPEC ACT-9.
+    """
 
     activate: tuple[str, ...] = field(default=(), converter=paths_of)
     deactivate: tuple[str, ...] = field(default=(), converter=paths_of)
