@@ -88,7 +88,7 @@ class ParentInactive(ToolfoldError):
     def __init__(self, group: str, parent: str) -> None:
         self.group = group
         self.parent = parent
-        super().__init__(f"Group {group!r} can't be activated yet: activate {parent!r} first.")
+        super().__init__(f"Group {group!r} can't be opened yet: open {parent!r} first.")
 
 
 class ExclusionConflict(ToolfoldError):

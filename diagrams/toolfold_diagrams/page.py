@@ -90,10 +90,10 @@ def _row(row: Row) -> dict[str, Any]:
 
 def _refusals(catalog: Catalog) -> dict[str, str]:
     """Return the messages of the core's refusals, with `{group}` and `{parent}` for the groups."""
-    remedy = "deactivate a group before you activate '{group}'"
+    remedy = "close a group before you open '{group}'"
     return {
         "ParentInactive": str(ParentInactive("{group}", "{parent}")),
-        "QuotaExceeded": str(QuotaExceeded("active groups", catalog.max_active or 0, remedy)),
+        "QuotaExceeded": str(QuotaExceeded("open groups", catalog.max_active or 0, remedy)),
         "ListTooLong": str(QuotaExceeded("tokens in the list", catalog.forest.max_weight or 0, remedy)),
     }
 

@@ -95,7 +95,7 @@ def test_groups_can_be_open_from_the_start_and_no_hook_runs(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("active", "message"),
     [
-        ("orders.returns", "Group 'orders.returns' can't be activated yet: activate 'orders' first."),
+        ("orders.returns", "Group 'orders.returns' can't be opened yet: open 'orders' first."),
         ("orders,cellar", "leave one out."),
         ("order", "There is no group 'order'. Did you mean 'orders'"),
     ],

@@ -218,7 +218,7 @@ async def test_a_refusal_is_a_result_that_says_what_to_do() -> None:
     says(await desk(control="expand_tools").call_tool("expand_tools", {"group": "bb"}), "'bb'", "Did you mean 'b'?")
     full = desk(max_active=1)
     await full.activate_group("c")
-    says(await full.call_tool("b.activate"), "limit of 1", "deactivate a group", "'b'")
+    says(await full.call_tool("b.activate"), "limit of 1", "close a group", "'b'")
     assert full.default_session.active == ("c",)
 
 

@@ -145,14 +145,14 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
         {},
         lambda tools: tools.activate_group("database.read"),
         {"group": "database.read", "parent": "database"},
-        r"^Group 'database\.read' can't be activated yet: activate 'database' first\.$",
+        r"^Group 'database\.read' can't be opened yet: open 'database' first\.$",
     ),
     (
         ExclusionConflict,
         {},
         lambda tools: tools.default_session.transition(activate=["b", "network"]),
         {"groups": ("b", "network"), "session": None},
-        r"'network' and 'b' can't be active together.*leave one out\.$",
+        r"'network' and 'b' can't be open together.*leave one out\.$",
     ),
     (
         ExclusionConflict,
@@ -172,8 +172,8 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
         QuotaExceeded,
         {"max_active": 1},
         exceed,
-        {"what": "active groups", "limit": 1},
-        r"^The limit of 1 active groups is reached: deactivate a group before you activate 'network'\.$",
+        {"what": "open groups", "limit": 1},
+        r"^The limit of 1 open groups is reached: close a group before you open 'network'\.$",
     ),
     (
         QuotaExceeded,

@@ -137,7 +137,7 @@ def shelf(tokens: int = 100, *, pinned: str = "", **options: Any) -> ToolSet:
 async def test_a_transition_that_would_exceed_the_budget_is_refused_and_changes_nothing() -> None:
     async with shelf().open_session(active=["a", "b"]) as session:
         before = session.snapshot
-        with pytest.raises(QuotaExceeded, match=r"100 tokens in the list is reached: deactivate a group .* 'c'"):
+        with pytest.raises(QuotaExceeded, match=r"100 tokens in the list is reached: close a group .* 'c'"):
             await session.activate("c")
         assert session.snapshot is before
         assert await session.activate("empty")

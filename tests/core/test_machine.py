@@ -148,9 +148,7 @@ def test_the_repr_of_a_configuration_has_its_active_groups() -> None:
 def test_a_transition_over_the_limit_is_refused_with_the_names_of_all_requested_groups() -> None:
     with pytest.raises(QuotaExceeded) as raised:
         plan(at(desk(max_active=1)), TransitionRequest(("c", "a")))
-    assert str(raised.value) == (
-        "The limit of 1 active groups is reached: deactivate a group before you activate 'a', 'c'."
-    )
+    assert str(raised.value) == ("The limit of 1 open groups is reached: close a group before you open 'a', 'c'.")
 
 
 @pytest.mark.spec("ACT-9", "HOOK-1")

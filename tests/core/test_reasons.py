@@ -154,8 +154,8 @@ def opened_by_and_by(snapshot: Snapshot, name: str) -> Reason:
             ("a", "a.b"),
             "d.t",
             "quota",
-            "It needs the group d, which is closed. The limit of 2 active groups is reached: deactivate a group before "
-            "you activate 'd'.",
+            "It needs the group d, which is closed. The limit of 2 open groups is reached: close a group before "
+            "you open 'd'.",
         ),
         ((), "coded.t", "group", "It needs the group coded, which is closed, and no tool opens it now."),
         ((), "t", "unknown", "There is no tool 't'."),

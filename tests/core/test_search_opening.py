@@ -51,7 +51,7 @@ async def test_a_search_opens_what_the_limit_leaves_room_for_and_refuses_if_that
         assert await found(session, "hire sailors dock", open=False) == ["ship.crew.hire", "east.dock", "west.dock"]
         refused = await session.call("find_tools", {"query": "hire sailors", "open": True})
         assert refused.is_error
-        assert "deactivate a group before you activate 'ship', 'ship.crew'" in refused.text
+        assert "close a group before you open 'ship', 'ship.crew'" in refused.text
         assert "Opened: east." in (await session.call("find_tools", {"query": "dock steer", "open": True})).text
         assert list(session.active) == ["east"]
         assert "ship.steer" in await found(session, "steer"), "what a full session can't open yet is found all the same"

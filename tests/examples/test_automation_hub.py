@@ -114,7 +114,7 @@ async def test_hierarchical_groups(hub: Hub, connect: Connect) -> None:
     """Document A, test_hierarchical_groups; error handling, parent inactive: says which to activate first."""
     async with connect(hub.tools) as client:
         received = await refused(client, "database.write.activate")
-        assert received == "Group 'database.write' can't be activated yet: call database.activate first."
+        assert received == "Group 'database.write' can't be opened yet: call database.activate first."
         assert await open_groups(client) == []
         await opened(client, "database", "database.write")
         assert await open_groups(client) == ["database", "database.write"]

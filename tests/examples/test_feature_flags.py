@@ -11,7 +11,7 @@ from examples import feature_flags
 def test_flags_need_and_exclude_one_another(capsys: pytest.CaptureFixture[str]) -> None:
     feature_flags.main()
     assert capsys.readouterr().out.splitlines() == [
-        "Group 'search.fuzzy' can't be activated yet: activate 'search' first.",
+        "Group 'search.fuzzy' can't be opened yet: open 'search' first.",
         "on: search, search.fuzzy, theme_dark; turned off: none",
         "on: search, search.semantic, theme_dark; turned off: search.fuzzy",
         "on: search, search.semantic, theme_light; turned off: theme_dark",

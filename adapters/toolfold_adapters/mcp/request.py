@@ -289,7 +289,7 @@ class Selections:
 
 def refusal_text(error: ToolfoldError) -> str:
     """Return the message to a caller whose selection can't be active."""
-    about = "The groups that this request selects can't be active together. "
+    about = "The groups that this request selects can't be open together. "
     return f"{about if isinstance(error, ExclusionConflict) else ''}{error}"
 
 

@@ -316,7 +316,7 @@ def refused(error: ToolfoldError, how: str | None = None) -> str:
     `how` says what opens the ancestor that is inactive.
     """
     if isinstance(error, ParentInactive) and how is not None:
-        return f"Group {error.group!r} can't be activated yet: {how}."
+        return f"Group {error.group!r} can't be opened yet: {how}."
     if not isinstance(error, HookFailed):
         return str(error)
     reason = "" if error.reason is None else f" Reason: {error.reason}"

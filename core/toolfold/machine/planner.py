@@ -161,8 +161,8 @@ def _evict(before: Configuration, run: Running, wanted: int) -> None:
     if (exceeded := _exceeded(forest, run.active)) is not None:
         wished = ", ".join(map(repr, forest.named(wanted)))
         counted = exceeded == "count"
-        what, limit = ("active groups", forest.max_active) if counted else ("tokens in the list", forest.max_weight)
-        raise QuotaExceeded(what, limit or 0, f"deactivate a group before you activate {wished}")
+        what, limit = ("open groups", forest.max_active) if counted else ("tokens in the list", forest.max_weight)
+        raise QuotaExceeded(what, limit or 0, f"close a group before you open {wished}")
 
 
 def _exceeded(forest: Forest, active: int) -> Literal["count", "weight"] | None:
@@ -189,5 +189,5 @@ def _conflict(forest: Forest, number: int, displaced: int) -> ExclusionConflict:
     activated, other = forest.paths[number], forest.paths[bits(displaced)[0]]
     return ExclusionConflict(
         (other, activated),
-        f"{activated!r} and {other!r} can't be active together, so one transition can't have both: leave one out.",
+        f"{activated!r} and {other!r} can't be open together, so one transition can't have both: leave one out.",
     )

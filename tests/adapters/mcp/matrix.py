@@ -108,7 +108,7 @@ class BySelection(Direct):
     async def open(self, group: str) -> None:
         self.groups.append(group)
         if {"cash", "credit"} <= set(self.groups):
-            assert "can't be active together" in text_of(await self.call("hello"))
+            assert "can't be open together" in text_of(await self.call("hello"))
             self.groups.remove("cash")
 
     async def close(self, group: str) -> None:

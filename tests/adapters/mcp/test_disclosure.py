@@ -343,7 +343,7 @@ async def test_an_impossible_selection_is_refused() -> None:
         async with endpoint.client(MODERN, "?groups=cash,credit", extensions=DECLARED) as client:
             refused = await client.call_tool("hello", {})
             assert refused.is_error
-            assert "can't be active together" in text_of(refused)
+            assert "can't be open together" in text_of(refused)
             assert (await refusal_of(client, "groups/list")).code == types.INVALID_PARAMS
         async with endpoint.client(MODERN, "?groups=cash", extensions=DECLARED) as client:
             assert text_of(await client.call_tool("credit.card", {})) == "card"

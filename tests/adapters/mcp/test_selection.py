@@ -111,7 +111,7 @@ async def test_an_impossible_selection_is_refused_with_both_names(hooks: bool, e
         direct = await through(client, "hello")
         assert direct.is_error
         for text in (listed.value.message, text_of(called), text_of(direct)):
-            assert "The groups that this request selects can't be active together." in text
+            assert "The groups that this request selects can't be open together." in text
             assert all(repr(name) in text for name in both)
         with pytest.raises(MCPError) as asked:
             await client.get_prompt("stock.advise")

@@ -105,7 +105,7 @@ def test_names_that_meet_on_the_wire_are_refused_when_the_server_is_built_or_the
     ("wrong", "match"),
     [
         ({"profile": "nobody"}, "There is no profile 'nobody'"),
-        ({"active": ["a", "b"]}, "can't be active together"),
+        ({"active": ["a", "b"]}, "can't be open together"),
         ({"handle_key": "short"}, "at least 16 characters"),
         ({"call_tool": "taken"}, "A tool has the name of the call-tool proxy, 'taken'"),
     ],

@@ -124,7 +124,7 @@ async def test_the_operator_opens_and_closes_groups_where_control_is_on() -> Non
 @pytest.mark.parametrize(
     ("group", "reason"),
     [
-        ("database.write", "ParentInactive: Group 'database.write' can't be activated yet: activate 'database' first."),
+        ("database.write", "ParentInactive: Group 'database.write' can't be opened yet: open 'database' first."),
         ("vault", "HookFailed"),
         ("none", "GroupNotFound"),
     ],

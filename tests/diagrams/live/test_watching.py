@@ -70,7 +70,7 @@ async def test_steps_show_what_changed_what_was_refused_and_which_hook_failed() 
         (
             "activate database.write",
             "refused",
-            ["ParentInactive: Group 'database.write' can't be activated yet: activate 'database' first."],
+            ["ParentInactive: Group 'database.write' can't be opened yet: open 'database' first."],
         ),
         ("activate vault", "failed", ["on_activate of vault: ToolError: the key is missing"]),
         ("call ping", "done", []),
