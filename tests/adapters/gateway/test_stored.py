@@ -248,6 +248,7 @@ def a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", refuse)
 
 
+@pytest.mark.spec("ISO-3")
 @pytest.mark.parametrize(
     "broken", [a_file_in_its_place, a_file_above_it, a_loop_of_links, a_file_system_that_is_only_read, a_full_disk]
 )
@@ -294,6 +295,7 @@ def pipe(file: Path) -> None:
         os.mkfifo(file)
 
 
+@pytest.mark.spec("ISO-3")
 @pytest.mark.skipif(
     sys.platform == "win32", reason="it has no pipes with a name in folders, and asks for rights to link"
 )
