@@ -275,7 +275,7 @@ SKILLS: dict[str, Door] = {
 
 @pytest.mark.parametrize("delivery", ["auto", "principal"])
 @pytest.mark.parametrize("profile", ["with", "narrow"])
-async def test_a_profile_bounds_skills_and_their_files(profile: str, delivery: str, tmp_path: Path) -> None:
+async def test_a_profile_bounds_skills_and_their_files(profile: str, delivery: Any, tmp_path: Path) -> None:
     folder = tmp_path / "steps"
     folder.mkdir()
     (folder / "SKILL.md").write_text(f"---\nname: steps\ndescription: A {SECRET}\n---\nA {SECRET}\n")
