@@ -208,7 +208,7 @@ def test_the_tree_can_be_used_with_only_the_keyboard(pages: Pages) -> None:
     chosen, labels, history, stops = said[-4:]
     tokens = cost(tools.catalog.tools[name] for name in ("files.search", "files.print"))
     assert (chosen, labels) == (["files"], [f"files, inactive, 3 tools · ≈ {tokens} tokens"])
-    assert [line.split(" · ")[0] for line in history] == ["Activated mail.send", "Activated mail", "Start"]
+    assert [line.split(" · ")[0] for line in history] == ["Opened mail.send", "Opened mail", "Start"]
     assert stops.count("0") == 1
 
 
@@ -329,7 +329,7 @@ def test_three_hundred_groups_with_five_thousand_tools_are_shown_and_searched(pa
     assert rows == 300
     (place,) = [spec.group for spec in start.catalog.tools.values() if spec.name.endswith(".t4711")]
     assert found == str(place).split(".")
-    assert announced == ["Deactivated service-0"]
+    assert announced == ["Closed service-0"]
     print(f"opened in {said['opened']:.0f} ms, searched in {searched:.0f} ms, a press took {switched:.0f} ms")
 
 

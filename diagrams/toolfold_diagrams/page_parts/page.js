@@ -1,11 +1,12 @@
 // The steps made so far, and the start of the page.
 
-const VERBS = { activate: "Activated", deactivate: "Deactivated" };
+const VERBS = { activate: "Opened", deactivate: "Closed" };
+const ASKED = { activate: "open", deactivate: "close" };
 const CLOSED = { activate: "Closed to make room", deactivate: "Closed with it" };
 
 function sentence({ event, group, error, entered, left }) {
   if (!event) return "Start";
-  if (error) return `Refused to ${event} ${pathOf(group)}`;
+  if (error) return `Refused to ${ASKED[event]} ${pathOf(group)}`;
   return `${VERBS[event]} ${pathOf(group)}${entered.length + left.length ? "" : ": it was so already"}`;
 }
 
