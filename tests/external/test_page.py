@@ -240,7 +240,7 @@ def test_a_group_shows_its_exclusions_and_which_tools_are_listed_hidden_or_decid
     ]
     (said,) = pages.opened((office(), steps, {}))
     assert said[1] == ["excludes mail.send", "runs hooks", "not stored"]
-    assert said[2] == ["listed", "not listed", "depends on the program", "not listed", "hidden"]
+    assert said[2] == ["listed", "not listed", "not listed", "not listed", "hidden"]
     assert said[4] == ["not listed", "listed", "depends on the program", "listed", "hidden"]
     assert "depends on the state of the program" in said[6][0]
     assert said[7] == ["4 tools; 4 listed, 1 more depends"]

@@ -53,7 +53,7 @@ async def test_the_groups_of_a_toolbox_are_groups_of_the_gateway(transport: str)
         async with gateway as tools, tools.open_session() as session:
             groups = {group.path: group.description for group in tools.catalog.groups}
             assert groups == {
-                "books": "3 tools",
+                "books": "3 tools: find_book, lend_book, list_books",
                 "books.lending_desk": "2 tools: find_book, lend_book",
                 "books.reading": "Look books up",
             }

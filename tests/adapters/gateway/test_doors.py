@@ -307,6 +307,7 @@ async def test_outside_a_profile_a_server_is_answered_as_one_that_there_is_not(
     """Whatever state it is in, and it isn't waited for."""
     config = CONFIG.model_copy(update={"on_change": "quarantine"})
     approvals = Approvals(tmp_path)
+    said = "", ""
     for changed in [False, True] if state == "quarantined" else [False]:
         house = House(
             partial(vault, "out" if changed else ""),
