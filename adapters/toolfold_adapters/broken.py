@@ -47,7 +47,7 @@ class BrokenLine(ValueError):
 
 def read(text: str) -> Line:
     """Return what can be found out of a line that is no message."""
-    keys, depth = _outermost(text[:HEAD].lstrip("\ufeff \t["))  # of several in a list, the first
+    keys, depth = _outermost(_object(text[:HEAD]))
     given = keys.get("id", [])
     if "id" not in keys and (at_end := _AT_END.search(text[-TAIL:])) is not None:
         given = [at_end[1]]
@@ -56,6 +56,16 @@ def read(text: str) -> Line:
     cut = len(text) <= HEAD and depth > 0
     found = next((one for one in map(_id, given) if one is not None), None) if answer else None
     return Line(answers=found, answer=answer, cut=cut)
+
+
+def _object(text: str) -> str:
+    """Return a line from where its object begins: of several in a list the first, or what follows a prefix of a log.
+
+    An object that was printed as Python prints it has its quotes as JSON has them.
+    """
+    text = text.replace("'", '"') if "{'jsonrpc'" in text else text
+    begins = text.find("{") if '"jsonrpc"' in text else -1
+    return text[begins:] if begins >= 0 else text.lstrip("\ufeff \t[")
 
 
 def _outermost(text: str) -> tuple[dict[str, list[str]], int]:

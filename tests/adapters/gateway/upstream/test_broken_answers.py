@@ -77,6 +77,8 @@ NAMED: Mapping[str, Callable[[int], str]] = {
     "a large one, id last": lambda one: f'{{"result": {{"a": "{"x" * 100_000}",}}, "jsonrpc": "2.0", "id": {one}}}',
     "single quotes": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{\'a\': 1}}}}',
     "an unknown escape": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": "\\x41"}}}}',
+    "a prefix of a log": lambda one: f'log: {{"jsonrpc": "2.0", "id": {one}, "result": {{}}}}',
+    "printed by Python": lambda one: str({"jsonrpc": "2.0", "id": one, "result": {}}),
     "no version": lambda one: f'{{"id": {one}, "result": {{}}}}',
     "another version": lambda one: f'{{"jsonrpc": "1.0", "id": {one}, "result": {{}}}}',
     "a result that is no object": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": [1]}}',
