@@ -1,4 +1,4 @@
-"""Takes secrets out of words that are not ours, before a model or a log reads them (SPEC GWY-4).
+"""Takes secrets out of words that are not ours, before a model reads them (SPEC GWY-4).
 
 Who quotes a server (what it wrote to stderr, an error of its own, the answer of a proxy) quotes what it was given, too:
 in capitals, encoded, or a password alone out of the URL that had it. `without` is the one place that knows these forms.
