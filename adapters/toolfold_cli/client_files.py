@@ -58,6 +58,11 @@ class ClientFile:
     folder: Path | None = None
 
     @property
+    def place(self) -> tuple[Path, str]:
+        """The file that it is in, whatever leads there, and the project: what two have that are one."""
+        return self.path.resolve(), self.project
+
+    @property
     def served(self) -> Path:
         """The file beside it that has its servers, once Toolfold serves them."""
         number = hashlib.sha256(self.project.encode()).hexdigest()[:8]
@@ -80,7 +85,7 @@ def client_files(
     """Return the files of known clients that exist: those of a user, and of the project in `folder`."""
     found: dict[tuple[Path, str], ClientFile] = {}
     for host, path, scope in files_of(home, folder, environ, platform):
-        if path.is_file() and (path, "") not in found:
+        if _may_be_there(path) and (path, "") not in found:
             of_project = scope == "project"
             client = f"{host.name}, this project" if of_project else host.name
             found[path, ""] = ClientFile(client, path, "", host, scope, folder if of_project else None)
@@ -107,8 +112,16 @@ def of_other_projects(known: tuple[ClientFile, ...]) -> Iterator[ClientFile]:
     for file in known:
         for place in file.host.files if file.project and file.host is not None else ():
             path = Path(file.project) / place
-            if place.startswith("./") and path.is_file():
+            if place.startswith("./") and _may_be_there(path):
                 yield ClientFile(file.client, path, "", file.host, "project", file.folder)
+
+
+def _may_be_there(path: Path) -> bool:
+    """Return whether there is a file, or a folder that does not say so: then it is reported where the file is read."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
 
 
 def _projects(path: Path) -> list[str]:

@@ -70,10 +70,12 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
         from .moving import plan_change, plan_undo
 
         known = client_files(Path.home(), Path.cwd(), os.environ)
-        files = tuple(client_file(path.absolute(), known) for path in configs) or known
+        named = {one.place: one for one in (client_file(path.absolute(), known) for path in configs)}
+        files = tuple(named.values()) or known
         if not files:
             raise Failed("No configuration of an MCP client was found; name one with --config.")
-        beside = (*(one for one in known if one not in files), *of_other_projects(known))
+        places = {one.place for one in files}
+        beside = [one for one in (*known, *of_other_projects(known)) if one.place not in places]
         command = (*_program(), "serve", "--usage", usage_url())
         plan = plan_undo(files) if undo else plan_change(files, beside, command)
     total = _Total()
@@ -98,7 +100,8 @@ def _show(file: ClientFile, found: Moved | ConfigError | None, total: _Total, *,
         show(f"  {plural(len(found.servers), 'server')} to put back: {', '.join(found.servers)}.")
     else:
         try:
-            _show_savings(found, measure, total)
+            with failing():
+                _show_savings(found, measure, total)
         except Failed as error:
             error.show()
             return False

@@ -390,3 +390,35 @@ def test_clients_are_found_where_their_platform_has_them(home: Path, platform: s
 def test_the_how_to_names_each_host_that_init_knows() -> None:
     page = " ".join((ROOT / "docs/how-to/gateway.md").read_text(encoding="utf-8").split())
     assert [host.name for host in HOSTS if host.files and host.name not in page] == []
+
+
+MERGED = (
+    *(".codex/config.toml", ".vibe/config.toml", ".config/zed/settings.json"),
+    *(".config/opencode/opencode.jsonc", ".config/kilo/kilo.jsonc", "project/.fast-agent/fast-agent.yaml"),
+)
+"""A file of each host that merges its files."""
+
+
+def test_a_file_of_each_host_that_merges_is_tried() -> None:
+    assert {host.name for host in HOSTS if host.merged} == {"Codex", "Vibe", "Zed", "opencode", "Kilo", "fast-agent"}
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("name", MERGED)
+def test_a_file_that_is_named_is_not_merged_with_itself(home: Path, name: str) -> None:
+    text = HOST_FILES.get(name, HOST_FILES[".config/opencode/opencode.jsonc"])[0]
+    file = write(home / name, text)
+    found = init("--dry-run").partition("\n")
+    (home / "link").symlink_to(home, target_is_directory=True)
+    for named in (file, home / "project" / ".." / name, home / "link" / name):
+        output = init("--dry-run", "--config", str(named))
+        assert "merged with that in" not in output
+        assert output.count("starts.\n") == found[2].count("starts.\n") == 1
+
+
+@pytest.mark.spec("GWY-13")
+def test_a_file_that_is_named_twice_is_changed_once(home: Path) -> None:
+    file = write(home / "mcp.json", {"mcpServers": SERVERS})
+    init("--yes", "--config", str(file), "--config", str(home / "project" / ".." / "mcp.json"))
+    assert read(home / "mcp.toolfold.json") == {"mcpServers": SERVERS}
+    assert list(read(file)["mcpServers"]) == ["toolfold"]
