@@ -70,7 +70,7 @@ def yaml_in(file: Path, text: str, whole: str = "file") -> dict[str, Any]:
     parser: Any = Parser(typ="safe", pure=True)
     try:
         data = parser.load(text)
-    except (YAMLError, RecursionError) as error:
+    except (YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
         mark: Any = getattr(error, "problem_mark", None)
         place = whole if mark is None else f"line {mark.line + 1}"
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]

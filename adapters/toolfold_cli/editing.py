@@ -222,11 +222,11 @@ class TomlFile:
         if not isinstance(server, _Item):
             self._document[self._section] = {**self._servers(), name: server}
         elif (items := self._items()) is not None:
-            items.append(server.table)
+            items.append(server.fitting(items))
         else:
             import tomlkit
 
-            self._document[self._section] = tomlkit.aot()
+            self._document[self._section] = tomlkit.array() if server.is_inline else tomlkit.aot()
             self._document[self._section].append(server.table)
 
     def add(self, name: str, settings: Mapping[str, Any]) -> None:
@@ -252,6 +252,19 @@ class _Item:
     """A server that is an item of an array, and not a table with a key."""
 
     table: Any
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether it is in braces, in an array in brackets, and not below a header of its own."""
+        from tomlkit.items import InlineTable
+
+        return isinstance(self.table, InlineTable)
+
+    def fitting(self, items: Any) -> Any:
+        """Return it as an array takes it: as it is written, or its data alone if items are written otherwise there."""
+        from tomlkit.items import Array
+
+        return self.table if self.is_inline == isinstance(items, Array) else self.table.unwrap()
 
 
 # -- YAML -------------------------------------------------------------------------------------------------------------

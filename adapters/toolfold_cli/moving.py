@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,16 +129,17 @@ class _Planning:
     def __attrs_post_init__(self) -> None:
         self.read = {}
         for file in (*self.files, *self.beside):
-            with suppress(ConfigError):  # it is reported where the file is planned
+            with suppress(ConfigError), _of_this_file(file.path):  # it is reported where the file is planned
                 self.read[file] = read_section(file)
 
     def plan(self, file: ClientFile, plan: Callable[[Section], Moved | None]) -> None:
         """Plan a section."""
         try:
-            check_place(file)
-            section = read_section(file, self.texts.get(file.path))
-            self.before.setdefault(file.path, section.text)
-            self.found[file] = found = plan(section)
+            with _of_this_file(file.path):
+                check_place(file)
+                section = read_section(file, self.texts.get(file.path))
+                self.before.setdefault(file.path, section.text)
+                self.found[file] = found = plan(section)
         except ConfigError as error:
             self.found[file] = error
             return
@@ -164,7 +165,15 @@ class _Planning:
     def check(self, host: Host) -> None:
         """Leave the files of a client as they are if it would reach fewer servers in any folder."""
         sections = {file: section for file, section in self.read.items() if file.host == host}
-        before = {file: place_of(section) for file, section in sections.items()}
+        before: dict[ClientFile, Place] = {}
+        for file, section in sections.items():
+            try:
+                before[file] = place_of(section)
+            except ConfigError as error:  # who reaches what can't be told of this client, and of others it can
+                self._refuse(host, str(error))
+                if file in self.found:
+                    self.found[file] = error
+                return
         after = {file: self._after(file, place) for file, place in before.items()}
         for folder in {file.folder for file in sections} | {None}:
             was, now = (reached(host, places.values(), folder) for places in (before, after))
@@ -205,6 +214,21 @@ class _Planning:
             served = {one.file.served: one.served for one in moved}
             changes.append(FileChange(path=path, before=before, text=text, served=served, backup=backup))
         return Plan([(file, self.found.get(file)) for file in self.files], tuple(changes))
+
+
+@contextmanager
+def _of_this_file(path: Path) -> Generator[None]:
+    """Have all that goes wrong with a file be a `ConfigError` about it: the files of other clients can be changed.
+
+    What edits a format may fail, in ways of its own, at what its reader takes.
+    """
+    try:
+        yield
+    except (ConfigError, ImportError):
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".rstrip(".: ")
+        raise ConfigError(f"{path} can't be changed here ({why}); change it by hand.") from error
 
 
 # -- one section ------------------------------------------------------------------------------------------------------
@@ -336,7 +360,7 @@ def _put_back(section: Section) -> Moved | None:
 def _backup_of(now: str, sections: Sequence[Moved]) -> tuple[Path, str] | None:
     """Return the backup from which Toolfold made a file with these sections as it is, and its text, if there is one."""
     for backup in backups(sections[0].file.path):
-        with suppress(ConfigError, KeyError, StopIteration):
+        with suppress(ConfigError), _of_this_file(backup):
             text = before = original_text(backup)
             for moved in sections:
                 text = _moved_again(read_section(moved.file, text), moved.section)

@@ -38,7 +38,7 @@ def rules_of(file: ClientFile) -> tuple[Rule, ...]:
     places: Mapping[str, tuple[str, ...]] = file.host.rules if file.host else {}
     for place, keys in places.items():
         path, _ = located(place, Path.home(), file.folder or Path.cwd(), os.environ)
-        with suppress(ConfigError):
+        with suppress(ConfigError, OSError):
             data = read_table(path) if path.is_file() else {}
             found += [Rule(path, at, text) for one in keys for at, text in _texts(data, one.split("."))]
     return tuple(found)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.initialising import init, write
+from tests.cli.initialising import SERVERS, init, read, write
 from tests.cli.support import invoke
 from toolfold_adapters.data import read_table
 
@@ -105,3 +106,117 @@ def test_a_file_that_cannot_be_edited_in_place_is_named_and_unchanged(home: Path
     assert result.exit_code == 1
     assert "extensions is not written with each server on lines of its own; write it so." in result.stderr
     assert file.read_text() == text
+
+
+INLINE = [
+    pytest.param("mcp_servers = [{{name = 'v', transport = 'stdio', command = '{0}'}}]\n", id="one"),
+    pytest.param(
+        "x = 1 # kept\n\nmcp_servers = [\n  {{name = 'v', command = '{0}', env = {{A = '1'}}}},\n"
+        "  {{name = 'off', command = 'x', disabled = true}},\n  {{name = 'w', command = '{0}'}}\n]\n\n[tools]\ny = 2\n",
+        id="several",
+    ),
+]
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("text", INLINE)
+def test_servers_in_an_array_on_a_line_move_and_are_put_back(home: Path, text: str, edited: bool) -> None:
+    text = text.format(sys.executable)
+    file = write(home / ".vibe/config.toml", text)
+    before = read_table(file)
+    init("--yes")
+    moved = [one for one in before["mcp_servers"] if one["name"] != "off"]
+    assert read_table(home / ".vibe/config.toolfold.toml") == {"mcp_servers": moved}
+    left = read_table(file)["mcp_servers"]
+    assert [one["name"] for one in left] == [*(["off"] if len(moved) == 2 else []), "toolfold"]
+    if edited:
+        file.write_text("# added\n" + file.read_text())
+    init("--undo", "--yes")
+    after = read_table(file)
+    assert sorted(map(str, after.pop("mcp_servers"))) == sorted(map(str, before.pop("mcp_servers")))
+    assert after == before
+    assert edited or file.read_text() == text
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_server_written_in_another_form_than_those_that_are_served_joins_them(home: Path, inline: bool) -> None:
+    header, braces = (
+        "[[mcp_servers]]\nname = '{1}'\ncommand = '{0}'\n",
+        "mcp_servers = [{{name = '{1}', command = '{0}'}}]\n",
+    )
+    first, second = (braces, header) if inline else (header, braces)
+    file = write(home / ".vibe/config.toml", first.format(sys.executable, "a"))
+    init("--yes")
+    entry = read_table(file)["mcp_servers"][0]
+    file.write_text(second.format(sys.executable, "b"))
+    served = home / ".vibe/config.toolfold.toml"
+    text = json.dumps(str(served))
+    assert entry["args"][-1] == str(served)
+    more = f"args = ['serve', {text}]"
+    if inline:
+        file.write_text(file.read_text() + f"[[mcp_servers]]\nname = 'toolfold'\ncommand = 'x'\n{more}\n")
+    else:
+        file.write_text(file.read_text().replace("}]", f"}}, {{name = 'toolfold', command = 'x', {more}}}]"))
+    init("--yes")
+    assert [one["name"] for one in read_table(served)["mcp_servers"]] == ["a", "b"]
+    assert [one["name"] for one in read_table(file)["mcp_servers"]] == ["toolfold"]
+
+
+def refuse_in(monkeypatch: pytest.MonkeyPatch, folder: Path, method: str) -> None:
+    """Have a folder refuse what a method of paths does, as one of another user."""
+    allowed = getattr(Path, method)
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.parent == folder:
+            raise PermissionError(13, "Permission denied")
+        return allowed(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, method, refuse)
+
+
+UNUSUAL = {
+    "an editor that fails": (".codex/config.toml", f"[mcp_servers.a]\ncommand = '{sys.executable}'\n"),
+    "a date that is none": (".continue/config.yaml", "on: 2024-13-45\nmcpServers:\n- name: a\n  command: x\n"),
+    "no text": (".gemini/settings.json", "\x00"),
+    "a folder that can't be read": (".copilot/mcp-config.json", "{}"),
+    "what is served can't be read": (
+        ".qwen/settings.json",
+        '{"mcpServers": {"t": {"command": "x", "args": ["serve", "SERVED"]}}}',
+    ),
+}
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("undo", [False, True])
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_a_file_that_fails_is_reported_and_those_of_other_clients_are_changed(
+    home: Path, monkeypatch: pytest.MonkeyPatch, kind: str, undo: bool
+) -> None:
+    right = write(home / ".cursor" / "mcp.json", {"mcpServers": SERVERS})
+    if undo:
+        init("--yes")
+    name, text = UNUSUAL[kind]
+    served = home / name.replace(".json", ".toolfold.json")
+    file = write(home / name, text.replace('"SERVED"', json.dumps(str(served))))
+    if kind == "an editor that fails":
+        served = file.with_name("config.toolfold.toml")
+        if undo:
+            write(served, text)
+            file.write_text(f"[mcp_servers.t]\ncommand = 'x'\nargs = ['serve', {json.dumps(str(served))}]\n")
+
+        def fail(*_: object) -> None:
+            raise ValueError("of its own")
+
+        monkeypatch.setattr("toolfold_cli.editing.TomlFile.__init__", fail)
+    if kind == "what is served can't be read":
+        write(served, "{")
+    if kind == "a folder that can't be read":
+        for method in ("stat", "open"):
+            refuse_in(monkeypatch, file.parent, method)
+    result = invoke("init", "--yes", *(["--undo"] if undo else []))
+    assert result.exit_code == 1, result.output
+    assert "Nothing is changed." in result.stdout
+    assert str(served if kind == "what is served can't be read" else file) in " ".join(result.stderr.split())
+    assert (list(read(right)["mcpServers"]) == ["toolfold"]) is not undo
