@@ -417,8 +417,9 @@ def test_a_file_that_is_named_is_not_merged_with_itself(home: Path, name: str) -
 
 
 @pytest.mark.spec("GWY-13")
-def test_a_file_that_is_named_twice_is_changed_once(home: Path) -> None:
+@pytest.mark.parametrize("again", ["mcp.json", "project/../mcp.json"])
+def test_a_file_that_is_named_twice_is_changed_once(home: Path, again: str) -> None:
     file = write(home / "mcp.json", {"mcpServers": SERVERS})
-    init("--yes", "--config", str(file), "--config", str(home / "project" / ".." / "mcp.json"))
+    init("--yes", "--config", str(file), "--config", str(home / again))
     assert read(home / "mcp.toolfold.json") == {"mcpServers": SERVERS}
     assert list(read(file)["mcpServers"]) == ["toolfold"]
