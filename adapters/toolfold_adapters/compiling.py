@@ -2,14 +2,14 @@
 
 Strict clients compile the output schema of every tool that they list, without looking at what it describes JSON Schema
 by. So what is read here is what a compiler stumbles over: keywords of another form than all drafts since 06 give them,
-references to nothing, and patterns in the notation of another language than ECMAScript's. What schemas say of unknown
+references to nothing or in a circle, identities of two parts, and patterns in the notation of another language than ECMAScript's. What schemas say of unknown
 formats, or by keywords of their own, is passed over, as clients do.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,17 +41,17 @@ def compile_problem(schema: Schema) -> str | None:
     """Return why clients can't compile a schema, as a clause, or `None` if they can."""
     try:
         objects = [*_objects(schema)]
+        if len(objects) > _MOST_VALUES:
+            return None
+        known = _Known.of(schema, objects)
     except _Problem as problem:
         return str(problem)
-    if len(objects) > _MOST_VALUES:
-        return None
-    known = _Known.of(schema, objects)
     found = (problem for one in objects for problem in _problems(one, known))
     return next(found, None)
 
 
 class _Problem(ValueError):
-    """Something that should be a schema is none."""
+    """Something that should be a schema is none, or two have one identity."""
 
 
 def _objects(root: Schema) -> Iterator[Schema]:
@@ -83,30 +83,54 @@ class _Known:
     """What references may lead to: by pointers into the whole or into a part with an identity, by anchors, by URIs."""
 
     resources: tuple[Schema, ...]
-    anchors: frozenset[str]
-    uris: frozenset[str]
+    anchors: Mapping[str, Schema]
+    uris: Mapping[str, Schema]
 
     @classmethod
-    def of(cls, root: Schema, objects: Iterable[Schema]) -> _Known:
-        identified = [one for one in objects if isinstance(one.get("$id"), str)]
+    def of(cls, root: Schema, objects: Sequence[Schema]) -> _Known:
+        """Return what is in a schema; raises `_Problem` if two of its parts have one identity."""
         anchors = {
-            one[key] for one in objects for key in ("$anchor", "$dynamicAnchor") if isinstance(one.get(key), str)
+            one[key]: one for one in objects for key in ("$anchor", "$dynamicAnchor") if isinstance(one.get(key), str)
         }
-        anchors |= {one["$id"][1:] for one in identified if one["$id"].startswith("#")}
-        uris = {one["$id"].partition("#")[0] for one in identified}
-        return cls((root, *identified), frozenset(anchors), frozenset(uris))
+        uris: dict[str, Schema] = {}
+        for one in objects:
+            if not isinstance(identity := one.get("$id"), str):
+                continue
+            uri, _, anchor = identity.partition("#")
+            if anchor:
+                anchors[anchor] = one
+            if uris.setdefault(uri, one) != one and uri:
+                raise _Problem(f"$id is {quoted(repr(identity))} in two parts that differ")
+        return cls((root, *uris.values()), anchors, uris)
 
-    def has(self, reference: str) -> bool:
-        """Return whether a reference leads to a schema."""
+    def target(self, reference: str) -> Schema | bool | None:
+        """Return the schema that a reference leads to, `True` for one of JSON Schema's own, or `None`."""
         uri, _, fragment = reference.partition("#")
-        if uri:
-            return uri.startswith(_META_SCHEMAS) or any(one == uri or one.endswith(f"/{uri}") for one in self.uris)
-        if not fragment or fragment in self.anchors:
+        if uri.startswith(_META_SCHEMAS):
             return True
-        return fragment.startswith("/") and any(_points(fragment, one) for one in self.resources)
+        resources = self.resources
+        if uri:
+            resources = tuple(one for known, one in self.uris.items() if known == uri or known.endswith(f"/{uri}"))
+        if not fragment:
+            return next(iter(resources), None)
+        if fragment in self.anchors and resources:
+            return self.anchors[fragment]
+        found = (_pointed(fragment, one) for one in resources if fragment.startswith("/"))
+        return next((one for one in found if one is not None), None)
+
+    def is_endless(self, schema: Schema) -> bool:
+        """Return whether references lead from a schema back to itself, with no part of a value between them."""
+        passed: list[Schema] = []
+        found: Schema | bool | None = schema
+        while isinstance(found, Mapping) and isinstance(reference := found.get("$ref"), str):
+            if any(one is found for one in passed):
+                return True
+            passed.append(found)
+            found = self.target(reference)
+        return False
 
 
-def _points(pointer: str, root: Schema) -> bool:
+def _pointed(pointer: str, root: Schema) -> Schema | bool | None:
     found: Any = root
     for step in unquote(pointer)[1:].split("/"):
         step = step.replace("~1", "/").replace("~0", "~")
@@ -115,8 +139,8 @@ def _points(pointer: str, root: Schema) -> bool:
         elif (items := array(found)) is not None and step.isdecimal() and int(step) < len(items):
             found = items[int(step)]
         else:
-            return False
-    return isinstance(found, dict | bool)
+            return None
+    return found if isinstance(found, bool) else table(found)
 
 
 # -- the forms of keywords --------------------------------------------------------------------------------------------
@@ -174,8 +198,10 @@ def _problems(schema: Schema, known: _Known) -> Iterator[str]:
         if is_right is not None and not beside_type and not is_right(value):
             yield f"{key} is {quoted(repr(value))}, and must be {words}"
     reference = schema.get("$ref")
-    if isinstance(reference, str) and not known.has(reference):
+    if isinstance(reference, str) and known.target(reference) is None:
         yield f"$ref leads to {quoted(repr(reference))}, which is not in it"
+    elif known.is_endless(schema):
+        yield f"$ref leads to {quoted(repr(reference))}, which leads back to it"
     patterns: list[Any] = [schema["pattern"]] if "pattern" in schema else []
     for pattern in [*patterns, *(table(schema.get("patternProperties")) or {})]:
         if (problem := pattern_problem(pattern)) is not None:

@@ -135,6 +135,13 @@ def of_value(schema: Any, **more: Any) -> dict[str, Any]:
 
 
 PART = {"$defs": {"part": {"type": "object", "properties": {"parts": {"items": {"$ref": "#/$defs/part"}}}}}}
+CIRCLE = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+
+
+def twice(one: Any, other: Any) -> dict[str, Any]:
+    """Return a schema with two parts of one identity."""
+    same = {"$id": "https://example.org/part"}
+    return {"type": "object", "properties": {"v": {**one, **same}, "w": {**other, **same}}}
 
 
 @pytest.mark.spec("GWY-20", "GWY-7", "EXP-4")
@@ -143,6 +150,11 @@ PART = {"$defs": {"part": {"type": "object", "properties": {"parts": {"items": {
     [
         (of_value({"$ref": "#/$defs/none"}), "$ref leads to '#/$defs/none', which is not in it"),
         (of_value({"$ref": "other.json"}), "$ref leads to 'other.json', which is not in it"),
+        (of_value({"$ref": "#/properties/v"}), "$ref leads to '#/properties/v', which leads back to it"),
+        (of_value({"$ref": "#/$defs/a"}, **CIRCLE), "$ref leads to '#/$defs/a', which leads back to it"),
+        (of_value({"$ref": "#here", "$anchor": "here"}), "$ref leads to '#here', which leads back to it"),
+        ({"type": "object", "$ref": "#"}, "$ref leads to '#', which leads back to it"),
+        (twice({"type": "string"}, {"type": "integer"}), "$id is 'https://example.org/part' in two parts that differ"),
         (of_value({"type": "int"}), "type is 'int', and must be one of array, boolean"),
         (of_value({"type": []}), "type is [], and must be"),
         (of_value({"type": "string", "required": True}), "required is True, and must be a list of names"),
@@ -185,6 +197,8 @@ async def test_an_output_schema_that_clients_cannot_compile_is_left_out_alone_an
     "schema",
     [
         of_value({"$ref": "#/$defs/part"}, **PART),
+        of_value({"items": {"$ref": "#"}}),
+        of_value({"$ref": "#/$defs/a"}, **{"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "null"}}}),
         of_value({"type": "integer"}, **{"$schema": "http://json-schema.org/draft-07/schema#"}),
         of_value({"type": "integer"}, **{"$schema": "http://json-schema.org/draft-04/schema#"}),
         of_value({"type": "string", "format": "of-its-own"}),
