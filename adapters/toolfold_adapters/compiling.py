@@ -9,7 +9,8 @@ formats, or by keywords of their own, is passed over, as clients do.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -47,7 +48,7 @@ def compile_problem(schema: Schema) -> str | None:
     except _Problem as problem:
         return str(problem)
     found = (problem for one in objects for problem in _problems(one, known))
-    return next(found, None)
+    return next(chain(found, _circles(objects, known)), None)
 
 
 class _Problem(ValueError):
@@ -118,16 +119,19 @@ class _Known:
         found = (_pointed(fragment, one) for one in resources if fragment.startswith("/"))
         return next((one for one in found if one is not None), None)
 
-    def is_endless(self, schema: Schema) -> bool:
-        """Return whether references lead from a schema back to itself, with no part of a value between them."""
-        passed: list[Schema] = []
-        found: Schema | bool | None = schema
+
+def _circles(objects: Iterable[Schema], known: _Known) -> Iterator[str]:
+    """Yield what references lead back to themselves, with no part of a value between them: no compiler ends there."""
+    walks: dict[int, int] = {}  # of each schema the first walk that came to it, so that none is passed twice
+    for walk, start in enumerate(objects):
+        found: Schema | bool | None = start
         while isinstance(found, Mapping) and isinstance(reference := found.get("$ref"), str):
-            if any(one is found for one in passed):
-                return True
-            passed.append(found)
-            found = self.target(reference)
-        return False
+            if walks.setdefault(id(found), walk) != walk:
+                break
+            found = known.target(reference)
+            if isinstance(found, Mapping) and "$ref" in found and walks.get(id(found)) == walk:
+                yield f"$ref leads to {quoted(repr(reference))}, which leads back to it"
+                break
 
 
 def _pointed(pointer: str, root: Schema) -> Schema | bool | None:
@@ -200,8 +204,6 @@ def _problems(schema: Schema, known: _Known) -> Iterator[str]:
     reference = schema.get("$ref")
     if isinstance(reference, str) and known.target(reference) is None:
         yield f"$ref leads to {quoted(repr(reference))}, which is not in it"
-    elif known.is_endless(schema):
-        yield f"$ref leads to {quoted(repr(reference))}, which leads back to it"
     patterns: list[Any] = [schema["pattern"]] if "pattern" in schema else []
     for pattern in [*patterns, *(table(schema.get("patternProperties")) or {})]:
         if (problem := pattern_problem(pattern)) is not None:
