@@ -129,12 +129,37 @@ async def test_a_client_of_either_era_has_what_its_era_takes_as_structured_and_t
     async with wired(build_server(tools), era) as wire:
         own = await wire.request("tools/call", {"name": "own", "arguments": {}})
         foreign = await wire.request("tools/call", {"name": era, "arguments": {}})
-    assert json.loads(texts(own)[0]) == structured
-    if era == "legacy" and not isinstance(structured, dict):
-        assert "structuredContent" not in own.keys() | foreign.keys()
-        assert json.loads(texts(foreign)[0]) == structured
-    else:  # as it came
-        assert (foreign["content"], foreign["structuredContent"]) == ([], structured)
+    for answer in (own, foreign):
+        assert [json.loads(text) for text in texts(answer)] == [structured]
+        if era == "legacy" and not isinstance(structured, dict):
+            assert "structuredContent" not in answer
+        else:
+            assert answer["structuredContent"] == structured
+
+
+@pytest.mark.spec("GWY-18", "GWY-1")
+@pytest.mark.parametrize("modern", [False, True, None])
+@pytest.mark.parametrize("is_error", [False, True])
+@pytest.mark.parametrize("content", [None, *SAYING_NOTHING.values()])
+def test_structured_content_alone_of_another_server_is_its_text_too(
+    content: list[Block] | None, is_error: bool, modern: bool | None
+) -> None:
+    answer: dict[str, Any] = {"structuredContent": {"n": "né"}, "isError": is_error}
+    answer |= {} if content is None else {"content": content}
+    got = for_caller(answer, modern=modern)
+    assert got["content"] == [{"type": "text", "text": '{"n": "né"}'}]
+    assert (got["structuredContent"], got["isError"]) == ({"n": "né"}, is_error)
+
+
+@pytest.mark.spec("GWY-1")
+@pytest.mark.parametrize("modern", [False, True, None])
+def test_content_of_another_server_that_says_something_passes_as_it_came(modern: bool | None) -> None:
+    spaces: Block = {"type": "text", "text": " ", "_meta": {"its/own": 1}}
+    for content in ([UNKNOWN, spaces], [{"type": "text", "text": '{"n":2}'}], [{"type": "image", "data": "aGk="}]):
+        assert for_caller({"content": content, "structuredContent": {"n": 2}}, modern=modern)["content"] == content
+    for nothing in ({"content": [spaces]}, {"content": []}, {}):
+        got = for_caller(nothing, modern=modern)
+        assert {key: got[key] for key in nothing} == nothing
 
 
 @pytest.mark.spec("DEL-12", "GWY-1")

@@ -363,13 +363,17 @@ def own_fields(message: Mapping[str, Any] | None) -> dict[str, Any]:
 def for_caller(answer: Mapping[str, Any], *, modern: bool | None) -> dict[str, Any]:
     """Return an answer that came over another connection in the form of the caller's era (SPEC GWY-1).
 
+    Structured content is its text, too, where no block says anything: not every client has a place for it (GWY-18).
     A program has no era: then `modern` is `None`.
     """
     given = {key: value for key, value in own_fields(answer).items() if key != "resultType"}
-    if modern is False and table(given.get("structuredContent")) is None:
-        structured = given.pop("structuredContent", None)
-        if structured is not None:  # the legacy era has it as an object only
-            given["content"] = [*_readable(given.get("content"), structured)]
+    structured = given.get("structuredContent")
+    if structured is not None:
+        content = given.get("content")
+        readable = [*_readable(content, structured)]
+        given |= {} if readable == content else {"content": readable}
+    if modern is False and table(structured) is None:  # the legacy era has it as an object only
+        given.pop("structuredContent", None)
     return {"resultType": "complete", **given} if modern else given
 
 
