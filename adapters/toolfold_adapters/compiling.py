@@ -2,8 +2,8 @@
 
 Strict clients compile the output schema of every tool that they list, without looking at what it describes JSON Schema
 by. So what is read here is what a compiler stumbles over: keywords of another form than all drafts since 06 give them,
-references to nothing or in a circle, identities of two parts, and patterns in the notation of another language than ECMAScript's. What schemas say of unknown
-formats, or by keywords of their own, is passed over, as clients do.
+references to nothing or in a circle, identities of two parts, and patterns in the notation of another language than
+ECMAScript's. What schemas say of unknown formats, or by keywords of their own, is passed over, as clients do.
 """
 
 from __future__ import annotations
