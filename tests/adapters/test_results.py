@@ -157,7 +157,8 @@ def test_content_of_another_server_that_says_something_passes_as_it_came(modern:
     spaces: Block = {"type": "text", "text": " ", "_meta": {"its/own": 1}}
     for content in ([UNKNOWN, spaces], [{"type": "text", "text": '{"n":2}'}], [{"type": "image", "data": "aGk="}]):
         assert for_caller({"content": content, "structuredContent": {"n": 2}}, modern=modern)["content"] == content
-    for nothing in ({"content": [spaces]}, {"content": []}, {}):
+    silent: list[dict[str, Any]] = [{"content": [spaces]}, {"content": []}, {}]
+    for nothing in silent:
         got = for_caller(nothing, modern=modern)
         assert {key: got[key] for key in nothing} == nothing
 
