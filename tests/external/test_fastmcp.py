@@ -321,3 +321,15 @@ async def test_the_client_of_fastmcp_lists_and_reads_the_skills_of_a_folder(
     assert skill["uri"] == "skill://returns/SKILL.md"
     assert skill["frontmatter"] == {"name": "returns", "description": "Take books back", "license": "MIT"}
     assert [one["size"] for one in skill["resources"]] == [len(content), 17]
+
+
+@pytest.mark.spec("SES-1", "DEL-2")
+def test_visibility_by_hand_is_everybodys_or_refused_where_there_are_no_sessions(fastmcp_python: str) -> None:
+    env = {**environment(), "PYTHONPATH": str(ROOT)}
+    command = [fastmcp_python, str(HERE / "visibility.py")]
+    done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, timeout=MINUTES)
+    seen = json.loads(done.stdout.splitlines()[-1])
+    opened, closed = ["find", "open_orders"], ["open_orders"]
+    assert seen["in process, legacy"] == seen["over HTTP, legacy"] == [opened, closed]
+    assert seen["in process, modern"] == [opened, opened]
+    assert "MCP 2026-07-28 HTTP connections have no session" in seen["over HTTP, modern"]
