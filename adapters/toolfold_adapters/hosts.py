@@ -79,6 +79,7 @@ class Host:
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
         environment: What it gives its servers of its own environment, beside what their entries add (SPEC GWY-8).
+        shows_meta: Whether its model reads the `_meta` of a result, too.
         cut: How many characters of a text it shows, if it cuts that before an answer of the default length ends.
         views: What it shows, by the names that an evaluation has for its versions (SPEC EVA-1).
     """
@@ -101,6 +102,7 @@ class Host:
     passed_over: tuple[str, ...] = ()
     variable: str | None = None
     environment: Environment = "inherited"
+    shows_meta: bool = False
     cut: int | None = None
     views: Mapping[str, HostView] = field(factory=dict[str, HostView])
 
@@ -271,6 +273,7 @@ HOSTS = (
         name="Kimi Code",
         clients=("kimi",),
         lists_again=False,
+        shows_meta=True,
         files=("{KIMI_CODE_HOME:-~/.kimi-code}/mcp.json", "./.kimi-code/mcp.json"),
         most={"startupTimeoutMs": 30_000, "toolTimeoutMs": None},
         rules={"{KIMI_CODE_HOME:-~/.kimi-code}/config.toml": ("permission.rules",)},
@@ -304,6 +307,7 @@ HOSTS = (
         most={"timeout": 60, "networkTimeout": None},
         permissions=("alwaysAllow", "autoApprove"),
         environment="minimal",  # that of the SDK for TypeScript
+        shows_meta=True,
         cut=5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
         views={
             "cline": HostView(
@@ -417,6 +421,12 @@ def lists_again(client: str) -> bool:
     """Return whether a list that has changed can reach the model of a client: no host is known that keeps it back."""
     host = host_called(client)
     return host is None or host.lists_again
+
+
+def shows_meta(client: str) -> bool:
+    """Return whether the model of a client reads the `_meta` of results beside their text."""
+    host = host_called(client)
+    return host is not None and host.shows_meta
 
 
 def host_of(file: Path, section: str = "") -> Host | None:

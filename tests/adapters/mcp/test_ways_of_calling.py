@@ -15,6 +15,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold_adapters.hosts import HOSTS, host_called, lists_again
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.request import one_client
+from toolfold_adapters.names import CHANGE_META
 
 PROXIES = ("call_tool", "read_tool", "call_tools")
 
@@ -90,6 +91,24 @@ async def test_the_host_decides_whether_tools_are_called_by_name(client_name: st
     assert ("opens one; call_tool then calls its tools." in said) is not again
     for text in (opened, found):
         assert text.startswith("Call the tools below by name, or" if again else "Call the tools below by call_tool.\n")
+
+
+@pytest.mark.spec("CTL-4", "DEL-8")
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+@pytest.mark.parametrize(
+    ("client_name", "reads"),
+    [("kimi-code", True), ("Kimi Code", True), ("Cline", True), ("qwen-code", False), ("some-agent", False)],
+)
+async def test_the_meta_of_an_answer_repeats_no_tools_where_the_model_reads_it(
+    client_name: str, reads: bool, era: str
+) -> None:
+    info = Implementation(name=client_name, version="1")
+    async with client_of(shop_server(), era, client_info=info) as (client, _):
+        opened = await client.call_tool("open_group", {"group": "stock"})
+    change = (opened.meta or {})[CHANGE_META]
+    assert ("tools" in change, "handle" in change) == (not reads, era == MODERN)
+    assert (change["group"], change["changed"], change["active"]) == ("stock", True, ["stock"])
+    assert "stock__count" in text_of(opened)
 
 
 def test_the_row_of_a_host_agrees_with_what_its_versions_show() -> None:

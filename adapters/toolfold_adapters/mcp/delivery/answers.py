@@ -64,6 +64,7 @@ class Answers:
         *,
         relists: bool = False,
         way: str = "",
+        read: bool = False,
     ) -> ToolResult:
         """Return the answer to a call of `component`.
 
@@ -74,15 +75,23 @@ class Answers:
             room: How many characters the answer may have.
             relists: Whether the caller lists again automatically when its list has changed.
             way: A sentence on how tools are called that the caller's list does not have.
+            read: Whether the caller's model reads the meta of results: then that repeats no tools.
         """
         control = component is not None and component.control is not None
         if result.is_error:
             result = self._with_schema(result, was_listed, room)
             return self._refused(result, room) if control else result
-        return self.for_change(result, room, relists=relists, way=way) if control else result
+        return self.for_change(result, room, relists=relists, way=way, read=read) if control else result
 
     def for_change(
-        self, result: ToolResult, room: int, *, relists: bool = False, handle: str | None = None, way: str = ""
+        self,
+        result: ToolResult,
+        room: int,
+        *,
+        relists: bool = False,
+        handle: str | None = None,
+        way: str = "",
+        read: bool = False,
     ) -> ToolResult:
         """Return the answer of a control tool that succeeded (SPEC CTL-4, CTL-8).
 
@@ -93,6 +102,7 @@ class Answers:
             handle: The handle of the new state, if there is one.
             way: How tools are called that the caller's list does not have, beginning with the handle if the caller has
                 to give it: a client that cuts answers shows what comes first.
+            read: Whether the caller's model reads the meta of results: then that repeats no tools.
         """
         if result.about is None:
             return result
@@ -107,7 +117,8 @@ class Answers:
         shorter = names_alone if short and not ranked else result.about.describe
         text = _text(result.about.text, tools, first, room, shorter)
         # some hosts show their models the meta of a result: it repeats no more of the text than programs need
-        change = {name: value for name, value in result.structured.items() if name != "found"} | {"tools": callable_now}
+        change = {name: value for name, value in result.structured.items() if name not in ("found", "tools")}
+        change |= {} if read else {"tools": callable_now}
         if handle is None:
             return _of_text(result, text, {CHANGE_META: change})
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})

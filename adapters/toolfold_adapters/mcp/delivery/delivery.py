@@ -34,7 +34,7 @@ from toolfold import (
 )
 from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
-from ...hosts import lists_again
+from ...hosts import lists_again, shows_meta
 from ...names import DISCARDED_META, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..handles import HandleStates, carried_handle
 from ..request import (
@@ -212,9 +212,9 @@ class Delivery:
         control = component is not None and component.control is not None
         if not (changed or opened or control or result.is_error):
             return result
-        room = part.room if part else self._answers.room(ctx)
+        room, read = part.room if part else self._answers.room(ctx), shows_meta(client_of(ctx))
         if changed or (state.issue and not result.is_error and component and component.may_change(call.arguments)):
-            return await self._changed(result, state, view, room, control=control, alone=part is None)
+            return await self._changed(result, state, view, room, control=control, alone=part is None, read=read)
 
         def was_listed(one: Component) -> bool:
             if proxy is not None or state.handle is not None:
@@ -222,17 +222,25 @@ class Delivery:
             return not is_hidden(one, view) if history is None else history.was_listed(one)
 
         way = self._way(ctx, state, component, relists=relists)
-        answer = self._answers.for_call(result, component, was_listed, room, relists=relists, way=way)
+        answer = self._answers.for_call(result, component, was_listed, room, relists=relists, way=way, read=read)
         return with_opened(answer, opened, session.catalog, room) if opened else answer
 
     async def _changed(
-        self, result: ToolResult, state: RequestState, view: RequestView, room: int, *, control: bool, alone: bool
+        self,
+        result: ToolResult,
+        state: RequestState,
+        view: RequestView,
+        room: int,
+        *,
+        control: bool,
+        alone: bool,
+        read: bool,
     ) -> ToolResult:
         """Return the answer to a call that changed what its caller has to refer to by a handle from now on."""
         handle, way = await self._issued(state) if alone else (None, "")
         before, state.snapshot = state.snapshot, state.session.snapshot
         if control:
-            return self._answers.for_change(result, room, handle=handle, way=way)
+            return self._answers.for_change(result, room, handle=handle, way=way, read=read)
         known = {component.name for component in listed(view.of(before), "tool")}
         new = [component for component in listed(view.of(state.snapshot), "tool") if component.name not in known]
         return self._answers.with_new_tools(result, new, room, handle, way)
