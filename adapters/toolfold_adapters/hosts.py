@@ -72,7 +72,8 @@ class Host:
         most: The keys of numbers of which the gateway needs the most that one of its servers has, with what the host
             takes without one; `None` if that is no limit.
         every: The switches that the gateway has if each of its servers has them.
-        permissions: The keys of an entry that name tools, which have other names behind a gateway.
+        permissions: The keys of an entry that name tools, which have other names behind a gateway: looked for in the
+            entries of every host.
         rules: Where else servers and tools are named: files, with the keys that lead there; `*` is any.
         off: The last of such keys under which are the names of servers that are switched off.
         then: What its users are told of once servers of a scope have moved.

@@ -18,7 +18,14 @@ from attrs import Factory, define, evolve, field, frozen
 from toolfold import ConfigError
 from toolfold_adapters.data import original_text
 from toolfold_adapters.gateway import UpstreamConfig
-from toolfold_adapters.gateway.config.clients import entry_for, given_by, is_disabled, not_kept, program_of
+from toolfold_adapters.gateway.config.clients import (
+    entry_for,
+    given_by,
+    is_disabled,
+    not_kept,
+    permissions_in,
+    program_of,
+)
 from toolfold_adapters.gateway.config.read import parse_config
 from toolfold_adapters.gateway.upstream.life import not_installed
 from toolfold_adapters.hosts import Host
@@ -274,7 +281,8 @@ def _servable(section: Section, reasons: Mapping[str, str]) -> tuple[dict[str, A
     if not given:
         return {}, staying, ()
     path = section.file.path
-    data: dict[str, Any] = {section.keys[-1]: given, "inputs": section.data.get("inputs")}
+    entries = {name: _without_permissions(entry) for name, entry in given.items()}
+    data: dict[str, Any] = {section.keys[-1]: entries, "inputs": section.data.get("inputs")}
     environ = {**dict.fromkeys(given_by(section.host, given), ""), **os.environ}
     try:
         config = parse_config(path, data, environ)
@@ -286,6 +294,12 @@ def _servable(section: Section, reasons: Mapping[str, str]) -> tuple[dict[str, A
     moving = {name: given[name] for name in servable if name not in failing}
     staying |= {name: "see below" for name in given if name not in moving}
     return moving, staying, (*config.problems, *(f"{problem} It stays where it is." for problem in problems))
+
+
+def _without_permissions(entry: Any) -> Any:
+    """Return an entry without what its user allows: that is said of those that move."""
+    permissions = permissions_in(entry)
+    return {key: value for key, value in entry.items() if key not in permissions} if permissions else entry
 
 
 def _is_installed(config: UpstreamConfig, environ: Mapping[str, str]) -> bool:

@@ -423,3 +423,27 @@ def test_a_file_that_is_named_twice_is_changed_once(home: Path, again: str) -> N
     init("--yes", "--config", str(file), "--config", str(home / again))
     assert read(home / "mcp.toolfold.json") == {"mcpServers": SERVERS}
     assert list(read(file)["mcpServers"]) == ["toolfold"]
+
+
+ALLOWED: dict[str, tuple[str, dict[str, Any]]] = {
+    "Cursor": (".cursor/mcp.json", {"autoApprove": ["search"], "alwaysAllow": ["get"]}),
+    "Claude Code": (".claude.json", {"autoApprove": ["search"]}),
+    "Windsurf": (".codeium/windsurf/mcp_config.json", {"alwaysAllow": ["get"], "autoApprove": ["search"]}),
+    "Copilot CLI": (".copilot/mcp-config.json", {"tools": ["search"], "autoApprove": ["search"]}),
+    "no known client": ("mcp.json", {"default_tools_approval_mode": "approve", "tools": {"search": {"a": 1}}}),
+}
+LEFT_OUT = "it is about tools by names that they do not have behind Toolfold. Set it anew."
+
+
+@pytest.mark.spec("GWY-13")
+@pytest.mark.parametrize("client", ALLOWED)
+def test_what_a_user_allows_of_a_server_is_said_to_be_left_out_whichever_client_it_is(home: Path, client: str) -> None:
+    name, allowed = ALLOWED[client]
+    nothing = {key: list[str]() for key in allowed}
+    servers = {"a": {**RIGHT, **allowed}, "b": {**RIGHT, **nothing}, "c": RIGHT, "bad": {**WRONG, "autoApprove": ["x"]}}
+    file = write(home / name, {"mcpServers": servers})
+    output = " ".join(init("--dry-run", "--config", str(file)).split())
+    said = {key for key in allowed if not (key == "tools" and isinstance(allowed[key], list))}
+    assert {key for key in allowed if f"a: {key} is left out: {LEFT_OUT}" in output} == said
+    assert output.count(LEFT_OUT) == len(said)
+    assert "passed over" not in output

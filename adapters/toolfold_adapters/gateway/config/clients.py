@@ -55,11 +55,13 @@ _WITH_RULES = (
     *("auth", "authProviderType", "oauth", "requestOptions", "startup_timeout_ms", *_ENVIRONMENTS, *_TYPES),
 )
 _SWITCHES = {"disabled": True, "enabled": False, "isActive": False}
+_PERMISSIONS = tuple(dict.fromkeys(key for host in HOSTS for key in host.permissions))
+"""What a user allows of tools, by names: of whichever host, since people copy entries from one to another."""
 _KEPT = frozenset(
     {
         "name",
         *(key for host in HOSTS for key in (*host.entry, *host.most, *host.every)),
-        *(key for host in HOSTS for key in host.permissions),
+        *_PERMISSIONS,
     }
 ) - {*_SETTINGS, *_WITH_RULES, *_SWITCHES}
 """What a host goes on to read in its own entry for Toolfold, or what `init` speaks of."""
@@ -85,6 +87,8 @@ _UNSUPPORTED = {
     "allowedTools": "write includeTools for the tools that are to be served, or leave it out",
     "bearer_token": "name the environment variable that has it, in bearer_token_env_var",
 }
+OTHER_NAMES = "it is about tools by names that they do not have behind Toolfold"
+"""Why what a user allows of tools is not passed on."""
 _READ = frozenset({*_SETTINGS, *_WITH_RULES, *_SWITCHES})
 _OAUTH = {
     **dict.fromkeys(("clientid", "client"), "client_id"),
@@ -198,6 +202,15 @@ def check_switches(given: Mapping[str, Any]) -> None:
 def passed_over(entry: Any) -> tuple[str, ...]:
     """Return the keys of a client's entry that change nothing about what is run, and are not read."""
     return tuple(key for key, value in (table(entry) or {}).items() if key in _PASSED_OVER and value not in (None, ""))
+
+
+def permissions_in(entry: Any) -> tuple[str, ...]:
+    """Return the keys of a client's entry that say what its user allows of tools, by names, and are not read.
+
+    A list under `tools` names those that are served, and is read.
+    """
+    given = table(entry) or {}
+    return tuple(key for key in _PERMISSIONS if given.get(key) and (key not in _READ or table(given[key]) is not None))
 
 
 def settings_of(entry: Any) -> dict[str, Any]:
@@ -489,20 +502,19 @@ def given_by(host: Host | None, servers: Mapping[str, Any]) -> tuple[str, ...]:
 def not_kept(host: Host | None, servers: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a sentence on each setting of a server that the client does not apply to it any more."""
     entries = {name: table(server) or {} for name, server in servers.items()}
-    permissions = host.permissions if host else ()
     switches = [
         key for key in (host.every if host else ()) if not all(one.get(key) is True for one in entries.values())
     ]
-    reasons = dict.fromkeys(
-        permissions, "it is about tools by names that they do not have behind Toolfold. Set it anew"
-    )
-    reasons |= dict.fromkeys(switches, "not all of the servers have it")
-    return tuple(
-        f"{name}: {key} is left out: {reason}."
+    left_out = (
+        (name, key, reason)
         for name, entry in entries.items()
-        for key, reason in reasons.items()
-        if entry.get(key)
+        for keys, reason in (
+            (permissions_in(entry), f"{OTHER_NAMES}. Set it anew"),
+            ([key for key in switches if entry.get(key)], "not all of the servers have it"),
+        )
+        for key in keys
     )
+    return tuple(f"{name}: {key} is left out: {reason}." for name, key, reason in left_out)
 
 
 def program_of(entry: Any) -> list[Any]:

@@ -27,7 +27,17 @@ from ...hosts import SECTIONS, Host, host_of
 from ...names import ONE_SERVER, server_name
 from ...skills import Skill, skills_in
 from ..registration import check_config
-from .clients import Variables, check_switches, is_disabled, passed_over, servers_in, settings_of, with_texts
+from .clients import (
+    OTHER_NAMES,
+    Variables,
+    check_switches,
+    is_disabled,
+    passed_over,
+    permissions_in,
+    servers_in,
+    settings_of,
+    with_texts,
+)
 from .settings import (
     BudgetsConfig,
     GatewayConfig,
@@ -108,8 +118,12 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
         for name in repeated
     ]
     running = {name: one for name, one in servers.entries.items() if not is_disabled(one)}
-    if over := [f"{name}.{key}" for name, one in running.items() for key in passed_over(one)]:
-        problems.append(f"{file}, {section}: passed over, since it changes nothing that is run: {', '.join(over)}.")
+    for keys_of, why, then in (
+        (passed_over, "it changes nothing that is run", ""),
+        (permissions_in, OTHER_NAMES, " Set it anew in the client."),
+    ):
+        if over := [f"{name}.{key}" for name, one in running.items() for key in keys_of(one)]:
+            problems.append(f"{file}, {section}: passed over, since {why}: {', '.join(over)}.{then}")
     return reader.config({}, problems)
 
 

@@ -33,6 +33,12 @@ def servers(folder: Path, entries: Any, name: str = "mcp.json") -> GatewayConfig
 GOOD = {"command": PYTHON}
 
 
+def allowed(file: Path, section: str, keys: str) -> str:
+    """Return what is said of what a client allows of tools."""
+    why = "it is about tools by names that they do not have behind Toolfold"
+    return f"{file}, {section}: passed over, since {why}: {keys}. Set it anew in the client."
+
+
 def test_claude_desktop_claude_code_and_cursor(tmp_path: Path) -> None:
     config = load(
         tmp_path,
@@ -60,7 +66,8 @@ def test_claude_desktop_claude_code_and_cursor(tmp_path: Path) -> None:
         "web": UpstreamConfig(url="https://x.org/t0ken", headers={"Authorization": "Bearer t0ken"}),
         "old": UpstreamConfig(url="https://x.org/sse", transport="sse", exclude_tools=("b",)),
     }
-    assert (config.left_out, config.problems, config.prefixed) == (("off",), (), True)
+    assert (config.left_out, config.prefixed) == (("off",), True)
+    assert config.problems == (allowed(tmp_path / "claude_desktop_config.json", "mcpServers", "old.autoApprove"),)
 
 
 def test_vs_code_with_comments_inputs_and_variables_of_the_editor(tmp_path: Path) -> None:
@@ -200,7 +207,8 @@ def test_codex(tmp_path: Path) -> None:
         ),
         "web": UpstreamConfig(url="https://x.org", headers={"A": "b", "C": "t0ken", "Authorization": "Bearer t0ken"}),
     }
-    assert (config.left_out, config.problems) == (("off",), ())
+    assert config.left_out == ("off",)
+    assert config.problems == (allowed(tmp_path / "config.toml", "mcp_servers", "files.tools"),)
 
 
 def test_codex_passes_on_the_variables_that_are_set(tmp_path: Path) -> None:
@@ -242,7 +250,8 @@ def test_what_cline_and_windsurf_have_switched_off_is_left_out(tmp_path: Path) -
         "a": UpstreamConfig(command=(PYTHON,)),
         "b": UpstreamConfig(url="https://x.org", exclude_tools=("b",)),
     }
-    assert (config.left_out, config.problems) == (("cline", "windsurf"), ())
+    assert config.left_out == ("cline", "windsurf")
+    assert config.problems == (allowed(tmp_path / "mcp.json", "mcpServers", "a.alwaysAllow"),)
 
 
 @pytest.mark.parametrize("client", [".vscode", ".cursor"])
