@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +34,9 @@ WORDS = 200
 """How many characters of a server's own words are quoted."""
 
 _LATER = "try again later"
+_DAY = 86_400
+_UNITS = ((3_600, "hour"), (60, "minute"), (1, "second"))
+"""Units of time, in seconds, from the greatest; one is used for what is more than two of it."""
 _NO_SERVER = "check its address and its transport: what is there may be no MCP server"
 ADVICE: Mapping[int, str] = MappingProxyType(
     {
@@ -169,7 +173,7 @@ async def _meaning(response: httpx2.Response) -> ErrorData | None:
     if SESSION_HEADER in response.request.headers:
         code = error.code if error is not None else INVALID_REQUEST
         if status == HTTPStatus.NOT_FOUND or forgets_session(code, words):
-            return _gone(words)
+            return _gone(": ".join(filter(None, (f"status {_named(status)}", words))))
     if error is not None and status not in BY_STATUS:
         return None
     reason = f" ({words})" if words else ""
@@ -206,8 +210,17 @@ def _named(status: int) -> str:
 def _advice(response: httpx2.Response) -> str:
     status = response.status_code
     if (seconds := _seconds(response)) is not None:
-        return f"try again in {seconds} seconds"
+        return _when(seconds)
     return ADVICE.get(status, "check its address and headers" if status < 500 else _LATER)
+
+
+def _when(seconds: int) -> str:
+    """Return when to try again, in words; nobody waits for more than a day."""
+    if seconds > _DAY:
+        return _LATER
+    size, unit = next((one for one in _UNITS if seconds > 2 * one[0]), _UNITS[-1])
+    count = ceil(seconds / size)
+    return f"try again in {count} {unit}{'s' * (count != 1)}" if count else "try again"
 
 
 def _seconds(response: httpx2.Response) -> int | None:
