@@ -62,12 +62,14 @@ class DuplicateName(ToolfoldError):
 class GroupNotFound(ToolfoldError):
     """No such group, as far as the caller may see.
 
+    It suggests those that are `titled` so, if any are, or else those of the `known` with a similar path.
+
     SPEC ACT-1, ERR-2.
     """
 
-    def __init__(self, group: str, known: Sequence[str] = ()) -> None:
+    def __init__(self, group: str, known: Sequence[str] = (), titled: Sequence[str] = ()) -> None:
         self.group = group
-        self.suggestions = similar(str(group), known)
+        self.suggestions = tuple(titled[:3]) or similar(str(group), known)
         if not isinstance(group, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all code is typed
             hint = " A group is named by a text; transition(activate=[…]) changes several in one transition."
         elif self.suggestions:

@@ -70,6 +70,19 @@ async def test_a_group_that_an_event_opens_has_no_control_tools_unless_it_is_giv
         await tools.call_tool("gate.activate")
 
 
+@pytest.mark.spec("CTL-3", "CTL-5")
+async def test_a_loader_names_the_group_that_has_what_it_was_given_as_its_title() -> None:
+    tools = desk(control="open_group")
+    tools.register_group("server_0f58fd", title="时钟")
+    tools.register_group("other", title="Night Watch")
+    tools.register_group("secret", title="时钟", controls=False)
+    for given, path in (("时钟", "server_0f58fd"), ("night watch", "other")):
+        refused = await tools.call_tool("open_group", {"group": given})
+        assert refused.is_error
+        assert refused.text.endswith(f"There is no group {given!r}. Did you mean {path!r}?")
+    assert "Did you mean" not in (await tools.call_tool("open_group", {"group": "钟时"})).text
+
+
 @pytest.mark.spec("CTL-2")
 async def test_relevant_control_tools_are_those_that_can_do_something() -> None:
     tools = desk(control_visibility="relevant")

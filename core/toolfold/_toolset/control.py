@@ -183,9 +183,11 @@ def group_named(component: Component, name: str, arguments: Mapping[str, Any], c
     except InvalidArguments as error:
         kind = "missing_parameter" if is_missing else "invalid_parameter"
         return evolve(error_result(component, error), structured={"error_type": kind})
-    known = [group.path for group in catalog.groups if group.controls and (opens or group.show_deactivator)]
+    groups = [group for group in catalog.groups if group.controls and (opens or group.show_deactivator)]
+    known = [group.path for group in groups]
     if path not in known:
-        text = str(GroupNotFound(path, known))
+        titled = [group.path for group in groups if group.title and group.title.casefold() == path.casefold()]
+        text = str(GroupNotFound(path, known, titled))
         if texts is not None and texts.not_found is not None:
             text = filled(texts.not_found, group=quoted(path), groups=", ".join(known) or "none")
         return _error("not_found", text, group=quoted(path), groups=known)
