@@ -45,7 +45,10 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
         if group:
             used.setdefault(_outermost(group), Calls()).add(calls)
     about = _line("record", str(file), usage.by().get((), Calls()))
-    about["text"] += f" in {DAYS} days, the last {minutes:,.0f} min ago"
+    if about["state"] == "unused":
+        about["text"] = f"no calls in {DAYS} days"
+    else:
+        about["text"] += f" in {DAYS} days, the last {minutes:,.0f} min ago"
     return [about, *(_line("group", name, calls) for name, calls in sorted(used.items()))]
 
 

@@ -15,7 +15,7 @@ from .failures import failing, run
 from .options import Integer, OneOf, examples
 from .printing import show, table
 from .records import usage_in
-from .status import DEFAULT, asked
+from .status import DEFAULT, asked, asked_without_record
 from .targets import is_url
 
 
@@ -43,7 +43,11 @@ def report_command(source: str | None, form: str, days: int, rows: int) -> None:
     """
     where = source or (str(usage_file()) if usage_file().is_file() else DEFAULT)
     with failing():
-        found = report(_of_server(where) if is_url(where) else run(partial(usage_in, where, days)))
+        if source is None and where == DEFAULT:
+            usage = _answered(asked_without_record("usage"))
+        else:
+            usage = _answered(asked(where, "usage")) if is_url(where) else run(partial(usage_in, where, days))
+        found = report(usage)
     if source is None and form == "text":
         show(f"Of {where}:")
     if form != "text":
@@ -59,8 +63,8 @@ def report_command(source: str | None, form: str, days: int, rows: int) -> None:
             show(shown)
 
 
-def _of_server(url: str) -> Usage:
-    data: Any = asked(url, "usage")
+def _answered(data: Any) -> Usage:
+    """Return what was used, as a server answers it."""
     usage = Usage(data["name"], lambda: 0.0)
     usage.add(data)
     return usage

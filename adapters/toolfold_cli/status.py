@@ -71,10 +71,7 @@ def _of_machine() -> list[Any]:
     """
     file = usage_file()
     if not file.is_file():
-        try:
-            found: list[Any] = asked(DEFAULT, "status")
-        except ConfigError as error:
-            raise ConfigError(f"{error} Nor has `toolfold init` had anything recorded in {file}.") from error
+        found: list[Any] = asked_without_record("status")
         return found
     try:
         live: list[Any] = asked(DEFAULT, "status")
@@ -89,6 +86,15 @@ async def _of_configuration(source: str) -> list[Any]:
 
 
 # -- asking a server that runs ----------------------------------------------------------------------------------------
+
+
+def asked_without_record(what: str) -> Any:
+    """Return what the server on this machine answers, while nothing is recorded yet; raises as `asked` does."""
+    try:
+        return asked(DEFAULT, what)
+    except ConfigError as error:
+        when = "what `toolfold init` has clients start records there once it is used."
+        raise ConfigError(f"Nothing is recorded yet in {usage_file()}: {when} {error}") from error
 
 
 def asked(url: str, what: str) -> Any:

@@ -144,6 +144,36 @@ def test_a_server_that_does_not_answer_is_reported_with_what_to_do(
 
 
 @pytest.mark.spec("EXP-3", "EXP-4")
+@pytest.mark.parametrize("command", ["report", "status"])
+@pytest.mark.parametrize(
+    ("source", "named"), [((), True), (("http://127.0.0.1:8000",), False), (("http://example.test",), False)]
+)
+def test_a_record_in_which_nothing_is_yet_is_named_beside_a_server_that_does_not_answer(
+    command: str, source: tuple[str, ...], named: bool, record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(request: Request, timeout: float) -> None:
+        raise URLError("refused")
+
+    monkeypatch.setattr(asking, "urlopen", away)
+    result = invoke(command, *source)
+    said = " ".join(result.stderr.split())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "can't be asked: refused." in said
+    assert (f"Nothing is recorded yet in {record}: " in said) is named
+    assert ("what `toolfold init` has clients start records there once it is used." in said) is named
+
+
+@pytest.mark.spec("EXP-4")
+def test_a_record_without_a_call_says_nothing_of_the_last_one(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving(used(), monkeypatch)
+    unused = with_groups("a")
+    unused.count_usage(lambda: 0.0)
+    keep(unused, record)
+    about = next(line for line in json.loads(invoke("status", "--json").stdout) if line["what"] == "record")
+    assert (about["state"], about["text"]) == ("unused", "no calls in 30 days")
+
+
+@pytest.mark.spec("EXP-3", "EXP-4")
 def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
