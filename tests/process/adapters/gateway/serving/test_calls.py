@@ -55,6 +55,20 @@ async def test_a_result_reaches_clients_of_either_era_as_it_was(mode: ConnectMod
     assert given == result
 
 
+@pytest.mark.spec("GWY-18", "GWY-1")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("result", [{"content": []}, {}, {"content": [], "isError": True}], ids=repr)
+async def test_structured_content_alone_reaches_clients_as_text_too(mode: ConnectMode, result: dict[str, Any]) -> None:
+    result = {**result, "structuredContent": {"total": 3}}
+    async with opened(raw("plain")) as (gateway, _):
+        server = build_server(gateway.tools, handles="stored", extend=gateway.extend)
+        async with wired(server, mode) as wire:
+            given = await wire.request("tools/call", {"name": "answer", "arguments": {"result": result}})
+    assert given["content"] == [{"type": "text", "text": '{"total": 3}'}]
+    assert given["structuredContent"] == {"total": 3}
+    assert given.get("isError", False) is result.get("isError", False)
+
+
 BROKEN = [{"result": None}, {"result": [1]}, {}, {"error": "boom"}, {"error": {"message": "no code"}}]
 
 
