@@ -94,14 +94,17 @@ class _Known:
             one[key]: one for one in objects for key in ("$anchor", "$dynamicAnchor") if isinstance(one.get(key), str)
         }
         uris: dict[str, Schema] = {}
+        identities = set[str]()
         for one in objects:
             if not isinstance(identity := one.get("$id"), str):
                 continue
             uri, _, anchor = identity.partition("#")
             if anchor:
                 anchors[anchor] = one
-            if uris.setdefault(uri, one) != one and uri:
-                raise _Problem(f"$id is {quoted(repr(identity))} in two parts that differ")
+            if identity in identities:
+                raise _Problem(f"$id is {quoted(repr(identity))} in two parts")
+            identities.add(identity)
+            uris.setdefault(uri, one)
         return cls((root, *uris.values()), anchors, uris)
 
     def target(self, reference: str) -> Schema | bool | None:
