@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -63,9 +64,10 @@ async def test_each_answer_is_of_its_own_transition_in_the_order_in_which_they_w
             gone = event.change.deactivated
             states.append([*(path for path in states[-1] if path not in gone), *event.change.activated])
 
-    options: dict[str, Any] = {"store": SQLiteStore(str(tmp_path / "s.db"))} if stored else {}
     with process_of_one_client():
-        async with client_of(build_server(tools, **options), era) as (client, _):
+        async with AsyncExitStack() as stack:
+            store = await stack.enter_async_context(SQLiteStore(tmp_path / "s.db")) if stored else None
+            client, _ = await stack.enter_async_context(client_of(build_server(tools, store=store), era))
             tools.observe(note)
 
             async def call(name: str, **arguments: Any) -> None:
