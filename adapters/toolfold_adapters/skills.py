@@ -9,7 +9,7 @@ Find the loan first. ...
 
 The text after the front matter is the instructions of the group. The tools are those that the tool set has already:
 a skill brings none. Its files are resources, which are listed while the group is open and can be read at any time, as
-the extension `io.modelcontextprotocol/skills` has them; `mcp.delivery.skills` answers clients of that.
+the extension `io.modelcontextprotocol/skills` has them; `mcp.extensions.skills` answers clients of that.
 """
 
 from __future__ import annotations

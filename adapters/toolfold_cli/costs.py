@@ -77,7 +77,7 @@ def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) 
     package `mcp` is not installed, return the costs for a conversation in process, and `None`.
     """
     try:
-        from toolfold_adapters.mcp.delivery.proxy import proxies_of, with_handle
+        from toolfold_adapters.mcp.answer.proxy import proxies_of, with_handle
     except ModuleNotFoundError:
         return measure(view), None
     if not view.snapshot.catalog.groups:

@@ -29,7 +29,7 @@ from .references import Reference, load, not_a_module, parse_reference
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import Gateway, GatewayConfig
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
-    from toolfold_adapters.mcp.delivery.render import ForeignDefinition
+    from toolfold_adapters.mcp.answer.render import ForeignDefinition
 
 FORMS = (
     "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, a folder of "
@@ -369,8 +369,8 @@ async def tools_of(server: Any) -> ToolSet:
     Raises:
         ConfigError: Its tools can't be grouped so.
     """
-    from toolfold_adapters.mcp.grouped import definitions_of, group_server, groups_of
-    from toolfold_adapters.mcp.grouping import marked, tags_of
+    from toolfold_adapters.mcp.existing.grouped import definitions_of, group_server, groups_of
+    from toolfold_adapters.mcp.existing.grouping import marked, tags_of
 
     definitions = await definitions_of(server)
     if groups_of(server) is None:

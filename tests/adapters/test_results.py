@@ -14,7 +14,7 @@ from tests.adapters.integrations.support import Framework
 from toolfold import ToolResult, ToolSet
 from toolfold_adapters.inprocess import Conversation, Native
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.delivery.render import for_caller, passed
+from toolfold_adapters.mcp.answer.render import for_caller, passed
 from toolfold_adapters.mcp.request import one_client
 
 Block = dict[str, Any]

@@ -9,7 +9,7 @@ from examples.browser_telemetry import page_tools
 from examples.browser_telemetry.events import visit
 from examples.browser_telemetry.telemetry import CAPACITY, Telemetry
 from toolfold import Session, ToolSet, WireNames
-from toolfold_adapters.mcp.delivery.render import Renderer
+from toolfold_adapters.mcp.answer.render import Renderer
 
 from .harness import Row, turn_by_turn
 

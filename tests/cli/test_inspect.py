@@ -188,7 +188,7 @@ async def test_the_counts_are_those_of_the_list_that_clients_are_given(
 
 @pytest.mark.spec("GWY-5")
 def test_without_mcp_a_conversation_in_process_is_counted(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "toolfold_adapters.mcp.delivery.proxy", None)
+    monkeypatch.setitem(sys.modules, "toolfold_adapters.mcp.answer.proxy", None)
     report = json.loads(invoke("inspect", "toolfold_cli.shop:tools", "--json").stdout)
     costs = measure(initial_view(back_office))
     assert report["tokens"]["after"] == costs.after

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from toolfold import __version__
-from toolfold_adapters.mcp.signed import KEY_VARIABLE
+from toolfold_adapters.mcp.address.signed import KEY_VARIABLE
 from toolfold_cli.serve import serve_command
 
 ROOT = Path(__file__).parents[2]

@@ -34,7 +34,7 @@ def run(source: Path, *command: str) -> str:
 def test_each_of_the_examples_of_the_sdk_passes_with_groups_in_front(sdk_source: Path) -> None:
     program = (
         "import toolfold_in_front_of_sdk\nfrom mcp.server import MCPServer\n"
-        "from toolfold_adapters.mcp.grouped import groups_of\nprint(groups_of(MCPServer('x')) is not None)\n"
+        "from toolfold_adapters.mcp.existing.grouped import groups_of\nprint(groups_of(MCPServer('x')) is not None)\n"
     )
     assert run(sdk_source, "-c", program) == "True\n", "the plugin groups no servers"
     settings = ["-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:toolfold", "-o", "addopts=", "-o", "log_cli=false"]

@@ -16,8 +16,8 @@ from attrs import evolve, field, frozen
 from toolfold.spi import Kind, ancestors, table
 
 from ..data import quoted_key
-from ..mcp.grouping import matches, tags_of
-from ..mcp.offered_groups import OfferedGroup
+from ..mcp.existing.grouping import matches, tags_of
+from ..mcp.extensions.offered_groups import OfferedGroup
 from ..names import ALWAYS_LOAD_META, ONE_SERVER, numbered, path_of, server_name
 from ..nouns import Sized, divide, divided
 from ..skills import Skill, missing, not_served

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ..mcp.grouping import matches
+from ..mcp.existing.grouping import matches
 from ..nouns import MIN_TOOLS, Parts, Sized
 
 _FILE = Path(__file__).with_name("known.toml")

@@ -19,7 +19,7 @@ from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, table
 
 from ..data import quoted_key
-from ..mcp.grouping import matches
+from ..mcp.existing.grouping import matches
 from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed
 from .config.settings import GatewayConfig, UpstreamConfig
 from .grouping import Placed, PlacedGroup, aliases, grouped

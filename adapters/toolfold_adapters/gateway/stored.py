@@ -29,7 +29,7 @@ from typing_extensions import TypedDict
 
 from toolfold.spi import KINDS, Kind, table
 
-from ..mcp.offered_groups import OfferedGroup
+from ..mcp.extensions.offered_groups import OfferedGroup
 from .config.settings import Entry, UpstreamConfig
 from .upstream.definitions import HINTS, Definitions, Known, Table, Usable
 

@@ -21,9 +21,9 @@ with extras_named():
     require("FastMCP", _fastmcp.__version__, "4.1", "fastmcp")
     import fastmcp.server.transforms  # pyright: ignore[reportMissingImports]
 
-    from ..mcp.delivery.render import ForeignDefinition, dumped
-    from ..mcp.grouped import GroupedServer, at_once, grouped_server
-    from ..mcp.grouping import By, in_group, is_asked_by_another
+    from ..mcp.answer.render import ForeignDefinition, dumped
+    from ..mcp.existing.grouped import GroupedServer, at_once, grouped_server
+    from ..mcp.existing.grouping import By, in_group, is_asked_by_another
     from ..mcp.options import GroupedOptions
     from ..names import MOUNTED_META
 

@@ -2,11 +2,10 @@
 
 server.py    `build_server`: a server for both eras     serve.py     `serve`: stdio and HTTP; `run`, a program
 options.py   the options of a server                    request.py   who asks, and what a request selects
-handlers.py  each request to its delivery               handles.py   handles, and the states of modern requests
-delivery/    how requests are answered                  http/        the application, its guards, its operation
-grouped.py   groups for a server that exists already    grouping.py  the groups and names of its tools
-client.py    a client that follows the groups it opens  offered_groups.py  the groups of another server
-signed.py    handles that are the state itself          subscriptions.py  notifications of modern clients
+handlers.py  each request to its delivery               subscriptions.py  notifications of modern clients
+address/     how a request names its session            answer/      how requests are answered
+extensions/  extensions for groups and skills           http/        the application, its guards, its operation
+existing/    groups for a server that exists already    client.py    a client that follows the groups it opens
 """
 
 from importlib import import_module
@@ -17,10 +16,10 @@ from toolfold.spi import extras_named
 
 if TYPE_CHECKING:
     from .client import FollowingClient
-    from .grouped import group_server
+    from .existing.grouped import group_server
 
 with extras_named():
-    from .grouping import in_group
+    from .existing.grouping import in_group
     from .http.application import http_app
     from .http.auth import Authentication
     from .options import Extend, Limits, ServerOptions
@@ -44,7 +43,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Return what a server of a tool set does without; the SDK's client brings the SDK's other server along."""
-    modules = {"FollowingClient": ".client", "group_server": ".grouped"}
+    modules = {"FollowingClient": ".client", "group_server": ".existing.grouped"}
     if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with extras_named():

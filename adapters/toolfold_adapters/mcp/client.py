@@ -30,7 +30,7 @@ from toolfold import GroupNotFound
 
 from ..names import HANDLE_META, NO_HANDLE
 from ..sdk import known_to_client
-from .offered_groups import EXTENSIONS, different, extension_of, get_group, is_entry, list_groups
+from .extensions.offered_groups import EXTENSIONS, different, extension_of, get_group, is_entry, list_groups
 
 log = logging.getLogger("toolfold.mcp")
 

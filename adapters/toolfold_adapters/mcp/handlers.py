@@ -28,17 +28,18 @@ from ..hosts import lists_again
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from ..stores import MemoryStore
 from ..tally import Tally
-from .delivery.answers import Answers, instructions_for, way_of_calling
-from .delivery.delivery import Delivery, States
-from .delivery.disclosure import Disclosure, GroupParams
-from .delivery.legacy import LegacySessions, declares_groups
-from .delivery.proxy import proxies_of, reserve_names, with_handle
-from .delivery.render import Renderer, dumped, wire_errors
-from .handles import HandleStates
+from .address.handle import HandleStates
+from .address.legacy import LegacySessions, declares_groups
+from .address.principal import PrincipalSessions, unauthenticated
+from .address.signed import SignedHandles, signing_keys
+from .answer.answers import Answers, instructions_for, way_of_calling
+from .answer.delivery import Delivery, States
+from .answer.proxy import proxies_of, reserve_names, with_handle
+from .answer.render import Renderer, dumped, wire_errors
+from .extensions.groups import Disclosure, GroupParams
 from .options import ServerSettings
 from .request import Selections, caller_of, client_of, is_modern, one_client, principal_of, record_refusal
-from .signed import SignedHandles, signing_keys
-from .subscriptions import PrincipalSessions, Subscriptions, unauthenticated
+from .subscriptions import Subscriptions
 
 log = logging.getLogger("toolfold.mcp")
 

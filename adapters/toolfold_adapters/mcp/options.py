@@ -17,10 +17,10 @@ from toolfold import ConfigError, Limit, Profile, Store, __version__
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
-from .delivery.answers import AnswerForm
-from .delivery.proxy import CALL_TOOLS, READ_TOOL
-from .handles import Handles
-from .signed import Stale
+from .address.handle import Handles
+from .address.signed import Stale
+from .answer.answers import AnswerForm
+from .answer.proxy import CALL_TOOLS, READ_TOOL
 
 if TYPE_CHECKING:
     from .handlers import RequestHandlers

@@ -16,9 +16,9 @@ from toolfold import ConfigError, ToolSet, WireNames
 
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
 from ..sdk import trace_what_is_recorded
-from .delivery.disclosure import GroupParams
-from .delivery.skills import EXTENSION as SKILLS
-from .delivery.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
+from .extensions.groups import GroupParams
+from .extensions.skills import EXTENSION as SKILLS
+from .extensions.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
 from .handlers import RequestHandlers
 from .http.sessions import guard_sessions
 from .options import ServerOptions, ServerSettings

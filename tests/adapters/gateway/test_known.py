@@ -15,7 +15,7 @@ from toolfold import ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.known import KnownServer, known_servers
 from toolfold_adapters.gateway.registration import UpstreamRegistration
-from toolfold_adapters.mcp.grouping import matches
+from toolfold_adapters.mcp.existing.grouping import matches
 
 pytestmark = pytest.mark.spec("GWY-2")
 

@@ -15,7 +15,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, received, text_of, through
 from toolfold import ConfigError, Context, ToolSet
-from toolfold_adapters.mcp.signed import KEY_VARIABLE, NAMELESS
+from toolfold_adapters.mcp.address.signed import KEY_VARIABLE, NAMELESS
 from toolfold_adapters.names import DISCARDED_META, HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")

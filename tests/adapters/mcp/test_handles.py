@@ -13,7 +13,7 @@ from itsdangerous.encoding import base64_decode
 
 from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.signed import KEY_VARIABLE, NAMELESS, SignedHandles, Stale, StatePacker, signing_keys
+from toolfold_adapters.mcp.address.signed import KEY_VARIABLE, NAMELESS, SignedHandles, Stale, StatePacker, signing_keys
 from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("DEL-3")
@@ -203,7 +203,7 @@ def test_the_names_of_groups_that_are_gone_are_remembered_up_to_a_limit(monkeypa
         return saved.active
 
     assert names() == ("a",)
-    monkeypatch.setattr("toolfold_adapters.mcp.signed.REMEMBERED_NAMES", 0)
+    monkeypatch.setattr("toolfold_adapters.mcp.address.signed.REMEMBERED_NAMES", 0)
     tools.register_group("b")
     packer.pack(Snapshot.of(tools.catalog))
     assert names() == (NAMELESS,)

@@ -14,7 +14,7 @@ from tests.adapters.mcp.support import (
     target_of,
 )
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp.delivery.legacy import MAX_WAITING
+from toolfold_adapters.mcp.address.legacy import MAX_WAITING
 
 
 @pytest.mark.spec("NTF-4")

@@ -19,7 +19,7 @@ from toolfold import Context, HookContext, ProtocolError, Session, StoredSession
 from toolfold.spi import SessionKind
 from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp import handlers as handlers_module
-from toolfold_adapters.mcp.handles import shared_session
+from toolfold_adapters.mcp.address.handle import shared_session
 from toolfold_adapters.mcp.request import Selection
 from toolfold_adapters.names import HANDLE_META
 from toolfold_adapters.stores import MemoryStore

@@ -15,7 +15,7 @@ from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_disclosed_views import guarded
 from tests.adapters.mcp.test_disclosure import TOOLBOX, asked, refusal_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of
-from toolfold_adapters.mcp.delivery.disclosure import GroupParams
+from toolfold_adapters.mcp.extensions.groups import GroupParams
 
 pytestmark = pytest.mark.spec("DEL-5")
 

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from toolfold import Context, InputRequired, ProtocolError, ToolError
 from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, quoted, table
 
-from ...mcp.delivery.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
+from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.request import principal_of
 from ..stored import Item
 from ..upstream.life import ConnectionLost

@@ -26,8 +26,8 @@ from mcp.shared.exceptions import MCPError
 from toolfold import Catalog, Component, Profile, Session, ToolfoldError
 from toolfold.spi import Kind, available, table
 
-from ...mcp.delivery.proxy import CALL_TOOLS
-from ...mcp.delivery.render import CACHE_HINTS, own_fields
+from ...mcp.answer.proxy import CALL_TOOLS
+from ...mcp.answer.render import CACHE_HINTS, own_fields
 from ...mcp.handlers import RequestHandlers
 from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR

@@ -14,7 +14,7 @@ from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, quoted, table
 
 from ...compiling import compile_problem
-from ...mcp.offered_groups import MOST_BYTES, MOST_ITEMS, OfferedGroup, OfferedGroups, Room, take_pages
+from ...mcp.extensions.offered_groups import MOST_BYTES, MOST_ITEMS, OfferedGroup, OfferedGroups, Room, take_pages
 from ...names import GROUPS_CHANGED, LISTS
 from .life import NotMcp, unparsed_warning
 from .wire import Wire

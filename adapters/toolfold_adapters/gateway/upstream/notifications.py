@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from toolfold import ProtocolError, ToolError
 from toolfold.spi import MAX_URI, quoted, table
 
-from ...mcp.delivery.render import own_fields
+from ...mcp.answer.render import own_fields
 from ...names import GROUPS_EXTENSION, GROUPS_FILTER
 from .life import ConnectionLost
 from .wire import Wire

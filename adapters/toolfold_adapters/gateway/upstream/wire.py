@@ -47,8 +47,8 @@ from toolfold.spi import array, table
 from ...http_headers import ModernHeaders
 from ...http_refusals import SESSION_GONE, StatusLine
 from ...lines import Around, Item, MessageTooLarge
-from ...mcp.delivery.render import OWN_PREFIX
-from ...mcp.offered_groups import EXTENSIONS, extension_of
+from ...mcp.answer.render import OWN_PREFIX
+from ...mcp.extensions.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
 from ..beside import beside
 from .awaited import Awaited

@@ -36,7 +36,7 @@ from ...sdk import (
     wrap_endpoint,
 )
 from ...tally import Tally
-from ..delivery.legacy import LegacySessions
+from ..address.legacy import LegacySessions
 from ..request import caller_at
 from .guards import error_response, limit_response
 

@@ -17,7 +17,7 @@ from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
 from toolfold_adapters.gateway.upstream import definitions, wire
 from toolfold_adapters.lines import Lines
-from toolfold_adapters.mcp import offered_groups
+from toolfold_adapters.mcp.extensions import offered_groups
 from toolfold_adapters.names import GROUPS_EXTENSION
 from toolfold_adapters.status import as_text, status_of
 

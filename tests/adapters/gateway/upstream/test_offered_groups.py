@@ -17,7 +17,7 @@ from toolfold_adapters.gateway.registration import Report, UpstreamRegistration
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.offered_groups import MOST_GROUPS, OfferedGroup
+from toolfold_adapters.mcp.extensions.offered_groups import MOST_GROUPS, OfferedGroup
 
 pytestmark = pytest.mark.spec("DEL-5", "GWY-2")
 

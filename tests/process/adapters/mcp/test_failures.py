@@ -121,7 +121,7 @@ async def test_nothing_of_an_error_that_nobody_expected_goes_over_the_wire(
 
     async with client_of(build_server(make_faulty()), era) as (client, _):
         await client.list_tools()
-        monkeypatch.setattr("toolfold_adapters.mcp.delivery.render.Renderer.page", list_)
+        monkeypatch.setattr("toolfold_adapters.mcp.answer.render.Renderer.page", list_)
         error = await refused(lambda: client.list_tools(cache_mode="bypass"))
         assert (error.code, error.message, error.data) == (-32603, "Internal error", None)
         assert "a request about 'tool' failed" in caplog.text

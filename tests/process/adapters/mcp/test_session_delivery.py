@@ -23,7 +23,7 @@ from tests.adapters.mcp.support import (
 )
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp.delivery.legacy import MAX_WAITING
+from toolfold_adapters.mcp.address.legacy import MAX_WAITING
 from toolfold_adapters.stores import MemoryStore
 
 

@@ -36,7 +36,10 @@ from toolfold.spi import HANDLE, Kind, RequestView, is_hidden, listed
 
 from ...hosts import lists_again, shows_meta
 from ...names import DISCARDED_META, HANDLE_META, NO_HANDLE, STORE_AWAY_META
-from ..handles import HandleStates, carried_handle
+from ..address.handle import HandleStates, carried_handle
+from ..address.legacy import LegacySessions
+from ..address.principal import PrincipalSessions
+from ..extensions.groups import Disclosure
 from ..request import (
     HANDLE_ERRORS,
     SELECTION_FAILURES,
@@ -46,10 +49,7 @@ from ..request import (
     name_called,
     refusal_text,
 )
-from ..subscriptions import PrincipalSessions
 from .answers import Answers, with_discarded
-from .disclosure import Disclosure
-from .legacy import LegacySessions
 from .proxy import CallToolProxy, CallTools, Part, ToolCall, joined, make_calls, open_for, with_opened
 from .render import Renderer, unknown_text, with_text
 

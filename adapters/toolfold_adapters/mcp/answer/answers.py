@@ -19,8 +19,8 @@ from toolfold.spi import ERROR_META, HANDLE, Described, Directory, describe, nam
 from ...hosts import cut_for
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
+from ..address.signed import NAMELESS
 from ..request import client_of
-from ..signed import NAMELESS
 from .render import Renderer, with_text
 
 AnswerForm = Literal["auto", "definitions", "names"]

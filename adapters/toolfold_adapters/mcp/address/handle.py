@@ -28,9 +28,9 @@ from toolfold import (
 )
 from toolfold.spi import Caller, Kind
 
-from ..names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
-from .delivery.proxy import ToolCall
-from .request import RequestState, Selection, Selections, caller_of, one_client, principal_of
+from ...names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
+from ..answer.proxy import ToolCall
+from ..request import RequestState, Selection, Selections, caller_of, one_client, principal_of
 from .signed import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
 
 Handles = Literal["auto", "stored"]

@@ -23,9 +23,9 @@ from toolfold import Catalog, Component, Session, ToolfoldError
 from toolfold.spi import MAX_URI, quoted
 
 from ...skills import FILE, FRONT_MATTER_META, parts_of
+from ..answer.render import CACHE_HINTS
 from ..handlers import RequestContext, RequestHandlers
 from ..request import is_modern
-from .render import CACHE_HINTS
 
 EXTENSION = "io.modelcontextprotocol/skills"
 

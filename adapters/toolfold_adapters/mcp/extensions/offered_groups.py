@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from toolfold import ProtocolError
 from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
 
-from ..names import GROUPS_EXTENSION, LISTS, TOOLBOX_EXTENSION
+from ...names import GROUPS_EXTENSION, LISTS, TOOLBOX_EXTENSION
 
 EXTENSIONS = (GROUPS_EXTENSION, TOOLBOX_EXTENSION)
 """The extensions for groups, the one that says more first."""

@@ -34,8 +34,8 @@ from toolfold import (
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
 from ...names import LISTS, draft_name
+from ..answer.render import Renderer
 from ..request import RequestState, Selections, component_called
-from .render import Renderer
 
 _SHOWN = Memo[None, Mapping[str, Group]](most=1)
 """The groups that requests with one initial state are offered, where nothing but that state decides."""

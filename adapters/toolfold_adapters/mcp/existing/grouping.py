@@ -25,9 +25,9 @@ from toolfold import (
 )
 from toolfold.spi import ancestors, enumerated, quoted, table
 
-from ..names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR, numbered
-from .delivery.render import ForeignDefinition, Offer, without_mounted_groups
-from .request import component_called
+from ...names import GROUP_META, MOUNTED_META, WIRE_SEPARATOR, numbered
+from ..answer.render import ForeignDefinition, Offer, without_mounted_groups
+from ..request import component_called
 
 log = logging.getLogger("toolfold.mcp")
 

@@ -1,0 +1,66 @@
+"""The sessions of authenticated callers, with `delivery="principal"` (SPEC DEL-6)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+import mcp_types as types
+from attrs import field, frozen
+from mcp.shared.exceptions import MCPError
+
+from toolfold import Session, StoredSessions
+
+from ..request import RequestState, Selections, caller_of, is_list, principal_of
+from ..subscriptions import Subscriptions
+
+
+@frozen(eq=False)
+class PrincipalSessions:
+    """The sessions of authenticated callers.
+
+    Args:
+        selections: The initial state of a caller's session is what the server was built with.
+        sessions: Where these are.
+        subscriptions: The subscriptions of the callers.
+    """
+
+    _selections: Selections
+    _sessions: StoredSessions
+    _subscriptions: Subscriptions
+    _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
+
+    @asynccontextmanager
+    async def state(self, ctx: Any, *_: object) -> AsyncGenerator[RequestState]:
+        """Yield the state of a request: the session of its caller."""
+        session = await self.follow(ctx)
+        async with session.executor.request():
+            yield RequestState(session.snapshot, session, lists=True)
+
+    reading = state
+
+    async def follow(self, ctx: Any) -> Session:
+        """Return the session of the caller of a request, whose changes its subscribers are notified of."""
+        caller = principal_of(ctx)
+        if not caller:
+            raise unauthenticated()
+        default = self._selections.default
+        session = await self._sessions.get_or_create(
+            caller, default.profile, default.paths, caller_of(ctx), reading=is_list(ctx)
+        )
+        if session not in self._followed:
+            self._followed.add(session)
+            session.on_list_changed(partial(self._subscriptions.announce, caller=caller))
+            self._subscriptions.follow(caller, session)
+        return session
+
+
+def unauthenticated() -> MCPError:
+    """Return the refusal of a request that is not authenticated."""
+    return MCPError(
+        code=types.INVALID_REQUEST,
+        message="This server has lists for each caller, and the request is not authenticated: send a bearer token.",
+    )

@@ -1,0 +1,5 @@
+"""How requests are answered: the one delivery finds the session of a request, and asks the core.
+
+delivery.py  list, call, prompt and read    proxy.py   the tools that call other tools
+answers.py   what the library itself says   render.py  what goes on the wire
+"""
