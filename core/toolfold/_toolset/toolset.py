@@ -5,7 +5,7 @@ It decides nothing: its `Registration` checks and collects what is registered, a
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, Literal, Never, Protocol, TypeVar, Unpack, overload
 
@@ -266,7 +266,7 @@ class ToolSet(Displayed):
         if any(session.snapshot.is_active(path) for session in self.pool.live):
             return self._close_and_remove(path)
         self._registration.remove_group(path)
-        return _just(group)
+        return _Removed(group)
 
     async def _close_and_remove(self, path: str) -> Group:
         while affected := [session for session in self.pool.live if session.snapshot.is_active(path)]:
@@ -791,8 +791,24 @@ class ToolSet(Displayed):
         return await self.default_session.call(name, arguments)
 
 
-async def _just(group: Group) -> Group:
-    return group
+class _Removed(Coroutine[Any, Any, Group]):
+    """A group that is removed: a coroutine that need not be awaited, so it does not warn if it is not."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def __await__(self) -> Generator[Any, Any, Group]:
+        yield from ()
+        return self._group
+
+    def send(self, value: object, /) -> Never:
+        raise StopIteration(self._group)
+
+    def throw(self, *raised: Any) -> Never:
+        raise raised[0]
+
+    def close(self) -> None:
+        pass
 
 
 def success_of(tool: str) -> str:
