@@ -131,6 +131,16 @@ def approximate(tokens: int) -> str:
     return f"~{tokens:,}"
 
 
+def rounded(number: int) -> str:
+    """Return a number with two digits that count, such as 940, 12,000 or 1.2 million."""
+    digits = len(str(abs(number)))
+    number = round(number, 2 - digits)
+    for name, size in (("billion", 10**9), ("million", 10**6)):
+        if abs(number) >= size:
+            return f"{number / size:,.2g} {name}" if abs(number) < 100 * size else f"{number // size:,} {name}"
+    return f"{number:,}"
+
+
 def plural(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

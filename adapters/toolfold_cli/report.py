@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import click
 
-from toolfold import Usage
 from toolfold_adapters.stored_usage import DAYS, usage_file
 from toolfold_diagrams.report import TABLES, cell, report, summary
 
@@ -15,7 +13,7 @@ from .failures import failing, run
 from .options import Integer, OneOf, examples
 from .printing import show, table
 from .records import usage_in
-from .status import DEFAULT, asked, asked_without_record
+from .status import DEFAULT, answered, asked, asked_without_record
 from .targets import is_url
 
 
@@ -44,9 +42,9 @@ def report_command(source: str | None, form: str, days: int, rows: int) -> None:
     where = source or (str(usage_file()) if usage_file().is_file() else DEFAULT)
     with failing():
         if source is None and where == DEFAULT:
-            usage = _answered(asked_without_record("usage"))
+            usage = answered(asked_without_record("usage"))
         else:
-            usage = _answered(asked(where, "usage")) if is_url(where) else run(partial(usage_in, where, days))
+            usage = answered(asked(where, "usage")) if is_url(where) else run(partial(usage_in, where, days))
         found = report(usage)
     if source is None and form == "text":
         show(f"Of {where}:")
@@ -61,10 +59,3 @@ def report_command(source: str | None, form: str, days: int, rows: int) -> None:
             for row in entries[:rows]:
                 shown.add_row(*(cell(column, row[column]) for column in columns))
             show(shown)
-
-
-def _answered(data: Any) -> Usage:
-    """Return what was used, as a server answers it."""
-    usage = Usage(data["name"], lambda: 0.0)
-    usage.add(data)
-    return usage

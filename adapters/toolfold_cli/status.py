@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import click
 
-from toolfold import ConfigError
+from toolfold import ConfigError, Usage
 from toolfold_adapters.status import status_of
 from toolfold_adapters.stored_usage import usage_file
 
@@ -20,6 +20,7 @@ from .failures import failing, run
 from .options import examples
 from .printing import show, show_json, table
 from .records import lines_of
+from .saved import line_of, line_of_week
 from .targets import GatewayOptions, is_url, open_target, parse_target
 
 DEFAULT = "http://127.0.0.1:8000"
@@ -39,7 +40,10 @@ _SECONDS = 10
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status_command(ctx: click.Context, source: str | None, as_json: bool) -> None:
-    """Say how each server and store of a server is doing, and how many sessions are open.
+    """Say what was used and saved this week, how each server and store is doing, and how many sessions are open.
+
+    What is saved are the definitions of tools that lists did not have, in approximate tokens, without those in the
+    answers that opened groups. Of a server at a URL it is what was used since it started.
 
     The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. Without a
     URL or FILE it is the server on this machine, and what was used of servers that clients start by `toolfold init`.
@@ -50,15 +54,19 @@ def status_command(ctx: click.Context, source: str | None, as_json: bool) -> Non
         if source is None:
             lines = _of_machine()
         elif is_url(source):
-            lines = asked(source, "status")
+            lines = [*_used(source), *asked(source, "status")]
         else:
             lines = run(partial(_of_configuration, source))
     if as_json:
         show_json(lines)
     else:
+        for line in lines:
+            if line["what"] == "use":
+                show(f"{line['name'].capitalize()}: {line['text']}.")
         rows = table("", "NAME", "STATE", "")
         for line in lines:
-            rows.add_row(line["what"], line["name"], line["state"], line["text"])
+            if line["what"] != "use":
+                rows.add_row(line["what"], line["name"], line["state"], line["text"])
         show(rows)
     if any(line["state"] == "failed" for line in lines):
         ctx.exit(1)
@@ -72,17 +80,29 @@ def _of_machine() -> list[Any]:
     file = usage_file()
     if not file.is_file():
         found: list[Any] = asked_without_record("status")
-        return found
+        return [*_used(DEFAULT), *found]
     try:
-        live: list[Any] = asked(DEFAULT, "status")
+        live: list[Any] = [*_used(DEFAULT), *asked(DEFAULT, "status")]
     except ConfigError:
         live = []
-    return [*live, *lines_of(file)]
+    return [line_of_week(file), *live, *lines_of(file)]
+
+
+def _used(url: str) -> list[Any]:
+    """Return a line on what was used of a server at a URL."""
+    return [line_of(answered(asked(url, "usage")), "since it started")]
 
 
 async def _of_configuration(source: str) -> list[Any]:
     async with open_target(parse_target(source), GatewayOptions()) as opened:
         return await status_of(opened.tools, opened.status)
+
+
+def answered(data: Any) -> Usage:
+    """Return what was used, as a server answers it."""
+    usage = Usage(data["name"], lambda: 0.0)
+    usage.add(data)
+    return usage
 
 
 # -- asking a server that runs ----------------------------------------------------------------------------------------

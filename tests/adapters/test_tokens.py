@@ -8,7 +8,7 @@ import pytest
 
 from toolfold import ToolSet, Visibility
 from toolfold._toolset.options import ToolOptions
-from toolfold_adapters.tokens import approximate_tokens, cost, measure, saved_percent
+from toolfold_adapters.tokens import approximate_tokens, cost, measure, rounded, saved_percent
 
 OBJECT = {"type": "object", "properties": {}}
 NOW = Visibility.when(lambda view: True)
@@ -103,3 +103,20 @@ async def test_a_hidden_tool_counts_like_one_that_is_not_available() -> None:
         costs = measure(tools.default_session.view())
         counted.append((costs.tools, costs.listed))
     assert counted == [(2, 1), (2, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (947, "950"),
+        (12_345, "12,000"),
+        (999_999, "1 million"),
+        (1_234_567, "1.2 million"),
+        (123_456_789, "120 million"),
+        (2_345_678_901, "2.3 billion"),
+    ],
+)
+def test_a_rounded_number_has_two_digits_that_count(number: int, text: str) -> None:
+    assert rounded(number) == text

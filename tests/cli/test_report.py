@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -18,11 +19,12 @@ import pytest
 from tests.cli.support import invoke
 from tests.core.support import with_groups
 from tests.diagrams.live.watching import get
-from toolfold import ToolSet
+from toolfold import ToolSet, Usage
 from toolfold_adapters.stored_usage import Writer, usage_file, usage_url
 from toolfold_adapters.stores import SQLiteStore
 from toolfold_adapters.stores.url import file_of
 from toolfold_cli import status as asking
+from toolfold_cli.saved import line_of
 from toolfold_diagrams import live, report
 
 
@@ -36,31 +38,45 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return usage_file()
 
 
-def used() -> ToolSet:
+def calls_of(tool: str, calls: int) -> list[Any]:
+    return [tool, tool.rpartition(".")[0], "desk", "modern", calls, 0, 1.0, 5, {"100": calls}]
+
+
+def used(times: int = 3) -> ToolSet:
     """Return a tool set of which something was used."""
     tools = with_groups("a")
     tools.register("t", lambda: "12345678", group="a")
-    ticks = iter(range(100))
+    ticks = iter(range(1_000))
     tools.count_usage(lambda: float(next(ticks)))
 
     async def use() -> None:
         async with tools.open_session(active=["a"]) as session:
-            for _ in range(3):
+            session.list_tools()
+            for _ in range(times):
                 await session.call("a.t")
 
     anyio.run(use)
     return tools
 
 
-def keep(tools: ToolSet, file: Path) -> None:
+def keep(tools: ToolSet, file: Path, day: date | None = None) -> None:
     """Record what was used of a tool set in a file."""
 
     async def write() -> None:
         store = SQLiteStore(file)
-        await Writer(tools, store).write()
+        await Writer(tools, store, None if day is None else lambda: day).write()
         await store.aclose()
 
     anyio.run(write)
+
+
+def away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no server answer on this machine."""
+
+    def refuse(request: Request, timeout: float) -> None:
+        raise URLError("refused")
+
+    monkeypatch.setattr(asking, "urlopen", refuse)
 
 
 def serving(tools: ToolSet, monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...] = ("running",)) -> list[Request]:
@@ -116,10 +132,78 @@ def test_the_status_has_a_line_for_each_and_fails_if_one_has_failed(
     serving(used(), monkeypatch, states)
     result = invoke("status")
     assert result.exit_code == code
-    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+    assert [line.split() for line in result.stdout.splitlines()[2:]] == [
         ["server", f"s{number}", state] for number, state in enumerate(states)
     ]
-    assert [line["state"] for line in json.loads(invoke("status", "--json").stdout)] == [*states]
+    assert [line["state"] for line in json.loads(invoke("status", "--json").stdout)] == ["used", *states]
+
+
+FEW, MANY = {"lists": 1, "tokens": 300, "ungrouped": 200}, {"lists": 70, "tokens": 100_000, "ungrouped": 1_300_456}
+OPEN = ["open_group", "", "desk", "modern", 9, 0, 1.0, 20_000, {"100": 9}]
+WEEKS: list[tuple[dict[str, Any], str]] = [
+    ({}, "nothing was used"),
+    (
+        {"lists": MANY, "calls": [OPEN, calls_of("a.t", 400), calls_of("u", 12)], "sessions": 31},
+        "412 calls of 2 tools by 31 sessions; 1 group opened; about 1.2 million tokens of definitions were not sent",
+    ),
+    (
+        {"lists": FEW, "calls": [calls_of("u", 1)], "sessions": 1, "groups": {}},
+        "1 call of 1 tool by 1 session; 0 groups opened; about 100 tokens more were sent than without groups",
+    ),
+]
+
+
+@pytest.mark.spec("EXP-4")
+@pytest.mark.parametrize(("counted", "said"), WEEKS)
+def test_what_was_used_and_saved_is_one_sentence(counted: dict[str, Any], said: str) -> None:
+    usage = Usage("shop", lambda: 0.0)
+    nothing: dict[str, Any] = {**usage.dump(), "tools": {"a.t": "a", "u": ""}}
+    opened = {"a": {"opened": 9, "called": 9, "closed": 0}} if counted else {}
+    usage.add({**nothing, "groups": opened, **counted})
+    assert line_of(usage, "this week")["text"] == said
+
+
+@pytest.mark.spec("EXP-4")
+def test_the_status_begins_with_what_was_used_this_week_and_saved(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away(monkeypatch)
+    today = date(2026, 3, 9)
+    for before, times in ((6, 3), (7, 100)):
+        keep(used(times), record, today - timedelta(before))
+    monkeypatch.setattr("toolfold_adapters.stored_usage.today_in_utc", lambda: today)
+    monkeypatch.setattr("toolfold_cli.saved.today_in_utc", lambda: today)
+    said = "3 calls of 1 tool by 1 session; 1 group opened; about "
+    assert invoke("status").stdout.startswith(f"This week: {said}")
+    week = json.loads(invoke("status", "--json").stdout)[0]
+    assert (week["what"], week["name"], week["since"]) == ("use", "this week", "2026-03-03")
+    listed = used(3).usage
+    assert listed is not None
+    assert week["figures"] == {
+        "calls": 3,
+        "errors": 0,
+        "tools": 1,
+        "sessions": 1,
+        "groups_opened": 1,
+        "openings": 1,
+        "tokens_without_groups": listed.lists.ungrouped,
+        "tokens_of_lists": listed.lists.tokens,
+        "tokens_of_openings": 0,
+        "tokens_not_sent": listed.lists.ungrouped - listed.lists.tokens,
+    }
+
+
+@pytest.mark.spec("EXP-4")
+def test_a_record_without_use_this_week_says_so(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    away(monkeypatch)
+    keep(used(), record, datetime.now(UTC).date() - timedelta(8))
+    assert invoke("status").stdout.startswith("This week: nothing was used.\n")
+
+
+@pytest.mark.spec("EXP-4")
+def test_what_a_server_was_used_for_is_said_since_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    serving(used(), monkeypatch)
+    assert invoke("status", "http://example.test").stdout.startswith("Since it started: 3 calls of 1 tool by 1 session")
 
 
 @pytest.mark.parametrize(
@@ -151,10 +235,7 @@ def test_a_server_that_does_not_answer_is_reported_with_what_to_do(
 def test_a_record_in_which_nothing_is_yet_is_named_beside_a_server_that_does_not_answer(
     command: str, source: tuple[str, ...], named: bool, record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(request: Request, timeout: float) -> None:
-        raise URLError("refused")
-
-    monkeypatch.setattr(asking, "urlopen", away)
+    away(monkeypatch)
     result = invoke(command, *source)
     said = " ".join(result.stderr.split())
     assert (result.exit_code, result.stdout) == (1, "")
@@ -177,10 +258,7 @@ def test_a_record_without_a_call_says_nothing_of_the_last_one(record: Path, monk
 def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(request: Request, timeout: float) -> None:
-        raise URLError("refused")
-
-    monkeypatch.setattr(asking, "urlopen", away)
+    away(monkeypatch)
     keep(used(), record)
     os.utime(record, (then := time.time() - 305, then))
     (row,) = json.loads(invoke("report", "--format", "json").stdout)["tools"]
@@ -188,7 +266,7 @@ def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
     assert invoke("report").stdout.startswith(f"Of {record}:\n3 calls in 1 session")
     result = invoke("status", "--json")
     assert result.exit_code == 0
-    about, group = json.loads(result.stdout)
+    _, about, group = json.loads(result.stdout)
     assert (about["what"], about["name"], about["state"]) == ("record", str(record), "used")
     assert about["text"] == "3 calls, 0 of them with an error in 30 days, the last 5 min ago"
     assert group == {"what": "group", "name": "a", "state": "used", "text": "3 calls, 0 of them with an error"}
@@ -198,7 +276,8 @@ def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
 def test_a_server_that_answers_comes_before_what_was_recorded(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     serving(used(), monkeypatch)
     keep(used(), record)
-    assert [line["what"] for line in json.loads(invoke("status", "--json").stdout)] == ["server", "record", "group"]
+    lines = json.loads(invoke("status", "--json").stdout)
+    assert [line["what"] for line in lines] == ["use", "use", "server", "record", "group"]
 
 
 @pytest.mark.spec("EXP-3")
