@@ -4,7 +4,7 @@ program                           the program and its commands, each of which ha
 serve, connect, init, approve     a server, a gateway, and the clients and definitions that it is for
 inspect, profiles, diagram, call, stubs  what a target has: listed, drawn, called, declared for programs
 explain, check                    why a tool can or can't be called, and whether an agent can have it
-report, status, records           what was used of a server, and how it is doing: asking it, or what it recorded
+report, status, records, saved    what was used of a server, and how it is doing: asking it, or what it recorded
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
 options, targets, references      what commands share, the kinds of TARGET, and objects by name
 authentication                    whose tokens are accepted
