@@ -17,7 +17,7 @@ from ._catalog.catalog import Catalog
 from ._catalog.components import Component, Group, Kind
 from ._extras import Displayed
 from ._memo import Memo, Memory
-from .machine import Configuration, RegionState, TransitionRequest, bits, plan
+from .machine import Configuration, Plan, RegionState, TransitionRequest, bits
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
@@ -140,8 +140,12 @@ class Snapshot(Displayed):
         return tuple(infos)
 
     def after(self, request: TransitionRequest) -> Snapshot:
-        """Return the snapshot that a request leads to; raises as `machine.plan`."""
-        return self.at(plan(self.configuration, request).after)
+        """Return the snapshot that a request leads to; raises as `plan`."""
+        return self.at(self.plan(request).after)
+
+    def plan(self, request: TransitionRequest) -> Plan:
+        """Return the plan of a request; raises as `machine.plan`, and `QuotaExceeded` (SPEC ACT-10, FND-3)."""
+        return self.catalog.quota.plan(self.configuration, request)
 
     def at(self, configuration: Configuration) -> Snapshot:
         """Return this snapshot in another configuration of its catalog's groups."""

@@ -11,14 +11,13 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from toolfold import ConfigError, Profile, ToolfoldError, ToolSet
-from toolfold.machine.statechart import Statechart
 
 from .diagram import RENDERED, Diagram, snapshot_of
 from .page import page
 from .reachable import reachable
 from .rendering import PNG_ZOOM, pixels
 from .sequence import sequence
-from .statechart_view import EXPORTS, statechart
+from .statechart_view import EXPORTS, exported, statechart
 from .structure import structure
 from .text import plural
 from .trace import Trace
@@ -91,8 +90,7 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
     if form == "html":
         return page(source).encode()
     if form in EXPORTS:
-        catalog = snapshot_of(source).catalog
-        return EXPORTS[form](Statechart.of(catalog.name, catalog.forest)).encode()
+        return exported(snapshot_of(source).catalog, form).encode()
     diagram = _diagram(view, source, limit)
     if form in RENDERED:
         return diagram.rendered(form)

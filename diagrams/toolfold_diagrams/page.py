@@ -61,7 +61,7 @@ def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "table": _table(),
         "marks": {state.value: look.mark for state, look in LOOKS.items()},
         "limit": catalog.max_active,
-        "room": None if (most := catalog.forest.max_weight) is None else most - catalog.forest.base_weight,
+        "room": None if (length := catalog.quota.length) is None else length.most - length.base,
         "evicts": catalog.evict_oldest,
         "refusals": _refusals(catalog),
         "groups": [_group(catalog, number) for number in range(len(catalog.groups))],
@@ -90,11 +90,11 @@ def _row(row: Row) -> dict[str, Any]:
 
 def _refusals(catalog: Catalog) -> dict[str, str]:
     """Return the messages of the core's refusals, with `{group}` and `{parent}` for the groups."""
-    remedy = "close a group before you open '{group}'"
+    remedy, length = "close a group before you open '{group}'", catalog.quota.length
     return {
         "ParentInactive": str(ParentInactive("{group}", "{parent}")),
         "QuotaExceeded": str(QuotaExceeded("open groups", catalog.max_active or 0, remedy)),
-        "ListTooLong": str(QuotaExceeded("tokens in the list", catalog.forest.max_weight or 0, remedy)),
+        "ListTooLong": str(QuotaExceeded("tokens in the list", length.most if length else 0, remedy)),
     }
 
 
@@ -104,7 +104,7 @@ def _group(catalog: Catalog, number: int) -> dict[str, Any]:
         "path": group.path,
         "title": group.title,
         "description": group.description,
-        "weight": catalog.forest.weights[number],
+        "weight": 0 if (length := catalog.quota.length) is None else length.weights[number],
         "ancestors": bits(catalog.forest.ancestors[number]),
         "descendants": bits(catalog.forest.descendants[number]),
         "partners": bits(catalog.forest.partners[number]),

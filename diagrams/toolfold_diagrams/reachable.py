@@ -1,6 +1,6 @@
 """The graph of reachable states: sets of active groups, and the requests that lead from one to another (SPEC DIA-1).
 
-It is found by `toolfold.plan` itself, breadth first, with requests in canonical order. What is refused and what changes
+It is found by `Snapshot.plan` itself, breadth first, with requests in canonical order. What is refused and what changes
 nothing is not drawn: from a state, a group without an arrow that activates it is refused there or active already.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from toolfold import Catalog, ConfigError, Plan, RegionState, Snapshot, ToolfoldError, TransitionRequest, plan
+from toolfold import Catalog, ConfigError, Plan, RegionState, Snapshot, ToolfoldError, TransitionRequest
 
 from .diagram import Diagram, Source, described, snapshot_of
 from .dot import Dot, Value, chip
@@ -111,7 +111,7 @@ def _changes(before: Snapshot) -> Iterator[tuple[int, bool, Plan]]:
         activates = not before.configuration.active >> number & 1
         try:
             request = TransitionRequest(group.path) if activates else TransitionRequest((), group.path)
-            planned = plan(before.configuration, request)
+            planned = before.plan(request)
         except ToolfoldError:
             continue
         yield number, activates, planned

@@ -52,7 +52,7 @@ def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
     chart = Statechart.of(catalog.name, catalog.forest)
     view = _View(snapshot, chart)
     mermaid_text = drawable(_mermaid(view), sum(len(region.transitions) for region in chart.walk()))
-    exports = {name: export(chart) for name, export in EXPORTS.items()} if chart.is_exportable else {}
+    exports = {} if unexpressed(catalog) else {name: export(chart) for name, export in EXPORTS.items()}
     about = described(snapshot)
     return Diagram(f"{catalog.name}: statechart", _dot(view), mermaid_text, description=about, **exports)
 
@@ -62,7 +62,35 @@ def _xstate(chart: Statechart) -> str:
 
 
 EXPORTS: Mapping[str, Callable[[Statechart], str]] = MappingProxyType({"scxml": to_scxml, "xstate": _xstate})
-"""The exports, for any number of groups; each raises `ConfigError` if the active groups are limited."""
+"""The exports, for any number of groups."""
+
+
+def exported(catalog: Catalog, form: str) -> str:
+    """Return the statechart of a catalog in the format of another tool; raises `ConfigError` if that can't say all."""
+    if left := unexpressed(catalog):
+        raise ConfigError(left[0])
+    return EXPORTS[form](Statechart.of(catalog.name, catalog.forest))
+
+
+def unexpressed(catalog: Catalog) -> list[str]:
+    """Return what regions can't express of a catalog: its quotas, of which the machine knows nothing."""
+    left: list[str] = []
+    if catalog.list_budget is not None:
+        left.append(
+            f"{catalog.name!r} has a budget for its list, which a statechart of regions can't express: export the same "
+            "groups without list_budget."
+        )
+    if _limit(catalog) is not None:
+        left.append(
+            f"{catalog.name!r} limits its active groups to {catalog.max_active}, which a statechart of regions can't "
+            "express: export the same groups without max_active."
+        )
+    return left
+
+
+def _limit(catalog: Catalog) -> int | None:
+    """Return how many groups may be active at once, if there are more."""
+    return most if (most := catalog.max_active) is not None and most < len(catalog.groups) else None
 
 
 @frozen
@@ -100,8 +128,8 @@ class _View:
     def note(self) -> str | None:
         """Return what the regions can't express."""
         limits: list[str] = []
-        if self.chart.limit is not None:
-            limits.append(f"At most {plural(self.chart.limit, 'group')} may be active at once")
+        if (most := _limit(self.catalog)) is not None:
+            limits.append(f"At most {plural(most, 'group')} may be active at once")
         if (budget := self.catalog.list_budget) is not None:
             limits.append(f"The list may have at most {plural(budget.tokens, 'token')}")
         if not limits:

@@ -17,7 +17,7 @@ from toolfold import Change, Component, Group, HookContext, Session, ToolSet
 from toolfold._catalog.catalog import Catalog, canonical
 from toolfold._catalog.components import KINDS
 from toolfold._snapshot import NO_FACTS, Snapshot
-from toolfold.machine import Plan, TransitionRequest, plan, restore
+from toolfold.machine import Plan, TransitionRequest, restore
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
 from toolfold_specs.systems import distinct_systems, systems
@@ -65,7 +65,7 @@ class World:
         return TransitionRequest(self.named(activate), self.named(deactivate))
 
     def plan(self, active: Active, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> Plan:
-        return plan(self.at(active).configuration, self.request(activate, deactivate))
+        return self.at(active).plan(self.request(activate, deactivate))
 
 
 @cache

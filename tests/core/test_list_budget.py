@@ -21,8 +21,8 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
     Visibility,
-    plan,
 )
+from toolfold._catalog.quota import Cap, Quota
 from toolfold.machine import Configuration, Interpreter, restore, use
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Order, System
@@ -32,19 +32,19 @@ from verification.systems import after_use
 # -- the machine, compared with the reference -------------------------------------------------------------------------
 
 
-def result_of(forest: Forest, before: Configuration, request: TransitionRequest, **run: Any) -> tuple[object, ...]:
+def result_of(quota: Quota, before: Configuration, request: TransitionRequest, **run: Any) -> tuple[object, ...]:
     try:
-        planned = plan(before, request, **run)
+        planned = quota.plan(before, request, **run)
     except (ParentInactive, ExclusionConflict, QuotaExceeded) as error:
         return "refused", type(error).__name__
     return ("changed", planned.after.order) if planned.changes else ("unchanged",)
 
 
-def forest_of(system: System, **options: Any) -> tuple[Forest, list[int]]:
+def forest_of(system: System, *, ordered: bool = True) -> tuple[Forest, list[int]]:
     """Return a system as a forest, and the number that each of its groups has there."""
     paths = system.paths()
     exclusions = [[paths[member] for member in members] for members in system.exclusions]
-    forest = Forest.of(paths, exclusions, evict_oldest=True, **options)
+    forest = Forest.of(paths, exclusions, ordered=ordered)
     return forest, [forest.index[path] for path in paths]
 
 
@@ -60,20 +60,22 @@ def test_every_transition_under_a_weight_is_answered_as_by_the_reference(groups:
     answers: set[object] = set()
     for system in distinct_systems(groups):
         paths, orders = system.paths(), orders_of(system)
+        forest, numbers = forest_of(system)
         asked = [*product(subsets(system.groups, 2), subsets(system.groups, 1))]
         requests = [TransitionRequest(*([paths[one] for one in some] for some in each)) for each in asked]
         for weights, pinned in product(WEIGHTS[groups], subsets(system.groups, 1)):
-            plain, numbers = forest_of(system, max_active=limit, pinned=[paths[one] for one in pinned])
-            by_number = [weight for _, weight in sorted(zip(numbers, weights, strict=True))]
-            forest = plain.weighed(5 + 2, 5, by_number)
+            by_number = tuple(weight for _, weight in sorted(zip(numbers, weights, strict=True)))
+            count = None if limit is None else Cap("open groups", limit, 0, (1,) * groups)
+            length = Cap("tokens in the list", 5 + 2, 5, by_number)
+            quota = Quota(count, length, forest.mask(paths[one] for one in pinned))
             limits: dict[str, Any] = {"limit": limit, "pinned": frozenset(pinned), "weights": weights, "room": 2}
             for order in orders:
                 before = restore(forest, [paths[group] for group in order]).after
                 for groups_asked, request in zip(asked, requests, strict=True):
                     expected = model.step_within(system, order, *groups_asked, evict_oldest=True, **limits)
-                    answer = result_of(forest, before, request)
+                    answer = result_of(quota, before, request)
                     if groups == 2:
-                        assert answer == result_of(forest, before, request, run_of=Interpreter)
+                        assert answer == result_of(quota, before, request, run_of=Interpreter)
                     if expected.kind == "changed":
                         assert answer == ("changed", tuple(numbers[group] for group in expected.state))
                     else:
@@ -99,8 +101,8 @@ def orders_of(system: System) -> list[Order]:
 @pytest.mark.spec("FND-3")
 def test_a_use_moves_a_group_and_what_it_is_in_to_the_end_of_the_order() -> None:
     for system in distinct_systems(3):
-        forest, numbers = forest_of(system, by_use=True)
-        plain, _ = forest_of(system)
+        forest, numbers = forest_of(system)
+        plain, _ = forest_of(system, ordered=False)
         for order, group in product(orders_of(system), system.groups):
             path = system.paths()[group]
             before = restore(forest, [system.paths()[one] for one in order]).after

@@ -147,7 +147,7 @@ def test_the_repr_of_a_configuration_has_its_active_groups() -> None:
 @pytest.mark.spec("ACT-10", "ERR-2")
 def test_a_transition_over_the_limit_is_refused_with_the_names_of_all_requested_groups() -> None:
     with pytest.raises(QuotaExceeded) as raised:
-        plan(at(desk(max_active=1)), TransitionRequest(("c", "a")))
+        snapshot_of(desk(max_active=1).catalog, ()).plan(TransitionRequest(("c", "a")))
     assert str(raised.value) == ("The limit of 1 open groups is reached: close a group before you open 'a', 'c'.")
 
 

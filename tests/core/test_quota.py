@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import World, subsets, world
-from toolfold import ExclusionConflict, ParentInactive, QuotaExceeded, ToolSet, TransitionRequest, plan
-from toolfold.machine import Configuration, restore
+from tests.core.support import World, snapshot_of, subsets, world
+from toolfold import ExclusionConflict, ParentInactive, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
+from toolfold.machine import Configuration
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Answer, Order, System
 from toolfold_specs.systems import distinct_systems
@@ -22,9 +22,9 @@ FOUR = (
 )
 
 
-def at(here: World, order: Order) -> Configuration:
-    """The configuration after these groups were activated, the oldest first."""
-    return restore(here.catalog.forest, here.named(order)).after
+def at(here: World, order: Order) -> Snapshot:
+    """The state after these groups were activated, the oldest first."""
+    return snapshot_of(here.catalog, here.named(order))
 
 
 def order_of(here: World, now: Configuration) -> Order:
@@ -50,7 +50,7 @@ def orders(system: System, limit: int, evict_oldest: bool, pinned: frozenset[int
 def answer_of(here: World, order: Order, request: TransitionRequest) -> tuple[object, ...]:
     """The answer of the machine and its state then: in order of activation, if that is stored."""
     try:
-        planned = plan(at(here, order), request)
+        planned = at(here, order).plan(request)
     except ParentInactive as error:
         return "refused", "ParentInactive", here.paths.index(error.parent)
     except ExclusionConflict:
@@ -103,14 +103,14 @@ def flat(*groups: str, **settings: Any) -> ToolSet:
 @pytest.mark.parametrize("evict", [None, "oldest"])
 def test_a_state_over_the_limit_may_shrink_but_not_grow(evict: str | None) -> None:
     catalog = flat("a", "b", "c", "d", max_active=1, evict=evict).catalog
-    over = restore(catalog.forest, ["a", "b", "c"]).after
-    assert plan(over, TransitionRequest((), "a")).after.paths == ("b", "c")
-    assert plan(over, TransitionRequest("a")).after is over
+    over = snapshot_of(catalog, ["a", "b", "c"])
+    assert over.after(TransitionRequest((), "a")).active == ("b", "c")
+    assert over.after(TransitionRequest("a")) is over
     if evict:
-        assert plan(over, TransitionRequest("d")).after.paths == ("d",)
+        assert over.after(TransitionRequest("d")).active == ("d",)
     else:
         with pytest.raises(QuotaExceeded):
-            plan(over, TransitionRequest("d"))
+            over.after(TransitionRequest("d"))
 
 
 @pytest.mark.spec("ACT-10", "REG-7")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,10 +33,10 @@ from tests.core.charts import (
     tour,
     wander,
 )
-from toolfold import Catalog, ConfigError, ListBudget, ToolSet
+from toolfold import Catalog, ToolSet
 from toolfold._names import ancestors
 from toolfold.machine import TABLE, Effect, RegionEvent, RegionState
-from toolfold.machine.statechart import INITIAL, STATES, Statechart, event_name, to_scxml, to_transitions, to_xstate
+from toolfold.machine.statechart import INITIAL, STATES, event_name, to_scxml, to_transitions, to_xstate
 
 each_export = pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
 
@@ -174,33 +174,6 @@ def test_nesting_implements_the_rows_about_ancestors() -> None:
         (RegionState.LOCKED, Effect.REFUSE),
         (RegionState.LOCKED, Effect.NOTHING),
     }
-
-
-@pytest.mark.spec("ACT-10", "DIA-1")
-@pytest.mark.parametrize("export", [to_transitions, to_scxml, to_xstate])
-def test_a_limit_on_active_groups_is_described_but_not_exported(export: Callable[[Statechart], object]) -> None:
-    def limited(most: int) -> Catalog:
-        tools = ToolSet("limited", max_active=most)
-        tools.register_group("a")
-        tools.register_group("b")
-        return tools.catalog
-
-    assert chart_of(limited(1)).limit == 1
-    assert not chart_of(limited(1)).is_exportable
-    with pytest.raises(ConfigError, match="'limited' limits its active groups to 1"):
-        export(chart_of(limited(1)))
-    assert chart_of(limited(2)).limit is None
-    assert export(chart_of(limited(2)))
-
-
-@pytest.mark.spec("FND-3", "DIA-1")
-@pytest.mark.parametrize("export", [to_transitions, to_scxml, to_xstate])
-def test_a_budget_of_the_list_is_described_but_not_exported(export: Callable[[Statechart], object]) -> None:
-    tools = ToolSet("weighed", list_budget=ListBudget(100, lambda definition: 10))
-    tools.register_group("a")
-    assert chart_of(tools.catalog).weighs
-    with pytest.raises(ConfigError, match=r"'weighed' has a budget for its list.* without list_budget"):
-        export(chart_of(tools.catalog))
 
 
 # Names and bytes

@@ -22,6 +22,7 @@ from toolfold_diagrams import (
     structure,
     transaction_chart,
 )
+from toolfold_diagrams.drawing import draw
 from toolfold_diagrams.rendering import PNG_ZOOM, as_png
 from toolfold_diagrams.statechart_view import HERE
 
@@ -39,6 +40,26 @@ def test_a_budget_of_the_list_is_written_beside_what_regions_express() -> None:
     assert (picture.scxml, picture.xstate) == (None, None)
     assert "The list may have at most 100 tokens" in (picture.mermaid or "")
     assert "at most 100 tokens in the list" in structure(tools).dot
+
+
+@pytest.mark.spec("DIA-1", "ACT-10", "FND-3")
+@pytest.mark.parametrize("form", ["scxml", "xstate"])
+def test_what_regions_can_not_express_is_not_exported(form: str) -> None:
+    weighed = ToolSet("weighed", list_budget=ListBudget(100, lambda definition: 10))
+    weighed.register_group("a")
+    with pytest.raises(ConfigError, match=r"'weighed' has a budget for its list.* without list_budget"):
+        draw("statechart", form, weighed)
+    for most in (1, 2):
+        limited = ToolSet("limited", max_active=most)
+        limited.register_group("a")
+        limited.register_group("b")
+        assert (statechart(limited).scxml is None) == (most == 1)
+        assert ("At most 1 group may be active" in (statechart(limited).mermaid or "")) == (most == 1)
+        if most == 2:
+            assert draw("statechart", form, limited)
+            continue
+        with pytest.raises(ConfigError, match=r"'limited' limits its active groups to 1.* without max_active"):
+            draw("statechart", form, limited)
 
 
 # Files

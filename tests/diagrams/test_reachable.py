@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from tests.core.support import FAMILIES, World, desk, world
-from toolfold import ConfigError, Configuration, Plan, Profile, Snapshot, ToolSet, TransitionRequest, plan
+from toolfold import ConfigError, Plan, Profile, Snapshot, ToolSet, TransitionRequest
 from toolfold_diagrams import reachable
 from toolfold_diagrams.reachable import Graph, explore
 from toolfold_specs import reference as model
@@ -136,12 +136,13 @@ def test_the_search_ends_at_the_limit_however_many_states_there_are(monkeypatch:
     for number in range(300):
         tools.register_group(f"g{number}")
     plans: list[Plan] = []
+    plan = Snapshot.plan
 
-    def counted(configuration: Configuration, step: TransitionRequest) -> Plan:
-        plans.append(plan(configuration, step))
+    def counted(snapshot: Snapshot, request: TransitionRequest) -> Plan:
+        plans.append(plan(snapshot, request))
         return plans[-1]
 
-    monkeypatch.setitem(explore.__globals__, "plan", counted)
+    monkeypatch.setattr(Snapshot, "plan", counted)
     with pytest.raises(ConfigError, match="at least 65 were found"):
         reachable(tools)
     assert len(plans) == 64

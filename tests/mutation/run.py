@@ -42,7 +42,10 @@ class Room:
 
 ROOMS = {
     "machine": Room(
-        ("machine.compiled", "machine.planner", "machine.transaction", "_view.visibility", "_view.listing"),
+        (
+            *("machine.compiled", "machine.planner", "machine.transaction"),
+            *("_catalog.quota", "_view.visibility", "_view.listing"),
+        ),
         (
             "core/test_cancellation.py",
             "core/test_errors.py",

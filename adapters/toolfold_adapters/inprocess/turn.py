@@ -40,7 +40,6 @@ from toolfold import (
     ToolNotFound,
     ToolResult,
     TransitionRequest,
-    plan,
 )
 from toolfold.spi import RequestView, available, internal_error, is_failure, request_of
 
@@ -117,7 +116,7 @@ def _due(waiting: list[int], calls: Sequence[Call], control: Call, now: RequestV
 
 def _closes(control: Call, snapshot: Snapshot) -> bool:
     try:
-        return any(plan(snapshot.configuration, request).deactivated for request in control.requests(snapshot.catalog))
+        return any(snapshot.plan(request).deactivated for request in control.requests(snapshot.catalog))
     except ToolfoldError:
         return False
 

@@ -26,6 +26,7 @@ from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
 from ..machine.transaction import Hooks
 from .components import KINDS, Component, Group, Kind, Profile, Role, WithheldBy
+from .quota import Cap, Quota
 from .rules import Always, GroupActive, required_groups
 from .uri_templates import UriTemplate
 
@@ -150,6 +151,7 @@ class Catalog(Displayed):
 
     forest: Forest = field(init=False)
     components: Mapping[Kind, Components] = field(init=False)
+    quota: Quota = field(init=False)
     opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
     interned: WeakValueDictionary[Any, Any] = field(init=False, factory=WeakValueDictionary[Any, Any], repr=False)
     memo: Memory = field(init=False, factory=dict[Memo[Any, Any], Any], repr=False)
@@ -158,27 +160,31 @@ class Catalog(Displayed):
         forest = Forest.of(
             (group.path for group in self.groups),
             self.exclusions,
-            max_active=self.max_active,
-            evict_oldest=self.evict_oldest,
-            by_use=self.evict_by_use,
-            pinned=(group.path for group in self.groups if group.pinned),
+            ordered=self.evict_oldest,
         )
         registered = dict(self.registered)
         if self.make_controls is not None:
             controls = {control.name: control for control in self.make_controls(self.groups)}
             registered["tool"] = {**registered.get("tool", {}), **controls}
         components = {kind: Components.of(registered.get(kind, {}), forest.index) for kind in KINDS}
-        if (budget := self.list_budget) is not None:
-            tools = components["tool"]
-            weights = [budget.of(tools.grouped.get(number, Bucket()).everything) for number in range(len(self.groups))]
-            forest = forest.weighed(budget.tokens, budget.of(tools.ungrouped.everything), weights)
         compiled: dict[str, Any] = {
             "forest": forest,
             "components": components,
+            "quota": self._quota(components["tool"]),
             "opened_by": _openers(self.groups),
         }
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
+
+    def _quota(self, tools: Components) -> Quota:
+        """Return the limits on active groups; a group counts with the tools that need it to be listed."""
+        groups, count, length = range(len(self.groups)), None, None
+        if self.max_active is not None:
+            count = Cap("open groups", self.max_active, 0, (1,) * len(groups))
+        if (budget := self.list_budget) is not None:
+            weights = [budget.of(tools.grouped.get(number, Bucket()).everything) for number in groups]
+            length = Cap("tokens in the list", budget.tokens, budget.of(tools.ungrouped.everything), tuple(weights))
+        return Quota(count, length, sum([1 << number for number in groups if self.groups[number].pinned]))
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:

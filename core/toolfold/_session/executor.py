@@ -21,7 +21,7 @@ from .._usercode import on_loop
 from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import SessionClosed, StoreError, StoreUnavailable, ToolfoldError
-from ..machine import Configuration, Plan, TransitionRequest, bits, catch_up, close, plan, use
+from ..machine import Plan, TransitionRequest, bits, catch_up, close, use
 from ..machine.transaction import ABORTED, HookCall, Transaction
 from .events import Asked, Committed, HooksFailed, RolledBack
 from .hooks import ContextOf, HookRunner
@@ -31,7 +31,7 @@ from .reentry import Queue
 from .runtime import Runtime
 from .store import UNCERTAIN, Record
 
-Planner = Callable[[Configuration], Plan]
+Planner = Callable[[Snapshot], Plan]
 
 
 class Executor:
@@ -155,7 +155,7 @@ class Executor:
         is planned again.
 
         Args:
-            planner: Plans the transition for a configuration.
+            planner: Plans the transition for a state of the session.
             context_of: Makes the context of a hook; see `ContextOf`.
             force: Continue past failing `on_deactivate` hooks (SPEC HOOK-8).
             view: The view of the request that this is part of, if there is one (SPEC MOD-3).
@@ -177,7 +177,7 @@ class Executor:
 
         Nothing was listed yet that could change, so the application state is not read (SPEC MOD-3).
         """
-        await self.begin_with(partial(plan, request=TransitionRequest(paths)), context_of)
+        await self.begin_with(partial(Snapshot.plan, request=TransitionRequest(paths)), context_of)
 
     async def begin_with(self, planner: Planner, context_of: ContextOf) -> None:
         """Make the transition that the session begins with; raises as `execute` does."""
@@ -196,8 +196,7 @@ class Executor:
         interrupted: BaseException | None = None
         async with self._step():
             while True:
-                planner = partial(close, keep=self.inherited)
-                change, stop = await self._execute(planner, context_of, True, None, self.has_listeners, True)
+                change, stop = await self._execute(self._close, context_of, True, None, self.has_listeners, True)
                 failures, interrupted = failures + change.failures, interrupted or stop
                 if await self._is_deleted():
                     break
@@ -224,7 +223,7 @@ class Executor:
         interrupted: BaseException | None = None
         while True:
             before = self.snapshot
-            step = planner(before.configuration)
+            step = planner(before)
             self._runtime.observers.planned(self.id, step)
             if step.after is step.before:
                 return Change(states=(before, before)), interrupted
@@ -359,9 +358,9 @@ class Executor:
                 "were renamed or removed, or the record is damaged. Open a new session."
             )
 
-        def start(now: Configuration) -> Plan:
+        def start(now: Snapshot) -> Plan:
             """Plan nothing if another process has been faster."""
-            return plan(now, TransitionRequest(journal.content.start or ()))
+            return now.plan(TransitionRequest(journal.content.start or ()))
 
         if journal.content.start is not None:
             await self.begin_with(start, journal.context_of)
@@ -417,6 +416,10 @@ class Executor:
         with self._unless_busy() as alone:
             return await self.stored.claim(self.snapshot) if alone else ()
 
+    def _close(self, now: Snapshot) -> Plan:
+        """Plan the end of the session, which leaves the groups that are inherited."""
+        return close(now.configuration, keep=self.inherited)
+
     async def _is_deleted(self) -> bool:
         """Delete the record, and return whether there is none: not if another process has opened groups meanwhile.
 
@@ -428,7 +431,7 @@ class Executor:
             await self.hold()
         except SessionClosed:
             return True
-        left = close(self.snapshot.configuration, keep=self.inherited)
+        left = self._close(self.snapshot)
         if left.after is not left.before:
             return False
         await journal.delete()
@@ -524,7 +527,7 @@ def _groups(catalog: Catalog, plan: Plan) -> tuple[list[Group], list[Group]]:
 def _again(planner: Planner, plan: Plan, catalog: Catalog, now: Snapshot) -> tuple[Plan, Exception | None]:
     """Return the plan in a catalog that has changed since, and why it can't be committed, if it differs."""
     try:
-        again = planner(now.configuration)
+        again = planner(now)
     except ToolfoldError as error:
         return plan, error
     same = _groups(now.catalog, again) == _groups(catalog, plan)

@@ -23,7 +23,7 @@ from .._view.calling import Progress, ToolResult, no_progress
 from .._view.listing import Page
 from .._view.visibility import RequestView, restrict
 from ..errors import InvalidArguments, SessionClosed, ToolError, ToolfoldError, ToolNotFound
-from ..machine import TransitionRequest, plan
+from ..machine import TransitionRequest
 from .context import Context, HookContext
 from .events import EventRefused, SessionEnded
 from .executor import Executor
@@ -435,7 +435,7 @@ class Session(Displayed):
         request = TransitionRequest(activate, deactivate)
         async with self.executor.change("transition", request, force):
             self._use()
-            planner = partial(plan, request=request)
+            planner = partial(Snapshot.plan, request=request)
             return await self.executor.execute(planner, partial(HookContext, self), force=force, view=view)
 
     @on_loop

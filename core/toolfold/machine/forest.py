@@ -9,14 +9,14 @@ are the canonical order, and an ancestor's bit is below its descendants'.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from .._names import ancestors, canonical_key, check_name
 from ..errors import DuplicateName, ExclusionConflict, GroupNotFound
@@ -39,19 +39,12 @@ class Forest:
 
     All tuples are indexed by a group's number and hold bit sets of numbers: `ancestors[g]`, `children[g]` and
     `descendants[g]` without g, `subtree[g]` with it, `partners[g]` (who excludes g), and `displaces[g]` (the partners
-    with all below them). `weights[g]` is not a bit set: it is what g adds to the weight of a configuration, which
-    is `base_weight` without groups.
+    with all below them). Configurations of an `ordered` forest know in which order their groups became active.
     """
 
     paths: tuple[str, ...]
     exclusions: tuple[frozenset[str], ...]
-    max_active: int | None
-    max_weight: int | None
-    base_weight: int
-    weights: tuple[int, ...]
-    evict_oldest: bool
-    by_use: bool
-    pinned: int
+    ordered: bool
     index: Mapping[str, int]
     ancestors: tuple[int, ...]
     children: tuple[int, ...]
@@ -68,20 +61,14 @@ class Forest:
         paths: Iterable[str],
         exclusions: Iterable[Iterable[str]] = (),
         *,
-        max_active: int | None = None,
-        evict_oldest: bool = False,
-        by_use: bool = False,
-        pinned: Iterable[str] = (),
+        ordered: bool = False,
     ) -> Forest:
         """Return the forest of some groups.
 
         Args:
             paths: The groups, or one; `"a.b"` is in `"a"`, which must be given too.
             exclusions: Sets of groups of which at most one may be active.
-            max_active: The greatest number of active groups; `None` for no limit (SPEC ACT-10).
-            evict_oldest: Whether a transition that would exceed a limit deactivates the longest-active groups.
-            by_use: Whether those count as the longest-active that were used least recently; see `planner.use`.
-            pinned: Groups that are never evicted.
+            ordered: Whether configurations differ by the order in which their groups became active.
 
         Raises:
             InvalidName, DuplicateName: A group has no valid name, or is given twice.
@@ -89,30 +76,24 @@ class Forest:
             ExclusionConflict: A group and an ancestor of it can't exclude one another, nor can fewer than two different
                 groups (SPEC REG-3).
         """
-        ordered = tuple(sorted(map(check_name, paths_of(paths)), key=canonical_key))
-        index = {path: number for number, path in enumerate(ordered)}
-        if len(index) < len(ordered):
-            raise DuplicateName("group", next(one for one, other in pairwise(ordered) if one == other))
-        above = [_numbers(index, ancestors(path)) for path in ordered]
-        children, descendants = [0] * len(ordered), [0] * len(ordered)
+        in_order = tuple(sorted(map(check_name, paths_of(paths)), key=canonical_key))
+        index = {path: number for number, path in enumerate(in_order)}
+        if len(index) < len(in_order):
+            raise DuplicateName("group", next(one for one, other in pairwise(in_order) if one == other))
+        above = [_numbers(index, ancestors(path)) for path in in_order]
+        children, descendants = [0] * len(in_order), [0] * len(in_order)
         for number, mask in enumerate(above):
             for ancestor in bits(mask):
                 descendants[ancestor] |= 1 << number
             if mask:
                 children[mask.bit_length() - 1] |= 1 << number
         sets = tuple(map(exclusion_of, exclusions))
-        alone = [1 << number for number in range(len(ordered))]
+        alone = [1 << number for number in range(len(in_order))]
         subtree = [own | below for own, below in zip(alone, descendants, strict=True)]
         return cls(
-            paths=ordered,
+            paths=in_order,
             exclusions=sets,
-            max_active=max_active,
-            max_weight=None,
-            base_weight=0,
-            weights=(0,) * len(ordered),
-            evict_oldest=evict_oldest,
-            by_use=by_use,
-            pinned=_numbers(index, pinned),
+            ordered=ordered,
             index=MappingProxyType(index),
             ancestors=tuple(above),
             children=tuple(children),
@@ -122,22 +103,6 @@ class Forest:
             displaces=_excluded(sets, index, subtree),
             roots=sum(own for own, mask in zip(alone, above, strict=True) if not mask),
         )
-
-    def weighed(self, most: int, base: int, weights: Sequence[int]) -> Forest:
-        """Return this forest with a limit on the weight of its configurations.
-
-        SPEC FND-3.
-
-        Args:
-            most: The greatest weight.
-            base: What a configuration weighs without active groups.
-            weights: What each group adds, by its number.
-        """
-        return evolve(self, max_weight=most, base_weight=base, weights=tuple(weights))
-
-    def weight(self, mask: int) -> int:
-        """Return what the groups in a bit set weigh together."""
-        return sum(self.weights[number] for number in bits(mask))
 
     def number(self, path: str) -> int:
         """Return the number of a group, or raise `GroupNotFound` with near matches.
@@ -163,7 +128,7 @@ class Configuration:
     """The states of a forest's regions; make one with `initial`, others with `planner.plan` and `planner.restore`.
 
     `active` and `locked` are bit sets of groups; all others are inactive. `order` holds the numbers of the active
-    groups, the longest-active first, where the forest evicts by age (SPEC ACT-10), else it is empty.
+    groups, the longest-active first, where the forest is ordered (SPEC ACT-10), else it is empty.
     """
 
     forest: Forest

@@ -7,11 +7,10 @@ refuses it as a whole. A plan is a value; all functions here are pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
 
 from attrs import field, frozen
 
-from ..errors import ExclusionConflict, ParentInactive, QuotaExceeded
+from ..errors import ExclusionConflict, ParentInactive
 from .compiled import Run
 from .forest import Configuration, Forest, bits, paths_of
 from .interpreter import Interpreter
@@ -66,7 +65,6 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
         GroupNotFound: A group does not exist.
         ParentInactive: A group to activate has an inactive ancestor.
         ExclusionConflict: Two groups to activate exclude one another.
-        QuotaExceeded: More or heavier groups would be active than the forest allows, and none may be evicted.
     """
     if not isinstance(request, TransitionRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - not all is typed
         raise TypeError(f"A plan is made of a TransitionRequest(activate=[…], deactivate=[…]), not of {request!r}.")
@@ -81,8 +79,6 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
         wanted |= 1 << number
         if displaced := wanted & ~run.active:
             raise _conflict(forest, number, displaced)
-    if run.set_up and (forest.max_active is not None or forest.max_weight is not None):
-        _evict(configuration, run, wanted)
     return _result(configuration, run)
 
 
@@ -99,7 +95,7 @@ def restore(forest: Forest, paths: Iterable[str], run_of: Runner = Run) -> Plan:
     """Return the plan from no active group to what a forest allows of a stored state (SPEC PER-2).
 
     Groups that do not exist are discarded, then those without active parents, then, of an exclusion set, all but the
-    first in canonical order. A quota discards nothing: it holds from the next activation on.
+    first in canonical order.
 
     Args:
         forest: Where the state is restored.
@@ -115,13 +111,13 @@ def restore(forest: Forest, paths: Iterable[str], run_of: Runner = Run) -> Plan:
 
 
 def use(configuration: Configuration, paths: Iterable[str]) -> Configuration:
-    """Return the configuration after some groups were used, where the forest evicts by use (SPEC FND-3).
+    """Return the configuration after some groups were used, where the forest is ordered (SPEC FND-3).
 
-    They, and the groups that they are in, are now the last to be evicted. No region changes its state, so no event of
+    They, and the groups that they are in, are now the last in the order. No region changes its state, so no event of
     the table is sent. Groups that are not active, or do not exist, are passed over.
     """
     forest, used = configuration.forest, 0
-    if not forest.by_use:
+    if not forest.ordered:
         return configuration
     for number in (forest.index[path] for path in paths if path in forest.index):
         used |= forest.ancestors[number] | 1 << number
@@ -145,40 +141,12 @@ def _numbers(forest: Forest, paths: tuple[str, ...]) -> list[int]:
     return sorted(map(forest.number, paths))
 
 
-def _evict(before: Configuration, run: Running, wanted: int) -> None:
-    """Deactivate the longest-active groups until all limits hold, or raise `QuotaExceeded` (SPEC ACT-10, FND-3).
-
-    A group whose deactivation would not help with the limit that is exceeded stays.
-    """
-    forest = before.forest
-    spared = wanted | forest.pinned
-    for number in before.order:
-        if (exceeded := _exceeded(forest, run.active)) is None:
-            return
-        gone = forest.subtree[number] & run.active
-        if run.active >> number & 1 and not gone & spared and (exceeded == "count" or forest.weight(gone)):
-            run.send(RegionEvent.DEACTIVATE, number)
-    if (exceeded := _exceeded(forest, run.active)) is not None:
-        wished = ", ".join(map(repr, forest.named(wanted)))
-        counted = exceeded == "count"
-        what, limit = ("open groups", forest.max_active) if counted else ("tokens in the list", forest.max_weight)
-        raise QuotaExceeded(what, limit or 0, f"close a group before you open {wished}")
-
-
-def _exceeded(forest: Forest, active: int) -> Literal["count", "weight"] | None:
-    if forest.max_active is not None and active.bit_count() > forest.max_active:
-        return "count"
-    if forest.max_weight is not None and forest.base_weight + forest.weight(active) > forest.max_weight:
-        return "weight"
-    return None
-
-
 def _result(before: Configuration, run: Running, oldest_first: Iterable[int] = ()) -> Plan:
     assert not run.refused, "only an activation is refused"
     if not run.set_up and not run.torn_down:
         return Plan(before, before, 0, 0)
     order: tuple[int, ...] = ()
-    if before.forest.evict_oldest:
+    if before.forest.ordered:
         known = dict.fromkeys((*before.order, *oldest_first, *bits(run.set_up)))
         order = tuple(number for number in known if run.active >> number & 1)
     after = Configuration.of(before.forest, run.active, run.locked, order)

@@ -10,8 +10,8 @@ table of `toolfold.machine` says of ANCESTOR_ACTIVATED and ANCESTOR_DEACTIVATED,
 * That reaction is guarded by "the parent of g is active", unless the region is inside that parent too: otherwise, a
   request that is refused would displace.
 
-What is refused, changes nothing. A transition of several groups (SPEC ACT-9) and a limit on active groups (ACT-10) have
-no counterpart; a forest with such a limit is described, but not exported.
+What is refused, changes nothing. A transition of several groups (SPEC ACT-9) has no counterpart, nor has a quota
+(ACT-10), of which a forest knows nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from transitions import EventData
 from transitions.extensions.nesting import HierarchicalMachine, NestedState
 
 from .._names import SEPARATOR, split_name
-from ..errors import ConfigError
 from .forest import Forest, bits
 from .table import Effect, Guard, RegionEvent, RegionState, Row, rows
 
@@ -101,16 +100,10 @@ class Region:
 
 @frozen
 class Statechart:
-    """A forest as a statechart: the regions at root, in canonical order.
-
-    `limit` is the number of groups that may be active at once, where it is below the number of groups (SPEC ACT-10).
-    `weighs` says whether their weight is limited, too (SPEC FND-3).
-    """
+    """A forest as a statechart: the regions at root, in canonical order."""
 
     name: str
     regions: tuple[Region, ...]
-    limit: int | None = None
-    weighs: bool = False
 
     @classmethod
     def of(cls, name: str, forest: Forest) -> Statechart:
@@ -123,14 +116,7 @@ class Statechart:
             inside = [(number, forest.paths[number]) for number in children.get(parent, [])]
             return tuple(Region(path, tuple(_transitions(forest, number)), below(path)) for number, path in inside)
 
-        bites = forest.max_active is not None and forest.max_active < len(forest.paths)
-        weighs = forest.max_weight is not None
-        return cls(name, below(None), forest.max_active if bites else None, weighs)
-
-    @property
-    def is_exportable(self) -> bool:
-        """Whether its regions express all that holds: there are no limits."""
-        return self.limit is None and not self.weighs
+        return cls(name, below(None))
 
     def walk(self) -> Iterator[Region]:
         """Yield all regions in canonical order."""
@@ -182,19 +168,6 @@ def _guard(forest: Forest, number: int, asked: int) -> str | None:
     return parent
 
 
-def _check_exportable(chart: Statechart) -> None:
-    if chart.weighs:
-        raise ConfigError(
-            f"{chart.name!r} has a budget for its list, which a statechart of regions can't express: export the same "
-            "groups without list_budget."
-        )
-    if chart.limit is not None:
-        raise ConfigError(
-            f"{chart.name!r} limits its active groups to {chart.limit}, which a statechart of regions can't express: "
-            "export the same groups without max_active."
-        )
-
-
 # transitions
 
 
@@ -224,11 +197,7 @@ def to_transitions(chart: Statechart) -> HierarchicalMachine:
     Group `a.b` is active in the state `groups.a.active.b.active`: ask `is_state(name, machine, allow_substates=True)`.
     `machine.trigger(event)` returns whether something changed; see `event_name`. Don't rename its states
     or extend it. A session needs none of this; it is for study, and for checks against another implementation.
-
-    Raises:
-        ConfigError: The forest limits its active groups.
     """
-    _check_exportable(chart)
     machine = _Machine(
         name=chart.name,
         states=[_state(ROOT, chart.regions)],
@@ -279,11 +248,7 @@ def to_scxml(chart: Statechart) -> str:
     """Return the statechart as an SCXML document with the null data model (SPEC DIA-1).
 
     Its states are `group.<path>`, `inactive.<path>` and `active.<path>`; for the events see `event_name`.
-
-    Raises:
-        ConfigError: The forest limits its active groups.
     """
-    _check_exportable(chart)
     document = ET.Element("scxml", xmlns="http://www.w3.org/2005/07/scxml", version="1.0", datamodel="null")
     _add_regions(ET.SubElement(document, "parallel", id=ROOT), chart.regions)
     ET.indent(document)
@@ -330,11 +295,7 @@ def to_xstate(chart: Statechart) -> dict[str, Any]:
 
     Group `a.b` is active while `{"a": {"active": {"b": "active"}}}` matches; for the events see `event_name`. JSON
     can't carry the code of a guard: `XSTATE_MODULE` gives `groupActive` its meaning.
-
-    Raises:
-        ConfigError: The forest limits its active groups.
     """
-    _check_exportable(chart)
     return {"id": chart.name, **_parallel(chart.regions)}
 
 
