@@ -51,7 +51,7 @@ def read(text: str) -> Line:
     given = keys.get("id", [])
     if "id" not in keys and (at_end := _AT_END.search(text[-TAIL:])) is not None:
         given = [at_end[1]]
-    answer = "method" not in keys and (bool(keys.keys() & {"result", "error"}) or "jsonrpc" in keys)
+    answer = bool(keys.keys() & {"result", "error"}) or ("jsonrpc" in keys and "method" not in keys)
     answer = answer or (not keys and bool(given))  # the rest of one
     cut = len(text) <= HEAD and depth > 0
     found = next((one for one in map(_id, given) if one is not None), None) if answer else None

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from math import ceil
@@ -17,7 +18,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, ErrorData, JSONRPCError, RequestId
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCResponse,
+    RequestId,
+)
 
 from toolfold.spi import table
 
@@ -38,6 +48,7 @@ _DAY = 86_400
 _UNITS = ((3_600, "hour"), (60, "minute"), (1, "second"))
 """Units of time, in seconds, from the greatest; one is used for what is more than two of it."""
 _NO_SERVER = "check its address and its transport: what is there may be no MCP server"
+_NO_MESSAGE = "its answer is no message of the protocol (status 200 OK); look into its log"
 ADVICE: Mapping[int, str] = MappingProxyType(
     {
         401: "log in again, or correct the token in its headers",
@@ -117,7 +128,9 @@ class Answers:
             return  # of a login
         self.in_session = self.in_session or SESSION_HEADER in request.headers
         asked = table(json.loads(await request.aread())) or {}
-        if "method" not in asked or (identity := asked.get("id")) is None:
+        identity = asked.get("id") if "method" in asked else None
+        _only.set(identity if response.is_success and _kind(response) == "application/json" else None)
+        if identity is None:
             return
         self._errors.pop(identity, None)
         if (found := await _meaning(response)) is not None:
@@ -127,8 +140,15 @@ class Answers:
         """Return what reads messages, with the errors that the server intended."""
         return _Reading(stream, self)
 
-    def replaced(self, item: Item) -> Item:
-        """Return a message, or the error that was intended in its place."""
+    def replaced(self, item: Item, only: RequestId | None = None) -> Item:
+        """Return a message, or the error that was intended in its place.
+
+        Args:
+            item: The message.
+            only: The request to which it is the whole answer, if it is one.
+        """
+        if only is not None and isinstance(item, SessionMessage):
+            item = _answering(item, only)
         if not isinstance(item, SessionMessage) or not isinstance(answer := item.message, JSONRPCError):
             return item
         error = self._errors.pop(answer.id, None) if answer.id is not None else None
@@ -146,13 +166,27 @@ class _Reading(Around):
         self._answers = answers
 
     async def __anext__(self) -> Item:
-        return self._answers.replaced(await anext(self._stream))
+        item = await anext(self._stream)
+        context = self.last_context
+        return self._answers.replaced(item, None if context is None else context.get(_only))
+
+
+_only: ContextVar[RequestId | None] = ContextVar("toolfold_only", default=None)
+"""The request whose answer is one message and no stream: the SDK has that in the context of the request."""
+
+
+def _answering(item: SessionMessage, only: RequestId) -> SessionMessage:
+    """Return the whole answer to a request, as of that request, or an error if it answers nothing."""
+    answer = item.message
+    if not isinstance(answer, JSONRPCResponse | JSONRPCError):
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=only, error=_refusal(HTTPStatus.OK, _NO_MESSAGE)))
+    return item if answer.id == only else SessionMessage(answer.model_copy(update={"id": only}), item.metadata)
 
 
 async def _meaning(response: httpx2.Response) -> ErrorData | None:
     """Return the error that an answer to a request means, or `None` if it is one of the protocol."""
     status = response.status_code
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = _kind(response)
     if response.has_redirect_location:
         return _refusal(status, f"it redirects to {_location(response)}; if that is its address, give it as its url")
     if status == HTTPStatus.ACCEPTED:
@@ -196,8 +230,13 @@ def _of_sdk(error: ErrorData) -> ErrorData | None:
     if TOO_LARGE in error.message:
         text = f"{error.message[error.message.index(TOO_LARGE) :]}; if it has to, raise its max_message_bytes"
     else:
-        text = f"its answer is no message of the protocol (status {_named(HTTPStatus.OK)}); look into its log"
+        text = _NO_MESSAGE
     return _refusal(HTTPStatus.OK, text)
+
+
+def _kind(response: httpx2.Response) -> str:
+    """Return the media type of an answer."""
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _named(status: int) -> str:

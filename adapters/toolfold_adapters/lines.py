@@ -35,6 +35,7 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from toolfold import ToolfoldError
@@ -116,6 +117,7 @@ class Lines(Messages):
         receive: Returns the next bytes, or none at the end.
         write: Writes bytes.
         limit: The most bytes of a message that comes, if there is a limit.
+        parse: Returns the message in a line; `answered` where a server writes them.
     """
 
     def __init__(
@@ -123,7 +125,9 @@ class Lines(Messages):
         receive: Callable[[], Awaitable[bytes]],
         write: Callable[[bytes], Awaitable[None]],
         limit: int | None = None,
+        parse: Callable[[bytes], Item] | None = None,
     ) -> None:
+        self._parse = parse or parsed
         self._receive = receive
         self._write = write
         self._limit = limit
@@ -141,7 +145,7 @@ class Lines(Messages):
                 raise StopAsyncIteration
             self._take(await self._receive())
         item = self._items.popleft()
-        return parsed(item) if isinstance(item, bytes) else item
+        return self._parse(item) if isinstance(item, bytes) else item
 
     def _take(self, data: bytes) -> None:
         """Take what has come; at the end, the last line need not end."""
@@ -175,6 +179,27 @@ def parsed(line: bytes) -> Item:
     except (ValueError, TypeError) as error:
         log.debug("a line that is no message: %.200r", line)
         return _repaired(text) or _broken(text, error)
+
+
+def answered(line: bytes) -> Item:
+    """Return the same of a line that a server wrote: what asks and answers at once is a broken answer.
+
+    As a request it would be asked of a client, while the request that it answers waits. A result or error that is null
+    is none: some programs write all keys of a message.
+    """
+    item = parsed(line)
+    if isinstance(item, SessionMessage) and b'"method"' in line and (b'"result"' in line or b'"error"' in line):
+        with suppress(ValueError):
+            data = from_json(line)
+            if data.get("method") is not None and (data.get("result") is not None or data.get("error") is not None):
+                return _broken(line.decode(), ValueError("it asks and answers at once"))
+    return item
+
+
+def misread(error: ValidationError) -> Item:
+    """Return what `parsed` does of a message that the SDK could not read, by its error."""
+    given = next((one["input"] for one in error.errors(include_url=False) if isinstance(one["input"], str | dict)), "")
+    return _broken(given if isinstance(given, str) else json.dumps(given), error)
 
 
 def _repaired(text: str) -> Item | None:

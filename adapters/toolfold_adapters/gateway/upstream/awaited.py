@@ -1,7 +1,8 @@
 """Which requests wait for an answer over a connection, so that none waits for ever for a broken one (SPEC GWY-3).
 
 A broken answer whose request can't be found out is that of one of those that waited when it came: it is the last of
-them that is left once all others were answered. So a broken answer harms its own request alone.
+them that is left once all others were answered. So a broken answer harms its own request alone, unless the others take
+longer than the one may wait: then the connection ends.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import anyio
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
@@ -22,8 +24,19 @@ from mcp_types import (
     RequestId,
 )
 
+from toolfold import ToolfoldError
+
 from ...broken import BrokenLine
 from ...lines import BROKEN, Item, MessageTooLarge
+
+LOST_SECONDS = 10.0
+"""How long a request may wait whose answer was lost while others wait, so that it can't be told which it is."""
+STREAMED = "subscriptions/listen"
+"""A request whose answer comes at its end, which may be never; so a lost answer is hardly its own."""
+
+
+class AnswerLost(ToolfoldError):
+    """The answer to a request was broken, and it can't be told which request that is, so that the connection ended."""
 
 
 class Awaited:
@@ -38,9 +51,20 @@ class Awaited:
         self.untidy = 0
         self._newest = 0
         self._waiting: set[RequestId] = set()
+        self._streamed: set[RequestId] = set()
         self._suspects: set[RequestId] = set()
         self._lost = 0
         self._cut = False
+        self._told, self._untold = anyio.Event(), anyio.Event()
+
+    async def overdue(self) -> AnswerLost:
+        """Return once a request has waited for too long for an answer that was lost."""
+        while True:
+            await self._untold.wait()
+            with anyio.move_on_after(LOST_SECONDS) as waiting:
+                await self._told.wait()
+            if waiting.cancelled_caught:
+                return AnswerLost("it gave a broken answer that does not say to which of several requests")
 
     def sent(self, item: SessionMessage) -> None:
         """Take note of what was sent."""
@@ -48,6 +72,8 @@ class Awaited:
         if isinstance(message, JSONRPCRequest):
             identity = coerce_request_id(message.id)
             self._waiting.add(identity)
+            if message.method == STREAMED:
+                self._streamed.add(identity)
             self._newest = max(self._newest, identity) if isinstance(identity, int) else self._newest
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._settle(cancelled_request_id_from_params(message.params))
@@ -79,8 +105,8 @@ class Awaited:
         """Note that a request waits no more, and return whether it did."""
         known = coerce_request_id(identity) if identity is not None else None
         waited = known in self._waiting
-        self._waiting.discard(known or 0)
-        self._suspects.discard(known or 0)
+        for requests in (self._waiting, self._suspects, self._streamed):
+            requests.discard(known or 0)
         self._fail()
         return waited
 
@@ -88,8 +114,9 @@ class Awaited:
         """Note that one of the requests that wait now has had its answer, and it is not known which."""
         self._cut = False
         if self._waiting:
-            self._suspects |= self._waiting
+            self._suspects |= self._waiting - self._streamed or self._waiting
             self._lost += 1
+            self._untold.set()
             self._fail()
 
     def _fail(self) -> None:
@@ -100,6 +127,8 @@ class Awaited:
         self.failed += (SessionMessage(JSONRPCError(jsonrpc="2.0", id=one, error=error)) for one in self._suspects)
         self._waiting -= self._suspects
         self._suspects, self._lost = set(), 0
+        self._told.set()
+        self._told, self._untold = anyio.Event(), anyio.Event()
 
 
 def _is_broken(message: JSONRPCResponse | JSONRPCError) -> bool:

@@ -31,12 +31,12 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.sse import sse_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from mcp_types import INTERNAL_ERROR
-from pydantic import AnyUrl, TypeAdapter
+from pydantic import AnyUrl, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ...http_client import http_transport
 from ...http_refusals import refusal_of
-from ...lines import MessageTooLarge
+from ...lines import Around, Item, MessageTooLarge, misread
 from ..config.settings import UpstreamConfig
 from ..stored import Files
 from .life import LoginFailed, Refused
@@ -80,7 +80,16 @@ async def _older_transport(
             streams = await stack.enter_async_context(client)
         except httpx2.HTTPStatusError as error:
             raise Refused(INTERNAL_ERROR, await refusal_of(error.response) or "") from error
-        yield streams
+        read, write = streams
+        yield _Misread(read), write
+
+
+class _Misread(Around):
+    """Messages of the SDK, which has an error in the place of what it can't read, with broken answers as errors."""
+
+    async def __anext__(self) -> Item:
+        item = await anext(self._stream)
+        return misread(item) if isinstance(item, ValidationError) else item
 
 
 def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:

@@ -26,6 +26,7 @@ from toolfold import ProtocolError, ToolError, ToolfoldError
 from ...lines import MessageTooLarge
 from ...redaction import secrets_in, without
 from ..config.settings import UpstreamConfig
+from .awaited import AnswerLost
 
 
 class State(Enum):
@@ -245,7 +246,7 @@ def reason_of(error: BaseException, config: UpstreamConfig, unparsed: int, stder
             return f"it does not know the session that it has begun ({cause}); have its instances share their sessions."
         case ProtocolError():
             return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
-        case LoginFailed():
+        case LoginFailed() | AnswerLost():
             return f"{cause}."
         case NotMcp():
             return f"{cause}; check that it is an MCP server."

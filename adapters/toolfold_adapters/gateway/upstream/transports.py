@@ -25,7 +25,7 @@ from mcp.client.stdio import get_default_environment
 
 from ... import processes
 from ...hosts import Environment
-from ...lines import Lines
+from ...lines import Lines, answered
 from ..config.settings import UpstreamConfig
 from .stderr import last_line, reason_in
 from .wire import OpenUrl, Transport
@@ -130,7 +130,7 @@ async def _running(
             raise anyio.BrokenResourceError from error
 
     try:
-        yield (lines := Lines(receive, write, limit)), lines
+        yield (lines := Lines(receive, write, limit, answered)), lines
     finally:
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:

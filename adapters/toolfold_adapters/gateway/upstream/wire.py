@@ -51,7 +51,7 @@ from ...mcp.answer.render import OWN_PREFIX
 from ...mcp.extensions.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
 from ..beside import beside
-from .awaited import Awaited
+from .awaited import AnswerLost, Awaited
 from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 
 log = logging.getLogger("toolfold.gateway")
@@ -110,7 +110,7 @@ class Wire:
     capabilities: Mapping[str, Any]
     _awaited: Awaited
     facts: ServerFacts = field(init=False)
-    failure: MessageTooLarge | SessionForgotten | None = None
+    failure: MessageTooLarge | SessionForgotten | AnswerLost | None = None
     ended: anyio.Event = field(factory=anyio.Event)
     _headers: ModernHeaders = field(factory=ModernHeaders)
 
@@ -288,7 +288,12 @@ async def connect(
             _cause.set(None)  # whatever this connection is opened for causes nothing that comes over it
             await dispatcher.run(answer, _discard, intercept, task_status=task_status)
 
+        async def give_up() -> None:
+            wire.failure = await awaited.overdue()
+            ended.set()
+
         await tasks.start(run)
+        tasks.start_soon(give_up)
         try:
             await wire.shake_hands(mode)
             yield wire

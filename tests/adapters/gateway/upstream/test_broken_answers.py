@@ -13,8 +13,10 @@ from attrs import define, field
 
 from toolfold import ProtocolError
 from toolfold_adapters.broken import Line, read
+from toolfold_adapters.gateway.upstream import awaited
+from toolfold_adapters.gateway.upstream.life import ConnectionLost
 from toolfold_adapters.gateway.upstream.wire import Wire, connect
-from toolfold_adapters.lines import BROKEN, Lines
+from toolfold_adapters.lines import BROKEN, Lines, answered
 
 FACTS = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
 
@@ -54,7 +56,7 @@ class Scripted:
     async def connected(self) -> AsyncGenerator[Wire]:
         @asynccontextmanager
         async def transport() -> AsyncGenerator[tuple[Any, Any]]:
-            lines = Lines(self.receive.receive, self.take, 10_000_000)
+            lines = Lines(self.receive.receive, self.take, 10_000_000, answered)
             yield lines, lines
 
         async def answer(method: str, params: Mapping[str, Any], cause: object) -> Mapping[str, Any]:
@@ -89,12 +91,23 @@ NAMED: Mapping[str, Callable[[int], str]] = {
     "an id in a list": lambda one: f'{{"jsonrpc": "2.0", "id": [{one}], "result": {{}}}}',
     "a large one with an id in a list": lambda one: f'{{"id": [{one}], "result": {{"a": "{"x" * 100_000}"}}}}',
     "answers in a list": lambda one: f'[{{"jsonrpc": "2.0", "id": {one}, "result": {{}}}}]',
+    "a request at once": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "method": "tools/call", "result": {{}}}}',
+    "an error and a request": lambda one: f'{{"jsonrpc": "2.0", "method": "ping", "error": {{}}, "id": {one}}}',
+    "a broken one, and a request": lambda one: (
+        f'{{"jsonrpc": "2.0", "id": {one}, "method": "a", "result": {{"b": 1,}}}}'
+    ),
+    "a large one, and a request": lambda one: (
+        f'{{"jsonrpc": "2.0", "id": {one}, "method": "a", "result": {{"a": "{"x" * 100_000}"}}}}'
+    ),
     "the id of another inside": lambda one: f'{{"result": {{"id": {one - 1}, "a": [{{"id": 1}},]}}, "id": {one}}}',
 }
 NAMELESS: Mapping[str, str] = {
     "an id that is true": '{"jsonrpc": "2.0", "id": true, "result": {}}',
     "an id that is an object": '{"jsonrpc": "2.0", "id": {"a": 1}, "result": {}}',
     "an id of 5,000 digits": f'{{"jsonrpc": "2.0", "id": {"9" * 5000}, "result": {{}}}}',
+    "an id of 6,000 digits": f'{{"jsonrpc": "2.0", "id": {"1" * 6000}, "result": {{"content": []}}}}',
+    "an infinite id": '{"jsonrpc": "2.0", "id": 1e999, "result": {"content": []}}',
+    "a notification at once": '{"jsonrpc": "2.0", "method": "notifications/message", "params": {}, "result": {}}',
     "an empty list as id": '{"jsonrpc": "2.0", "id": [], "result": {}}',
     "no id": '{"jsonrpc": "2.0", "result": {}}',
     "a result without anything": '{"result": {}}',
@@ -140,7 +153,7 @@ async def test_a_broken_answer_fails_its_own_request_and_no_other(kind: str) -> 
 async def _outcome(wire: Wire, method: str, outcomes: list[Any]) -> None:
     try:
         outcomes.append(await wire.request(method, {}))
-    except ProtocolError as error:
+    except (ProtocolError, ConnectionLost) as error:
         outcomes.append(str(error))
 
 
@@ -163,6 +176,37 @@ async def test_a_broken_answer_that_names_no_request_fails_the_one_that_is_left(
             await anyio.wait_all_tasks_blocked()
         assert not wire.ended.is_set()
     assert outcomes == [*({"number": one} for one in range(others)), BROKEN]
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", NAMELESS)
+async def test_a_broken_answer_beside_an_endless_call_ends_the_connection_and_says_why(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "LOST_SECONDS", 0.0)
+    server = Scripted(lambda one: NAMELESS[kind])
+    outcomes: list[Any] = []
+    async with anyio.create_task_group() as tasks, server.connected() as wire:
+        tasks.start_soon(_outcome, wire, "endless", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(_outcome, wire, "bad", outcomes)
+        await wire.ended.wait()
+    assert outcomes == 2 * ["it gave a broken answer that does not say to which of several requests"]
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", NAMELESS)
+async def test_a_broken_answer_beside_a_subscription_is_that_of_the_call(kind: str) -> None:
+    server = Scripted(lambda one: NAMELESS[kind])
+    outcomes: list[Any] = []
+    async with server.connected() as wire, anyio.create_task_group() as tasks:
+        tasks.start_soon(_outcome, wire, "subscriptions/listen", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ProtocolError, match="no message of the protocol"):
+            await wire.request("bad", {})
+        assert (outcomes, wire.ended.is_set()) == ([], False)
+        await server.answer(server.ids["subscriptions/listen"], {"ended": True})
+    assert outcomes == [{"ended": True}]
 
 
 @pytest.mark.spec("GWY-3")

@@ -13,11 +13,15 @@ import anyio
 import httpx2
 import pytest
 from attrs import define, field
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from tests.adapters.gateway.inprocess import Clock
 from toolfold import Session
 from toolfold_adapters.bridge import ReconnectingClient
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
+from toolfold_adapters.lines import BROKEN, misread
 
 TOKEN = "sk-live-0123456789"
 JSON = {"content-type": "application/json"}
@@ -178,6 +182,58 @@ async def test_a_refusal_over_the_older_transport_says_the_same(kind: str, monke
             pytest.fail("it should not have opened")
     assert [part for part in parts if part not in str(caught.value)] == []
     assert [part for part in FOREIGN if part in str(caught.value)] == []
+
+
+NO_ANSWERS: Mapping[str, Callable[[Any], str]] = {
+    "a request at once": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "method": "tools/call", "result": {{}}}}',
+    "a request": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "method": "ping"}}',
+    "a notification": lambda one: '{"jsonrpc": "2.0", "method": "notifications/message", "params": {}}',
+    "an id of 6,000 digits": lambda one: f'{{"jsonrpc": "2.0", "id": {"1" * 6000}, "result": {{"content": []}}}}',
+    "an infinite id": lambda one: '{"jsonrpc": "2.0", "id": 1e999, "result": {"content": []}}',
+    "no id": lambda one: '{"jsonrpc": "2.0", "result": {"content": []}}',
+    "a list": lambda one: f'[{{"jsonrpc": "2.0", "id": {one}, "result": {{}}}}]',
+    "a trailing comma": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{"a": 1,}}}}',
+    "nothing": lambda one: " ",
+}
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", NO_ANSWERS)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_broken_answer_over_http_fails_its_call(
+    kind: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(method: str, _: str | None, identity: Any) -> Reply | None:
+        body = NO_ANSWERS[kind](identity)
+        reply = (200, {"content-type": "text/event-stream"}, f"data: {body}\n\n") if streamed else (200, JSON, body)
+        return reply if method == "tools/call" else None
+
+    async with opened(Site(broken), monkeypatch) as (_, session):
+        answer = await session.call("save")
+    assert answer.is_error
+    assert "no message of the protocol" in answer.text or (streamed and "stopped before it answered" in answer.text)
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("identity", ["99", '"x"'])
+async def test_the_answer_over_http_to_a_request_is_its_own_whatever_id_it_has(
+    identity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = f'{{"jsonrpc": "2.0", "id": {identity}, "result": {{"content": [{{"type": "text", "text": "done"}}]}}}}'
+    site = Site(lambda method, *_: (200, JSON, body) if method == "tools/call" else None)
+    async with opened(site, monkeypatch) as (_, session):
+        assert (await session.call("save")).text == "done"
+
+
+@pytest.mark.spec("GWY-3")
+def test_a_broken_answer_over_the_older_transport_fails_its_call() -> None:
+    for body in ('{"jsonrpc": "2.0", "id": 5, "result": [1]}', '{"jsonrpc": "2.0", "id": 5, "result": {"a": 1,}}'):
+        with pytest.raises(ValidationError) as caught:
+            jsonrpc_message_adapter.validate_json(body, by_name=False)
+        item = misread(caught.value)
+        assert isinstance(item, SessionMessage)
+        assert isinstance(item.message, JSONRPCError)
+        assert (item.message.id, item.message.error.message) == (5, BROKEN)
 
 
 # -- forgotten sessions ------------------------------------------------------------------------------------------------
