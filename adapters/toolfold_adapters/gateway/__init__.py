@@ -5,7 +5,7 @@ registration.py  a layout in a tool set                      upstream/  its serv
 layout.py        the name of everything, and profiles        serving/   its clients: what they ask, and the answers
 grouping.py      groups, and the tools in them               stored.py  what was offered and approved, in files
 known.py         the parts of well-known servers             beside.py  work on what may be large, beside the loop
-describing.py    what is said of servers and groups
+describing.py    what is said of servers and groups      spelling.py  which URIs may be spellings of one
 """
 
 from toolfold.spi import extras_named

@@ -25,6 +25,7 @@ from .registration import Report, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request, resources_named
 from .serving.forward import Forwarding
 from .serving.requests import extend
+from .spelling import Spellings
 from .upstream.life import UpstreamError
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 
@@ -60,6 +61,7 @@ class Gateway:
         self.forwarding: Forwarding
         self._tasks: TaskGroup | None = None
         self._open = False
+        self._spellings: tuple[Catalog, Spellings] | None = None
         self._stops: list[Callable[[], None]] = []
 
     @property
@@ -226,10 +228,18 @@ class Gateway:
         return next((one.server for one in placed if one is not None), None)
 
     def _listed(self, uri: str) -> list[Component]:
-        """Return what upstreams list that a URI is of, for anybody: the resource itself, and templates."""
+        """Return what upstreams list that a URI is of, for anybody: the resource itself, and templates.
+
+        What none lists under that very URI is of what it may be another spelling of.
+        """
         catalog = self.tools.catalog
-        resource = catalog.components["resource"].by_name.get(uri)
-        found = [*([] if resource is None else [resource]), *(template for template, _ in catalog.matching(uri))]
+        resources, templates = (catalog.components[kind].by_name for kind in ("resource", "resource_template"))
+        found = [*([resources[uri]] if uri in resources else []), *(template for template, _ in catalog.matching(uri))]
+        if all(self.registration.find(one.kind, one.name) is None for one in found):
+            if self._spellings is None or self._spellings[0] is not catalog:
+                self._spellings = catalog, Spellings(resources, (name for name in templates if name != ANY_URI))
+            found += [resources[name] for name in self._spellings[1].resources(uri)]
+            found += [templates[name] for name in self._spellings[1].templates(uri)]
         return [one for one in found if self.registration.find(one.kind, one.name) is not None]
 
     async def _changed(self, upstream: Upstream) -> None:

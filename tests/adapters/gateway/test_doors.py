@@ -37,6 +37,28 @@ pytestmark = pytest.mark.spec("ISO-2")
 SECRET = "word of out"
 KEY = "a key of sixteen characters"
 URIS = {"listed": "out://list", "by template": "out://items/1", "unlisted": "out://unlisted"}
+SPELLINGS = (
+    "OUT://list",
+    "out://LIST",
+    "out://%6cist",
+    "out://%256Cist",
+    "out://./list",
+    "out://x/../list",
+    "out://list/",
+    "out:///list",
+    "out:list",
+    "out://list?page=1",
+    "out://list#top",
+    "out://list;v=1",
+    "out:\\\\list",
+    "out://ada@list:80",
+    "out://list.",
+    "OUT://items/1",
+    "out://ITEMS/1",
+    "out://%69tems/1",
+    "out://x/../items/1",
+)
+"""Other spellings of what `out` lists, which a server may take for the same."""
 GROUPS: dict[str, Any] = {where: {GROUPS_EXTENSION: {}} for where in ("extensions", "experimental")}
 CALL = {"name": "out__take", "arguments": {}}
 
@@ -135,6 +157,8 @@ DOORS: dict[str, Door] = {
         f"a stream, {how}": Door("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}}, ("auto",))
         for how, uri in URIS.items()
     },
+    **{f"a resource spelled {uri}": Door("resources/read", {"uri": uri}) for uri in SPELLINGS},
+    **{f"a subscription spelled {uri}": Door("resources/subscribe", {"uri": uri}, ("legacy",)) for uri in SPELLINGS},
     "a completion for a prompt": Door(
         "completion/complete",
         {"ref": {"type": "ref/prompt", "name": "out__greet"}, "argument": {"name": "who", "value": "a"}},
@@ -396,7 +420,15 @@ async def test_programs_in_the_process_are_bounded_by_the_profile_of_their_sessi
                 vault.asked.clear()
 
 
-@pytest.mark.parametrize("door", ["a resource, listed", "a resource, by template", "a subscription, by template"])
+@pytest.mark.parametrize(
+    "door",
+    [
+        "a resource, listed",
+        "a resource, by template",
+        "a subscription, by template",
+        *(f"a resource spelled {uri}" for uri in SPELLINGS),
+    ],
+)
 async def test_what_is_withheld_is_not_asked_for_where_only_one_server_can_have_it(door: str, tmp_path: Path) -> None:
     for changed in (False, True):
         house = House(partial(vault, "out" if changed else ""))

@@ -158,6 +158,8 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
 
     async def request(given: Mapping[str, Any]) -> dict[str, Any]:
         await link.check_usable(asked.item)
+        if asked.method == "resources/read":  # also by a template that may be used
+            await link.check_usable(("resource", params["uri"]))
         given = {**given, **again}
         able = client.capabilities
         return await wire.request(asked.method, given, capabilities=able, on_progress=report, cause=call)

@@ -55,14 +55,14 @@ class Awaited:
         self._suspects: set[RequestId] = set()
         self._lost = 0
         self._cut = False
-        self._told, self._untold = anyio.Event(), anyio.Event()
+        self._cleared, self._unclear = anyio.Event(), anyio.Event()
 
     async def overdue(self) -> AnswerLost:
         """Return once a request has waited for too long for an answer that was lost."""
         while True:
-            await self._untold.wait()
+            await self._unclear.wait()
             with anyio.move_on_after(LOST_SECONDS) as waiting:
-                await self._told.wait()
+                await self._cleared.wait()
             if waiting.cancelled_caught:
                 return AnswerLost("it gave a broken answer that does not say to which of several requests")
 
@@ -116,7 +116,7 @@ class Awaited:
         if self._waiting:
             self._suspects |= self._waiting - self._streamed or self._waiting
             self._lost += 1
-            self._untold.set()
+            self._unclear.set()
             self._fail()
 
     def _fail(self) -> None:
@@ -127,8 +127,8 @@ class Awaited:
         self.failed += (SessionMessage(JSONRPCError(jsonrpc="2.0", id=one, error=error)) for one in self._suspects)
         self._waiting -= self._suspects
         self._suspects, self._lost = set(), 0
-        self._told.set()
-        self._told, self._untold = anyio.Event(), anyio.Event()
+        self._cleared.set()
+        self._cleared, self._unclear = anyio.Event(), anyio.Event()
 
 
 def _is_broken(message: JSONRPCResponse | JSONRPCError) -> bool:

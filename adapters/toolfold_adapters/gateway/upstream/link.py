@@ -20,6 +20,7 @@ from mcp_types import METHOD_NOT_FOUND
 from toolfold import ToolError, ToolfoldError
 
 from ..serving.downstream import DownstreamClient, RequestInProgress
+from ..spelling import Spellings
 from ..stored import Item, words_for
 from .definitions import CHANGES, Definitions
 from .life import (
@@ -78,6 +79,7 @@ class Link:
         self.level: str | None = None
         self.offered: Definitions | None = None
         self.withheld: frozenset[Item] = frozenset()
+        self._withheld = Spellings((), ())
         self._calls: dict[RequestInProgress, DownstreamClient] = {}
         self._only = client
         self._several = False
@@ -260,13 +262,15 @@ class Link:
     def review(self) -> None:
         """Find out what of its lists may not be used."""
         self.withheld = self.upstream.withheld(self.offered) if self.offered is not None else frozenset()
+        names = {kind: [name for of, name in self.withheld if of == kind] for kind in ("resource", "resource_template")}
+        self._withheld = Spellings(names["resource"], names["resource_template"])
 
     async def usable(self, item: Item) -> bool:
         """Return whether something may be used as the server lists it now: a change of its lists is learned first."""
         if self.upstream.quarantine:
             while not self._current.is_set():
                 await self._current.wait()
-        return item not in self.withheld and not self._is_of_withheld_template(item)
+        return item not in self.withheld and not self._may_be_withheld(item)
 
     async def check_usable(self, item: Item) -> None:
         """Raise `ToolError` for what may not be used, and log it for the operator (SPEC GWY-11)."""
@@ -279,13 +283,12 @@ class Link:
         log.warning("%s", text)
         raise ToolError(text)
 
-    def _is_of_withheld_template(self, item: Item) -> bool:
-        """Return whether something is a resource that is in no list and begins as a withheld template does."""
+    def _may_be_withheld(self, item: Item) -> bool:
+        """Return whether something is a resource that is in no list, and may be a spelling of what is withheld."""
         kind, uri = item
         if kind != "resource" or self.offered is None or uri in self.offered.by_name("resource"):
             return False
-        templates = (name for of, name in self.withheld if of == "resource_template")
-        return any(uri.startswith(name.partition("{")[0]) for name in templates)
+        return bool(self._withheld.resources(uri) or self._withheld.templates(uri))
 
     # -- its life -----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,74 @@
+"""Whether a URI may be another spelling of one that may not be read (SPEC ISO-2).
+
+Servers take more than one spelling for a resource: they ignore case, decode percent-encoding, resolve `..`, drop what
+follows. Which of these a server does is not known here, so all are taken to be done: what is withheld is not read under
+a name that some server would read it by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from unicodedata import normalize
+from urllib.parse import unquote
+
+DECODINGS = 4
+"""How often percent-encoding is decoded, for what is encoded more than once."""
+_SCHEME = re.compile(r"([^/:]+):(.*)", re.DOTALL)
+_AFTER = re.compile(r"[?#;]")
+_PORT = re.compile(r":\d*$")
+
+
+class Spellings:
+    """Resources and templates, found by any spelling of a URI.
+
+    Args:
+        resources: The URIs of resources.
+        templates: Templates of URIs.
+    """
+
+    def __init__(self, resources: Iterable[str], templates: Iterable[str]) -> None:
+        self._resources: dict[str, list[str]] = {}
+        for one in resources:
+            self._resources.setdefault(normal(one), []).append(one)
+        self._templates = [(_beginning(one), one) for one in templates]
+
+    def resources(self, uri: str) -> list[str]:
+        """Return the resources that a URI may be a spelling of."""
+        return self._resources.get(normal(uri), []) if self._resources else []
+
+    def templates(self, uri: str) -> list[str]:
+        """Return the templates that a URI begins as."""
+        whole = f"{normal(uri)}/" if self._templates else ""
+        return [one for begins, one in self._templates if whole.startswith(begins)]
+
+
+def normal(uri: str) -> str:
+    """Return one form for all spellings of a URI: without its query, in lower case, decoded, with plain segments."""
+    text = uri
+    for _ in range(DECODINGS):
+        text = unquote(text)
+    text = normalize("NFKC", text).casefold().replace("\\", "/")
+    text = "".join(one for one in text if one.isprintable() and not one.isspace())
+    found = _SCHEME.fullmatch(text)
+    scheme, rest = (found[1], found[2]) if found else ("", text)
+    segments: list[str] = []
+    for number, segment in enumerate(_AFTER.split(rest)[0].lstrip("/").split("/")):
+        if number == 0:
+            segment = _PORT.sub("", segment.rpartition("@")[2])
+            if segment == "localhost":
+                continue
+        if segment == "..":
+            del segments[-1:]
+        elif plain := segment.rstrip("."):
+            segments.append(plain)
+    return f"{scheme}:{'/'.join(segments)}"
+
+
+def _beginning(template: str) -> str:
+    """Return how the form of each URI of a template begins."""
+    fixed = template.partition("{")[0]
+    if not fixed:
+        return ""
+    begins = normal(fixed)
+    return f"{begins}/" if fixed.endswith("/") and not begins.endswith(":") else begins
