@@ -136,7 +136,7 @@ def _show_table(view: RequestView, costs: Costs, without_session: int | None, wi
         depth = cost.path.count(".") if cost.path else 0
         label = info.name.rpartition(".")[2] if info else ROOT
         description = " ".join(info.description.split()) if info else ""
-        rows.add_row(Text("  " * depth + label), info.state.value if info else "", *_cells(cost), description)
+        rows.add_row(Text("  " * depth + label), info.state.word if info else "", *_cells(cost), description)
         if with_tools:
             for component in _tools_of(view, cost.path):
                 mark = "*" if component.name in listed_names else "-"

@@ -154,7 +154,7 @@ def described(snapshot: Snapshot) -> str:
     counted = f"{plural(len(groups), 'group')}, {plural(sum(tool.control is None for tool in tools), 'tool')}"
     paths = [printable(path) for path in snapshot.active]
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    active = f"active: {', '.join(paths[:NAMED])}{more}" if paths else "none is active"
+    active = f"open: {', '.join(paths[:NAMED])}{more}" if paths else "none is open"
     return f"{counted}; {active}."
 
 

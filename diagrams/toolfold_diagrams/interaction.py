@@ -282,7 +282,7 @@ def _hook_key(number: int, request: _Request) -> str:
 def asked_for(entry: Asked) -> str:
     """Return what was asked for, in words."""
     if entry.what == "transition":
-        asked = {"deactivate": entry.deactivate, "activate": entry.activate}
+        asked = {"close": entry.deactivate, "open": entry.activate}
         text = ", ".join(f"{verb} {' and '.join(paths)}" for verb, paths in asked.items() if paths)
         return (text or "change nothing") + (" [force]" if entry.force else "")
     verbs = {"tool": "call", "prompt": "get prompt", "set_fact": "set fact", "success": "on success of"}

@@ -60,6 +60,7 @@ def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "name": name,
         "table": _table(),
         "marks": {state.value: look.mark for state, look in LOOKS.items()},
+        "words": {state.value: state.word for state in LOOKS},
         "limit": catalog.max_active,
         "room": None if (length := catalog.quota.length) is None else length.most - length.base,
         "evicts": catalog.evict_oldest,

@@ -18,7 +18,7 @@ from .dot import Dot, Value, chip
 from .palette import FONT, GROUND, INK, LINE, LOOKS
 from .text import drawable, mermaid_lines, plural, wrapped
 
-EMPTY = "nothing active"
+EMPTY = "nothing open"
 MOST_LINES = 12
 """The lines of a label; longer ones are unreadable."""
 
@@ -154,7 +154,7 @@ def _arrows(graph: Graph) -> Iterator[_Arrow]:
         paired = move.is_plain and (move.head, move.tail, move.group) in plain
         if paired and not move.activates:
             continue
-        verb = "activate / deactivate" if paired else "activate" if move.activates else "deactivate"
+        verb = "open / close" if paired else "open" if move.activates else "close"
         lines = [f"{verb} {move.group}", *(f"/ {effect}" for effect in move.effects)]
         yield _Arrow(move.tail, move.head, tuple(_wrapped(lines, 26)), paired)
 

@@ -25,9 +25,9 @@ MERMAID_LETTERS = 26
 """The letters of a label that fit on one line in Mermaid."""
 
 MEANINGS = {
-    RegionState.ACTIVE: "active",
-    RegionState.INACTIVE: "inactive",
-    RegionState.LOCKED: "locked: a group above it is not active",
+    RegionState.ACTIVE: "open",
+    RegionState.INACTIVE: "closed",
+    RegionState.LOCKED: "locked: a group above it is not open",
 }
 TITLE_SIZE, TEXT_SIZE = 11, 9
 TITLE_LINE, TEXT_LINE, PADDING = 14.0, 11.0, 10.0
@@ -119,7 +119,7 @@ class _Facts:
             if component.control is not None and component.control[0] == "load":
                 yield f"{component.name} opens groups"
         if self.catalog.max_active is not None:
-            most = f"at most {plural(self.catalog.max_active, 'active group')}"
+            most = f"at most {plural(self.catalog.max_active, 'open group')}"
             yield f"{most}; {self._giving_way()}" if self.catalog.evict_oldest else most
         if self.catalog.list_budget is not None:
             most = f"at most {plural(self.catalog.list_budget.tokens, 'token')} in the list"
@@ -135,7 +135,7 @@ class _Facts:
             if state in present:
                 yield f"{LOOKS[state].mark} {meaning}"
         if self.excludes:
-            yield "- - - not active together"
+            yield "- - - not open together"
 
 
 def _at_most_one(members: Sequence[int]) -> str:

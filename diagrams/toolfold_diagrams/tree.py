@@ -12,7 +12,7 @@ from .palette import LOOKS
 from .text import ELLIPSIS, plural, printable
 
 NARROWEST = 20
-LEGEND = "● active   ○ inactive   ◌ locked: a group above it is not active"
+LEGEND = "● open   ○ closed   ◌ locked: a group above it is not open"
 
 
 def tree(source: Source, *, width: int | None = None) -> str:
@@ -50,7 +50,7 @@ def _described(catalog: Catalog, info: GroupInfo) -> str:
 
 def _facts(catalog: Catalog, info: GroupInfo) -> Iterator[str]:
     if info.state is not RegionState.INACTIVE:
-        yield info.state.value
+        yield info.state.word
     yield plural(info.tool_count, "tool")
     if partners := [catalog.groups[number].path for number in bits(catalog.forest.partners[catalog.index[info.name]])]:
         yield f"excludes {', '.join(partners)}"

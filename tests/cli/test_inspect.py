@@ -54,8 +54,8 @@ def test_the_table_shows_the_description_of_a_group_on_one_line(shop: Path) -> N
     )
     lines = invoke("inspect", "described:tools").stdout.splitlines()
     assert lines[2].endswith("  Nothing yet. Needs the program [rust].")
-    assert lines[2].split()[:3] == ["empty", "inactive", "0"]
-    assert re.fullmatch(r"silent +inactive +0 +2 +~0 +~\d+", lines[3])
+    assert lines[2].split()[:3] == ["empty", "closed", "0"]
+    assert re.fullmatch(r"silent +closed +0 +2 +~0 +~\d+", lines[3])
 
 
 def test_json_has_the_same_keys_for_each_group(shop: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_same_is_text_where_there_are_no_pictures_and_names_the_file_it_depe
 ) -> None:
     monkeypatch.setenv("PATH", "")
     state = page_picture("shop:tools", {"active": "orders,orders.returns", "profile": "till"})
-    assert "└─ ● returns · active · 1 tool" in state.text
+    assert "└─ ● returns · open · 1 tool" in state.text
     assert state.file == shop / "shop.py"
     trace = page_picture("shop.py:tools", {"view": "sequence", "active": " orders "})
     assert trace.text.startswith("sequenceDiagram\n")

@@ -157,7 +157,7 @@ def test_a_picture_says_what_it_shows_to_those_who_cannot_see_it() -> None:
     title, description = list(root)[:2]
     assert root.get("role") == "img"
     assert (title.tag, title.text) == (f"{NAMESPACE}title", "forest 1: structure")
-    assert (description.tag, description.text) == (f"{NAMESPACE}desc", "3 groups, 0 tools; active: issue-2.")
+    assert (description.tag, description.text) == (f"{NAMESPACE}desc", "3 groups, 0 tools; open: issue-2.")
 
 
 @pytest.mark.spec("DIA-1")

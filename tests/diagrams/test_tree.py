@@ -25,11 +25,11 @@ def test_each_group_has_a_line_with_its_state_its_tools_and_what_it_excludes() -
     lines = tree(Snapshot.of(catalog).after(TransitionRequest("orders"))).splitlines()
     assert lines == [
         "shop: 4 groups, 1 tool in no group",
-        "├─ ● orders · active · 2 tools · Look at orders",
+        "├─ ● orders · open · 2 tools · Look at orders",
         "│  └─ ○ returns · 0 tools · excludes stock · Take things back",
         "│     └─ ◌ refunds · locked · 0 tools",
         "└─ ○ stock · 0 tools · excludes orders.returns · Count what is there",
-        "● active   ○ inactive   ◌ locked: a group above it is not active",
+        "● open   ○ closed   ◌ locked: a group above it is not open",
     ]
 
 
@@ -39,7 +39,7 @@ async def test_a_session_is_drawn_in_its_current_state() -> None:
         before = tree(session)
         await session.activate("stock")
         assert "○ stock" in before
-        assert "● stock · active" in tree(session)
+        assert "● stock · open" in tree(session)
 
 
 @pytest.mark.spec("DIA-1")

@@ -119,7 +119,7 @@ def test_a_session_is_shown_with_its_states_its_sequence_and_what_was_refused(br
     with served(browser, make_desk()) as page:
         page.session("mode_a", "mode_b", "database.write", "vault")
         said = page.opened(
-            shows("#title", "activate vault"),
+            shows("#title", "open vault"),
             DRAWN,
             ["evaluate", STATES],
             ["texts", "#structure .group.active text:first-of-type"],
@@ -127,7 +127,7 @@ def test_a_session_is_shown_with_its_states_its_sequence_and_what_was_refused(br
             ["texts", "#problems button"],
             ["texts", "#sequence .node text"],
         )["results"]
-    assert said[2] == ["inactive", "locked", "inactive", "active", "inactive"]
+    assert said[2] == ["closed", "locked", "closed", "open", "closed"]
     assert said[3] == ["● mode_b"]
     assert said[4] == ["failed", "on_activate of vault: ToolError: the key is missing"]
     assert len(said[5]) == 2
@@ -179,7 +179,7 @@ def test_what_the_core_refuses_the_operator_is_shown(browser: Browser) -> None:
 def test_without_control_there_are_no_buttons_for_groups(browser: Browser) -> None:
     with served(browser, make_desk()) as page:
         page.session("mode_a")
-        said = page.opened(shows("#title", "activate mode_a"), ["shown", ".region button"])
+        said = page.opened(shows("#title", "open mode_a"), ["shown", ".region button"])
     assert said["results"][1] == []
 
 
@@ -190,13 +190,13 @@ def test_everything_is_reached_by_the_keyboard_and_the_slider_goes_back(browser:
         page.session("mode_a", "mode_b")
         page.session("database", "database.write")
         said = page.opened(
-            shows("#title", "activate mode_b"),
+            shows("#title", "open mode_b"),
             *([["press", "Tab"], focused] * 3),
             ["press", "End"],
-            shows("#title", "activate database.write"),
+            shows("#title", "open database.write"),
             *([["press", "Tab"], focused] * 2),
             ["press", "ArrowLeft"],
-            once("document.querySelector('#title').textContent === 'activate database'"),
+            once("document.querySelector('#title').textContent === 'open database'"),
             ["evaluate", STATES],
             ["attributes", "#slider", "aria-valuetext"],
             ["press", "Home"],
@@ -204,15 +204,15 @@ def test_everything_is_reached_by_the_keyboard_and_the_slider_goes_back(browser:
             ["evaluate", STATES],
             *([["press", "Tab"], focused] * 2),
             ["press", "Enter"],
-            shows("#title", "activate database.write"),
+            shows("#title", "open database.write"),
             ["attributes", "#now", "aria-pressed"],
             ["attributes", "#sessions", "aria-activedescendant"],
         )["results"]
     reached = [each for each in said if isinstance(each, str)]
     assert reached == ["search", "busy", "sessions", "back", "slider", "on", "now"]
-    assert said[15] == ["active", "inactive", "inactive", "inactive", "inactive"]
-    assert said[16] == ["Step 1 of 2: activate database changed"]
-    assert said[19] == ["inactive", "locked", "inactive", "inactive", "inactive"]
+    assert said[15] == ["open", "closed", "closed", "closed", "closed"]
+    assert said[16] == ["Step 1 of 2: open database changed"]
+    assert said[19] == ["closed", "locked", "closed", "closed", "closed"]
     assert said[-2:] == [["true"], ["session-2"]]
 
 
@@ -230,9 +230,7 @@ def test_another_session_may_be_chosen_while_the_picture_of_one_is_drawn(
     with served(browser, make_desk()) as page:
         page.session("mode_a")
         page.session("mode_b")
-        page.opened(
-            shows("#title", "activate mode_a"), ["click", f"{ROWS}:nth-child(2)"], shows("#title", "activate mode_b")
-        )
+        page.opened(shows("#title", "open mode_a"), ["click", f"{ROWS}:nth-child(2)"], shows("#title", "open mode_b"))
         is_allowed.set()
         assert page.goes_on(shows("#structure .group.active.moved", "mode_b"))["complaints"] == []
 
@@ -247,13 +245,13 @@ def test_until_the_chosen_session_is_shown_no_button_acts_on_it(browser: Browser
         page.session("database", "mode_a")
         second = page.session("database")
         page.opened(
-            shows("#title", "activate mode_a"),
+            shows("#title", "open mode_a"),
             ["evaluate", hold],
             ["click", f"{ROWS}:nth-child(2)"],
             once("window.release"),
             *(["click", selector] for selector in ("#back", "#now", "button[aria-label='Open mode_b']")),
             ["evaluate", "window.release()"],
-            shows("#title", "activate database"),
+            shows("#title", "open database"),
         )
         assert second.active == ("database",)
 
@@ -263,9 +261,9 @@ def test_a_refusal_leads_to_its_session_and_step(browser: Browser) -> None:
         page.session("mode_a")
         second = page.session("vault", "mode_b")
         said = page.opened(
-            shows("#title", "activate mode_a"),
+            shows("#title", "open mode_a"),
             ["click", "#problems button"],
-            shows("#title", "activate vault"),
+            shows("#title", "open vault"),
             CHOSEN,
             ["attributes", "#now", "aria-pressed"],
             ["texts", "#announced"],
@@ -320,7 +318,7 @@ def test_equal_refusals_are_joined_and_idle_sessions_hidden_by_choice(browser: B
         page.session("mode_a")
         idle = page.session()
         said = page.opened(
-            shows("#title", "activate mode_a"),
+            shows("#title", "open mode_a"),
             ["click", "#busy"],
             ["shown", f"{ROWS} .name"],
         )["results"]

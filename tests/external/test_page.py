@@ -207,7 +207,7 @@ def test_the_tree_can_be_used_with_only_the_keyboard(pages: Pages) -> None:
     assert said[2 : 2 * len(keys) + 3 : 2] == went
     chosen, labels, history, stops = said[-4:]
     tokens = cost(tools.catalog.tools[name] for name in ("files.search", "files.print"))
-    assert (chosen, labels) == (["files"], [f"files, inactive, 3 tools · ≈ {tokens} tokens"])
+    assert (chosen, labels) == (["files"], [f"files, closed, 3 tools · ≈ {tokens} tokens"])
     assert [line.split(" · ")[0] for line in history] == ["Opened mail.send", "Opened mail", "Start"]
     assert stops.count("0") == 1
 
@@ -225,7 +225,7 @@ def test_a_tool_shows_its_schema_unchanged_and_its_tokens(pages: Pages) -> None:
     assert said[1] == 0
     assert said[3] == ["inputSchema"]
     assert said[4] == [json.dumps(letter.input_schema, indent=2)]
-    assert said[5] == ["Write a <b>letter</b>", f"Listed: while mail is active. About {cost([letter])} tokens."]
+    assert said[5] == ["Write a <b>letter</b>", f"Listed: while mail is open. About {cost([letter])} tokens."]
 
 
 @pytest.mark.spec("DIA-1")
@@ -260,12 +260,12 @@ def test_steps_are_undone_one_by_one_or_all(pages: Pages) -> None:
     (said,) = pages.opened((start, [*steps, *again], {}))
     views = [said[at : at + 4] for at in range(0, 5 * 6, 5)]
     began, made_room, left, refused = views[:4]
-    assert began[0] == ["inactive", "active", "active", "inactive"]
+    assert began[0] == ["closed", "open", "open", "closed"]
     assert (made_room[0], made_room[1][1:]) == (
-        ["active", "active", "inactive", "inactive"],
+        ["open", "open", "closed", "closed"],
         ["opened", "", "displaced", ""],
     )
-    assert left[0] == refused[0] == ["active", "inactive", "locked", "locked"]
+    assert left[0] == refused[0] == ["open", "closed", "locked", "locked"]
     assert refused[1][-1] == "refused"
     assert views[4:] == [left, made_room]
     assert said[29] == [None]

@@ -57,7 +57,7 @@ class CatalogTool:
     and close groups, for they too can be called. So without hidden entries it has what the lists have.
 
     Args:
-        everything: Whether what is not available now is included too, such as the tools of inactive groups.
+        everything: Whether what is not available now is included too, such as the tools of closed groups.
     """
 
     everything: bool = False

@@ -333,7 +333,7 @@ class ToolSet(Displayed):
 
         Args:
             name: What it is called.
-            everything: Also show what is not available, such as tools of inactive groups and of predicates that do not
+            everything: Also show what is not available, such as tools of closed groups and of predicates that do not
                 hold. Whoever can call the catalog tool then knows of them; calling them is as before.
             options: Options of `register`, such as `hidden=True` to keep it out of lists, `group` or `description`.
 

@@ -28,6 +28,11 @@ class RegionState(Enum):
 
     __hash__ = object.__hash__  # members are compared by identity; Enum's own hash is many times slower
 
+    @property
+    def word(self) -> str:
+        """What people read in its place: open, closed or locked."""
+        return {"active": "open", "inactive": "closed"}.get(self.value, self.value)
+
 
 class RegionEvent(Enum):
     """What can happen to a group's region: requests, and the events that other regions emit."""

@@ -92,7 +92,7 @@ function showStandings() {
   if (groups[chosen]) {
     const state = stateOf(chosen);
     byId("chosen-state").className = `badge ${state}`;
-    byId("chosen-state").textContent = `${data.marks[state]} ${state}`;
+    byId("chosen-state").textContent = `${data.marks[state]} ${data.words[state]}`;
     labelSwitch(byId("switch"), chosen);
   }
   const held = new Map(toolsOf.get(chosen).map((tool) => [tool.name, tool]));

@@ -98,9 +98,9 @@ function holds([kind, ...parts], states) {
 function inWords(data, [kind, ...parts]) {
   if (kind === "always") return "always";
   if (kind === "when") return "while the program says so";
-  if (kind === "group") return `while ${data.groups[parts[0]]?.path ?? "a group that is not here"} is active`;
+  if (kind === "group") return `while ${data.groups[parts[0]]?.path ?? "a group that is not here"} is open`;
   const [first, second] = parts.map((part) => inWords(data, part));
   if (kind === "both") return `${first} and ${second}`;
   if (kind === "either") return `(${first} or ${second})`;
-  return parts[0][0] === "group" ? first.replace(/ is active$/, " is not active") : `not (${first})`;
+  return parts[0][0] === "group" ? first.replace(/ is open$/, " is not open") : `not (${first})`;
 }

@@ -75,14 +75,14 @@ function showStates() {
     item.className = `${state} ${tag}`.trim();
     item.querySelector(".mark").textContent = data.marks[state];
     item.querySelector(".tag").textContent = tag;
-    item.querySelector(".state").textContent = state;
+    item.querySelector(".state").textContent = data.words[state];
     labelSwitch(item.querySelector(".switch"), node);
-    item.setAttribute("aria-label", `${pathOf(node)}, ${state}${tag && `, ${tag}`}, ${figuresOf(node)}`);
+    item.setAttribute("aria-label", `${pathOf(node)}, ${data.words[state]}${tag && `, ${tag}`}, ${figuresOf(node)}`);
   }
 }
 
 function labelSwitch(made, group) {
-  const verb = stateOf(group) === ACTIVE ? "Deactivate" : "Activate";
+  const verb = stateOf(group) === ACTIVE ? "Close" : "Open";
   made.textContent = verb;
   made.setAttribute("aria-label", `${verb} ${pathOf(group)}`);
 }

@@ -61,7 +61,7 @@ async def test_a_handle_that_the_server_refuses_is_discarded() -> None:
         client.handle = "nonsense"
         refused = await client.call_tool("hello", {})
         assert refused.is_error
-        assert "Activate the groups that you need again" in text_of(refused)
+        assert "Open the groups that you need again" in text_of(refused)
         assert client.handle is None
         assert text_of(await client.call_tool("hello", {})) == "hello"
         client.handle = "nonsense"
@@ -72,7 +72,7 @@ async def test_a_handle_that_the_server_refuses_is_discarded() -> None:
         assert client.handle == good
         with pytest.raises(MCPError):
             await client.list_tools(cursor="nonsense")
-        with pytest.raises(MCPError, match="Activate the groups that you need again"):
+        with pytest.raises(MCPError, match="Open the groups that you need again"):
             await client.list_tools(meta=_meta("nonsense"))
         assert not (await client.call_tool("stock.count", {"item": "x"})).is_error
 

@@ -209,9 +209,9 @@ async def test_an_invalid_handle_runs_nothing_and_the_error_says_to_activate_aga
             ):
                 refused = await client.call_tool(name, arguments, meta=carried)
                 assert refused.is_error, what
-                assert "Activate the groups that you need again" in text_of(refused), what
+                assert "Open the groups that you need again" in text_of(refused), what
                 assert not (refused.meta or {}).get(HANDLE_META), what
-            with pytest.raises(MCPError, match="Activate the groups that you need again") as unlisted:
+            with pytest.raises(MCPError, match="Open the groups that you need again") as unlisted:
                 await client.list_tools(meta=meta)
             assert unlisted.value.code == -32602
         assert ran == []
@@ -247,7 +247,7 @@ async def test_prompts_and_resources_follow_a_handle_too() -> None:
             await client.get_prompt("stock.advise")
         assert unknown.value.code == -32602
         useless: Any = {HANDLE_META: "nonsense"}
-        with pytest.raises(MCPError, match="Activate the groups that you need again"):
+        with pytest.raises(MCPError, match="Open the groups that you need again"):
             await client.read_resource("shop:///shelves", meta=useless)
 
 

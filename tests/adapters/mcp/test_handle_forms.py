@@ -76,7 +76,7 @@ async def test_a_signed_handle_does_not_open_a_group_that_has_hooks_by_now() -> 
         tools.register("coins", lambda: "coins", group="cash", description="Pay.")
         refused = await through(client, "cash.coins", {}, handle)
         assert refused.is_error
-        assert "Activate the groups that you need again" in text_of(refused)
+        assert "Open the groups that you need again" in text_of(refused)
         assert ran == []
 
 
@@ -179,5 +179,5 @@ async def test_servers_that_share_a_key_of_the_environment_serve_one_conversatio
         assert (swapped["displaced"], swapped["active"]) == (["cash"], ["credit", "stock"])
         assert text_of(await through(one, "credit.card", {}, swapped["handle"])) == "card"
         assert "not made by this server" in text_of(await through(stranger, "stock.count", {"item": "x"}, handle))
-        with pytest.raises(MCPError, match="Activate the groups that you need again"):
+        with pytest.raises(MCPError, match="Open the groups that you need again"):
             await listed_under(stranger, handle)

@@ -88,7 +88,7 @@ def test_no_change_of_a_single_character_and_no_shortening_is_accepted() -> None
         damaged.add(handle[:position] + chr(ord(letter) ^ 1) + handle[position + 1 :])
     damaged |= {handle + "A", f" {handle}", handle * 100, "", "..", "a.b.c", "ü"}
     for text in sorted(damaged - {handle}):
-        with pytest.raises(HandleInvalid, match="Activate the groups that you need again"):
+        with pytest.raises(HandleInvalid, match="Open the groups that you need again"):
             handles.read(text, tools.catalog, "")
 
 

@@ -276,5 +276,5 @@ async def test_a_record_that_is_damaged_or_of_another_version_or_tool_set_is_ref
         assert await store.swap(key, 2, data) or await store.swap(key, 3, data)
         refused = await through(client, "ping", {}, damaged)
         assert refused.is_error
-        assert "Activate the groups that you need again" in text_of(refused)
+        assert "Open the groups that you need again" in text_of(refused)
         assert received(await through(client, "database.query", {"sql": "x"}, whole)) == {"ran": "x"}

@@ -246,8 +246,8 @@ async def test_a_handle_is_refused_once_a_group_that_it_inherits_is_torn_down(te
         for name in ("shared.ask", "own.ask"):
             refused = await through(client, name, {}, handle)
             assert refused.is_error
-            assert "Activate the groups that you need again" in text_of(refused)
-        with pytest.raises(MCPError, match="Activate the groups"):
+            assert "Open the groups that you need again" in text_of(refused)
+        with pytest.raises(MCPError, match="Open the groups"):
             await listed_under(client, handle)
         await journal.reaches(4)
         assert journal == ["shared on", "own on", "shared off", "own off"]

@@ -68,7 +68,7 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
         now[0] += 0.6
         refused = await through(client, "ping", {}, handle)
         assert refused.is_error
-        assert "Activate the groups that you need again" in text_of(refused)
+        assert "Open the groups that you need again" in text_of(refused)
         await journal.reaches(2)
         assert journal == ["database on", "database off"]
         await left(tools, 0)

@@ -40,7 +40,7 @@ async def test_sessions_are_shown_as_they_begin_change_and_end() -> None:
             await session.activate("database")
             row = await page.until(lambda: (found := page.row(session.id)) and found["active"] and found)
             assert (row["active"], row["count"], row["caller"]) == (["database"], 1, "address 10.0.0.1")
-            assert row["last"]["title"] == "activate database"
+            assert row["last"]["title"] == "open database"
         await page.until(lambda: (found := page.row(session.id)) and found["ended"])
         row = page.row(before.id)
         assert row is not None
@@ -65,14 +65,14 @@ async def test_steps_show_what_changed_what_was_refused_and_which_hook_failed() 
     paths = [group["path"] for group in detail["catalogs"][0]]
     assert paths == ["database", "database.write", "mode_a", "mode_b", "vault"]
     assert [shown(step) for step in detail["steps"]] == [
-        ("activate mode_a", "changed", []),
-        ("activate mode_b", "changed", []),
+        ("open mode_a", "changed", []),
+        ("open mode_b", "changed", []),
         (
-            "activate database.write",
+            "open database.write",
             "refused",
             ["ParentInactive: Group 'database.write' can't be opened yet: open 'database' first."],
         ),
-        ("activate vault", "failed", ["on_activate of vault: ToolError: the key is missing"]),
+        ("open vault", "failed", ["on_activate of vault: ToolError: the key is missing"]),
         ("call ping", "done", []),
         (
             "call database.query",
@@ -311,16 +311,16 @@ async def test_a_page_that_is_opened_late_has_the_changes_before_it() -> None:
             picture = await get(app, f"/sessions/{key}/1/structure.svg")
             sequence = await get(app, f"/sessions/{key}/4/sequence.svg")
     assert [(step["number"], step["title"], step["outcome"]) for step in found] == [
-        (1, "activate mode_a", "changed"),
-        (2, "activate printer", "failed"),
-        (3, "deactivate mode_a, activate mode_b", "changed"),
-        (4, "deactivate mode_b", "changed"),
-        (5, "activate mode_a", "changed"),
+        (1, "open mode_a", "changed"),
+        (2, "open printer", "failed"),
+        (3, "close mode_a, open mode_b", "changed"),
+        (4, "close mode_b", "changed"),
+        (5, "open mode_a", "changed"),
     ]
     assert "no paper" in found[1]["reasons"][0]
     assert [step["states"].count("a") for step in found] == [1, 1, 1, 0, 1]
     assert "group active" in picture.text
-    assert "deactivate mode_b" in sequence.text
+    assert "close mode_b" in sequence.text
     assert "no paper" in app.recording.problems[0].text
 
 
@@ -354,7 +354,7 @@ async def test_no_more_than_changes_is_recorded_unless_somebody_watches_and_a_mi
         assert not recording.runs
         recording.watch()
         titles = [[step.title for step in record.steps] for record in recording.records.values()]
-        assert titles == [["activate mode_a", "deactivate mode_a, activate mode_b"]]  # which are retained without it
+        assert titles == [["open mode_a", "close mode_a, open mode_b"]]  # which are retained without it
 
 
 async def test_steps_sessions_and_problems_are_bounded() -> None:

@@ -119,8 +119,8 @@ def check_pictures(html: str) -> None:
     pictures = re.findall(r"<figure class=\"toolfold.*?(<svg .*?</svg>)</figure>", html, re.DOTALL)
     titles = [re.findall(r"<title>(.*?)</title>\s*<desc>(.*?)</desc>", svg)[0] for svg in pictures]
     assert titles == [
-        ("shop: structure", "3 groups, 4 tools; active: orders, orders.returns."),
-        ("shop: structure", "3 groups, 4 tools; none is active."),
+        ("shop: structure", "3 groups, 4 tools; open: orders, orders.returns."),
+        ("shop: structure", "3 groups, 4 tools; none is open."),
         ("the life of one transaction", ""),
     ]
     assert all('role="img"' in svg for svg in pictures)

@@ -27,8 +27,8 @@ def drawn_moves(picture: Drawn) -> set[tuple[str, str, str]]:
         upper, lower = lines_of(picture.nodes[tail]), lines_of(picture.nodes[head])
         label, way = squeezed(label_of(edge)), edge.get("dir", "forward")
         if way == "both":
-            group = label.removeprefix("activate/deactivate")
-            found |= {(upper, f"activate{group}", lower), (lower, f"deactivate{group}", upper)}
+            group = label.removeprefix("open/close")
+            found |= {(upper, f"open{group}", lower), (lower, f"close{group}", upper)}
         else:
             found.add((upper, label, lower) if way == "forward" else (lower, label, upper))
     return found
@@ -45,8 +45,8 @@ def mermaid_moves(text: str) -> set[tuple[str, str, str]]:
     for tail, way, label, head in re.findall(r'^  (state_\d+) (<?-->)\|"(.*)"\| (state_\d+)$', text, re.MULTILINE):
         said = plain(label)
         if way == "<-->":
-            group = said.removeprefix("activate/deactivate")
-            found |= {(nodes[tail], f"activate{group}", nodes[head]), (nodes[head], f"deactivate{group}", nodes[tail])}
+            group = said.removeprefix("open/close")
+            found |= {(nodes[tail], f"open{group}", nodes[head]), (nodes[head], f"close{group}", nodes[tail])}
         else:
             found.add((nodes[tail], said, nodes[head]))
     return found
@@ -58,13 +58,13 @@ def received(graph: Graph) -> set[tuple[str, str, str]]:
     def named(number: int) -> str:
         state = graph.states[number]
         if not state.active:
-            return "nothingactive"
+            return "nothingopen"
         return ("then" if state.configuration.order else "").join(state.configuration.oldest_first)
 
     def said(move: Move) -> str:
         effects = [("displaces", move.displaced), ("evicts", move.evicted), ("closes", move.below)]
         because = "".join(f"/{verb}{','.join(paths)}" for verb, paths in effects if paths)
-        return f"{'activate' if move.activates else 'deactivate'}{move.group}{because}"
+        return f"{'open' if move.activates else 'close'}{move.group}{because}"
 
     return {(named(move.tail), said(move), named(move.head)) for move in graph.moves}
 
@@ -88,7 +88,7 @@ def test_both_pictures_have_the_states_and_moves_and_nothing_else(tools: ToolSet
     mark = "" if tools.catalog.groups else "●"
     assert {*drawn.nodes} == {"initial", *(f"state_{number}" for number in range(len(graph.states)))}
     assert [(tail, head) for tail, head, _ in drawn.edges if tail == "initial"] == [("initial", "state_0")]
-    assert lines_of(drawn.nodes["state_0"]) == f"{mark}nothingactive"
+    assert lines_of(drawn.nodes["state_0"]) == f"{mark}nothingopen"
     assert drawn_moves(drawn) == received(graph)
     assert mermaid_moves(picture.mermaid or "") == received(graph)
 
@@ -111,7 +111,7 @@ async def test_the_state_of_a_session_is_marked_and_no_other() -> None:
 def test_without_a_session_the_empty_state_is_marked_and_an_impossible_one_never() -> None:
     tools = desk()
     marked = [node for node in Drawn.of(reachable(tools).dot).nodes.values() if "●" in str(node["label"])]
-    assert [lines_of(node) for node in marked] == ["●nothingactive"]
+    assert [lines_of(node) for node in marked] == ["●nothingopen"]
     impossible = Snapshot.of(tools.catalog, Configuration.of(tools.catalog.forest, 0b111111, 0))
     assert "●" not in reachable(impossible).dot
     assert "style" not in (reachable(impossible).mermaid or "")

@@ -69,7 +69,7 @@ async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
     rows = received(Interaction.of(await switching()))
     assert rows[rows.index("caller s -> session s: call b.activate") :][:32] == [
         "caller s -> session s: call b.activate",
-        "session s -> session s: activate b",
+        "session s -> session s: open b",
         "session s: planned: +b −a",
         "session s -> hooks a: on_deactivate",
         "hooks a --> session s",
@@ -81,7 +81,7 @@ async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
         "session s -x session s: ✗ HookFailed",
         "session s --> caller s: an error result",
         "caller s -> session s: call b.activate",
-        "session s -> session s: activate b",
+        "session s -> session s: open b",
         "session s: planned: +b −a",
         "session s -> hooks a: on_deactivate",
         "hooks a --> session s",
@@ -90,10 +90,10 @@ async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
         "session s: committed: +b −a (done)",
         "session s ~> listeners: lists changed: tool",
         "session s --> caller s: result",
-        "caller s -> session s: activate b",
+        "caller s -> session s: open b",
         "session s: nothing to change",
         "session s --> caller s: unchanged",
-        "caller s -> session s: activate b.z.no",
+        "caller s -> session s: open b.z.no",
         "session s -x caller s: ✗ GroupNotFound: There is no group 'b.z.no'. Did you mean 'b.z'?",
         "caller s -> session s: close",
         "session s: planned: −b",
@@ -111,14 +111,14 @@ async def test_concurrent_sessions_are_drawn_side_by_side_and_requests_of_a_hook
         Lifeline(role, name) for name in ("one", "two") for role in (Role.CALLER, Role.SESSION)
     )
     waiting = rows.index("session one: waits for its turn")
-    assert rows[waiting - 1] == "caller one -> session one: activate c"
+    assert rows[waiting - 1] == "caller one -> session one: open c"
     assert waiting < rows.index("session one: committed: +a (done)") < rows.index("session one: planned: +c")
-    forced = rows.index("caller two -> session two: deactivate a [force]")
+    forced = rows.index("caller two -> session two: close a [force]")
     assert "session two: committed: −a; 1 failed hook passed over (done)" in rows[forced:]
-    reach = rows.index("hooks a.x -> session two: activate b")
+    reach = rows.index("hooks a.x -> session two: open b")
     assert rows[reach - 1] == "session one -> hooks a.x: on_activate"
     assert rows.index("session two --> hooks a.x: changed") < rows.index("hooks a.x --> session one")
-    again = rows.index("hooks a.y -> session one: activate b")
+    again = rows.index("hooks a.y -> session one: open b")
     assert rows[again + 1].startswith("session one -x hooks a.y: ✗ ReentrantTransition: ")
     assert "waits" not in rows[again + 1]
 
@@ -129,13 +129,13 @@ async def test_a_group_that_an_event_opens_is_drawn_below_the_event() -> None:
     observed = rows.index("caller no way -> session no way: call observe")
     assert rows[observed + 1 : observed + 7] == [
         "session no way -> session no way: on success of observe",
-        "session no way -> session no way: activate door0",
+        "session no way -> session no way: open door0",
         "session no way: planned: +door0",
         "session no way -> hooks door0: on_activate",
         "hooks door0 -x session no way: ✗ ToolError: no way",
         "session no way: rolled back: nothing has changed (failed)",
     ]
-    assert "session no way -> session no way: activate gate" in rows
+    assert "session no way -> session no way: open gate" in rows
     assert rows[-1] == "session no way --> caller no way"
     assert "tools gates: lists announced: tool" in rows
 

@@ -110,7 +110,7 @@ def test_what_is_special_about_a_group_is_written_in_its_box() -> None:
     assert "opensonobserve" in shown(drawn, "opened")
     assert not {"hooks", "opens"} & {word for word in ("hooks", "opens") if word in shown(drawn, "plain")}
     assert "load_tool_groupopensgroups" in shown(drawn, ":root")
-    assert "atmost2activegroups;theoldestgiveway" in shown(drawn, ":root")
+    assert "atmost2opengroups;theoldestgiveway" in shown(drawn, ":root")
 
 
 @pytest.mark.spec("DIA-1")

@@ -20,7 +20,7 @@ from toolfold.spi import Saved, read_facts
 
 Stale = Literal["normalise", "refuse"]
 
-AGAIN = "Activate the groups that you need again, without a handle."
+AGAIN = "Open the groups that you need again, without a handle."
 MAX_LENGTH = 4096
 REMEMBERED = 256
 """How many verified handles are cached with their snapshots; their expiry is checked nevertheless."""

@@ -6,6 +6,8 @@ const IDLE = 300; // seconds without a request after which a session is idle
 const MANY = 40; // groups, from which on locked ones are left out of the statechart
 const PICTURES = ["structure", "sequence"];
 const STATES = { a: "active", i: "inactive", l: "locked" };
+// What people read of a state.
+const WORDS = { a: "open", i: "closed", l: "locked" };
 
 const byId = (id) => document.getElementById(id);
 const number = (value) => Math.round(value).toLocaleString("en");
@@ -54,7 +56,7 @@ function showRow(row) {
   const { box, name, line, last } = item(row);
   name.textContent = row.session || !row.caller ? row.name : `${row.name} of ${row.caller}`;
   const more = row.undecided ? "≥" : "≈";
-  line.textContent = row.ended ? "ended" : `${number(row.count)} active · ${more} ${plural(row.listed, "token")}`;
+  line.textContent = row.ended ? "ended" : `${number(row.count)} open · ${more} ${plural(row.listed, "token")}`;
   last.textContent = row.last ? row.last.title : "";
   box.dataset.outcome = row.last?.outcome ?? "";
   box.classList.toggle("ended", row.ended);
@@ -263,9 +265,9 @@ let charted = "";
 function region(group) {
   const [to, from] = ["a", "i"].map((state) => group.moves.filter(([target]) => target === state).map(([, label]) => label).join("\n"));
   const parts = {
-    inactive: element("span", { class: "state inactive", text: "inactive" }),
+    inactive: element("span", { class: "state inactive", text: WORDS.i }),
     arrows: element("span", { class: "arrows", "aria-hidden": "true" }, element("span", { class: "to", text: "→", title: to }), element("span", { class: "from", text: "←", title: from })),
-    active: element("span", { class: "state active", text: "active" }),
+    active: element("span", { class: "state active", text: WORDS.a }),
     now: element("span", { class: "unseen" }),
     button: element("button", { type: "button", class: "switch" }),
     inside: element("ul", {}),
@@ -285,7 +287,7 @@ function buildChart(groups) {
   for (const { inside } of regions) if (!inside.children.length) inside.remove();
   byId("chart").replaceChildren(...root);
   byId("chart").classList.toggle("many", groups.length > MANY);
-  put("remark", !groups.length ? "There are no groups." : groups.length > MANY ? "Groups are left out while a group above them is not active." : "");
+  put("remark", !groups.length ? "There are no groups." : groups.length > MANY ? "Groups are left out while a group above them is not open." : "");
 }
 
 function showChart(stop, before) {
@@ -299,7 +301,7 @@ function showChart(stop, before) {
     const state = stop.states[index];
     const coming = stop.activating?.includes(index) ? "activating" : stop.deactivating?.includes(index) ? "deactivating" : "";
     box.className = `region ${STATES[state]} ${coming} ${moved(stop, before, index)}`;
-    now.textContent = `: ${STATES[state]}${coming && (coming === "activating" ? ", being activated" : ", being deactivated")}`;
+    now.textContent = `: ${WORDS[state]}${coming && (coming === "activating" ? ", being opened" : ", being closed")}`;
     button.hidden = !controlled || !group.controls[Number(state !== "a")];
     button.dataset.open = String(state !== "a");
     button.textContent = state === "a" ? "Close" : "Open";
