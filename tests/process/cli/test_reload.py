@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp_types import ToolListChangedNotification
+from mcp_types import CallToolResult, ToolListChangedNotification
 
+from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.cli.support import RAW, SECONDS, server
 
 PROGRAM, *ARGUMENTS = RAW
@@ -45,3 +46,36 @@ async def test_an_edited_configuration_is_served_without_a_restart(tmp_path: Pat
             while await groups() != {"plain", "words", "full"}:
                 await changed.wait()
                 changed = anyio.Event()
+
+
+@pytest.mark.spec("GWY-9", "GWY-4")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_a_server_that_is_added_or_removed_in_a_conversation_is_so_in_it(tmp_path: Path, era: str) -> None:
+    write(tmp_path, "plain")
+    with anyio.fail_after(SECONDS):
+        async with Client(server("serve", "mcp.json", cwd=tmp_path), mode=era) as client:
+
+            async def open_group(group: str) -> CallToolResult:
+                return await client.call_tool("open_group", {"group": group})
+
+            async def call(name: str) -> CallToolResult:
+                return await client.call_tool("call_tool", {"name": name, "arguments": {}})
+
+            while "plain__one" not in text_of(await open_group("plain")):
+                pass  # each time it is asked, in another process
+            before = await call("plain__one")
+            assert not before.is_error
+
+            write(tmp_path, "plain", "full")
+            while "full__full" not in text_of(await open_group("full")):  # until then it is unknown, or is starting
+                pass
+            assert not (await call("full__full")).is_error
+            found = await client.call_tool("find_tools", {"query": "all that a definition may have"})
+            assert "full__full" in text_of(found)
+            assert (await call("plain__one")).content == before.content
+
+            write(tmp_path, "full")
+            while not (gone := await call("plain__one")).is_error:
+                pass
+            assert "Unknown tool: plain__one" in text_of(gone)
+            assert not (await call("full__full")).is_error
