@@ -20,12 +20,14 @@ from toolfold import Catalog, Component, ToolfoldError, ToolSet, events
 from toolfold.spi import Kind, RequestView, available
 
 from ..mcp.handlers import RequestHandlers
+from .beside import beside
 from .config.settings import Entry, GatewayConfig
 from .registration import Report, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request, resources_named
 from .serving.forward import Forwarding
 from .serving.requests import extend
 from .spelling import Spellings
+from .upstream.definitions import size_of
 from .upstream.life import UpstreamError
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 
@@ -110,7 +112,7 @@ class Gateway:
                 self._add(self._config.entry(name))
             if self._wait:
                 await self._ask()
-            self._register()
+            await self._register(tasks)
             tasks.start_soon(self._keep_time)
         except BaseException:
             await self._close()
@@ -180,7 +182,7 @@ class Gateway:
         for failure in failures:
             log.error("%s", failure)
 
-    def _register(self) -> None:
+    async def _register(self, tasks: TaskGroup) -> None:
         known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
         unknown = {upstream.key: upstream.condition for upstream in self.unknown}
         only = next(iter(self.upstreams.values()))
@@ -188,10 +190,15 @@ class Gateway:
         self.registration = UpstreamRegistration(
             self.tools, self._config, self._handler, self.reserved, self._runtime.approvals
         )
-        self.report = self.registration.register_tools(known, unknown)
+        size = sum(size_of(definitions.tools) for definitions in known.values())
+        self.report = await beside(size, self.registration.register_tools, known, unknown)  # nobody has the tools yet
         self.tools.register_resource_template(ANY_URI, self.forwarding.unlisted, hidden=True, check_arguments=False)
         self._open = True
         self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
+        for upstream in self.upstreams.values():
+            said = known.get(upstream.key) if upstream.known is None else upstream.known.definitions
+            if said is not known.get(upstream.key) or (said is None and unknown[upstream.key] != upstream.condition):
+                tasks.start_soon(self._changed, upstream)  # more has become known meanwhile
 
     def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
         return self.forwarding.handler(self.upstreams[server], kind, original)

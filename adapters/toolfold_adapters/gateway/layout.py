@@ -10,7 +10,9 @@ Prompts, resources and resource templates are in no group: people and programs c
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from itertools import chain
 
 from attrs import evolve, field, frozen
@@ -40,6 +42,15 @@ class Layout:
     profiles: tuple[Profile, ...] = ()
     bounds: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def homes(self) -> Mapping[str, frozenset[str]]:
+        """The groups that something of each server is in."""
+        homes: defaultdict[str, set[str]] = defaultdict(set)
+        for one in self.components.values():
+            if one.group is not None:
+                homes[one.server].add(one.group)
+        return {server: frozenset(groups) for server, groups in homes.items()}
 
 
 def layout_of(

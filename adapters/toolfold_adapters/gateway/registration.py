@@ -8,6 +8,7 @@ from os.path import commonprefix
 from typing import Any, TypedDict
 
 import anyio
+import anyio.lowlevel
 from attrs import evolve, field, frozen
 
 from toolfold import Catalog, Component, Profile, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
@@ -58,10 +59,19 @@ class Report:
 
 @frozen(kw_only=True)
 class Made:
-    """What a layout has that is new, as components, and a warning for each definition that can't be one."""
+    """How one layout becomes another, with all of it that takes long done.
 
+    Attributes:
+        gone: What is to be unregistered.
+        components: What is new.
+        left_out: A warning for each definition that can't be a component.
+        kinds: The kinds of what differs.
+    """
+
+    gone: tuple[tuple[Kind, str], ...]
     components: tuple[Component, ...]
     left_out: tuple[str, ...]
+    kinds: frozenset[Kind]
 
 
 class UpstreamRegistration:
@@ -113,7 +123,8 @@ class UpstreamRegistration:
             self._learn(server, usable(definitions))
         self._unknown.update(unknown or {})
         wanted = self._wanted(self._config)
-        return self._change(wanted, self._made(self._layout, wanted))
+        made = self._made(self._layout, wanted)
+        return self._report((*wanted.warnings, *self._change(wanted, made)), self._tools.catalog)
 
     async def replace(self, server: str, definitions: Definitions | None) -> Report:
         """Register what an upstream offers now in place of what it offered, and return the new report.
@@ -144,6 +155,10 @@ class UpstreamRegistration:
 
     async def check(self, config: GatewayConfig) -> None:
         """Raise `ConfigError` if the upstreams can't be served under another configuration."""
+        async with self._lock:
+            await self._check(config)
+
+    async def _check(self, config: GatewayConfig) -> None:
         _declare(config.new_tool_set("scratch"), config, await self._wanted_beside(config))
 
     async def configure(
@@ -162,7 +177,7 @@ class UpstreamRegistration:
             ConfigError: The configuration is wrong; nothing has changed.
         """
         async with self._lock:
-            await self.check(config)
+            await self._check(config)
             settings = config.new_tool_set("scratch") if config.settings != self._config.settings else None
             self._config = config
             self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
@@ -243,9 +258,10 @@ class UpstreamRegistration:
     def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
         """Return the upstreams that have something in one of the groups, or in a group in it."""
         paths = set(groups)
-        placed = ((one.server, one.group) for one in self._layout.components.values() if one.group is not None)
         return tuple(
-            dict.fromkeys(server for server, group in placed if not paths.isdisjoint((group, *ancestors(group))))
+            server
+            for server, homes in self._layout.homes.items()
+            if any(not paths.isdisjoint((group, *ancestors(group))) for group in homes)
         )
 
     def without_output(self, server: str) -> tuple[str, ...]:
@@ -255,8 +271,7 @@ class UpstreamRegistration:
 
     def groups_of(self, server: str) -> frozenset[str]:
         """Return the groups that something of an upstream is in."""
-        components = self._layout.components.values()
-        return frozenset(one.group for one in components if one.server == server and one.group is not None)
+        return self._layout.homes.get(server, frozenset())
 
     def _learn(self, server: str, offered: Usable) -> None:
         self._servers[server] = offered
@@ -282,8 +297,12 @@ class UpstreamRegistration:
 
     async def _wanted_beside(self, config: GatewayConfig) -> Layout:
         """Return what `_wanted` does, without holding up the calls of any server."""
-        size = sum(offered.size for offered in self._servers.values())
-        return await beside(size, layout_of, *self._offered(config))
+        return await beside(self._size, self._wanted, config)
+
+    @property
+    def _size(self) -> int:
+        """How much work it is to look at all that is known."""
+        return sum(offered.size for offered in self._servers.values())
 
     def _offered(
         self, config: GatewayConfig
@@ -314,12 +333,13 @@ class UpstreamRegistration:
         for path in [path for path in before.groups if path not in after.groups]:
             if path in self._tools.catalog.index:  # it goes with a group that it is in
                 await self._tools.unregister_group(path)
-        differing = {*_differing(before, after), *_differing(after, before)}
-        servers = {one.server for key in differing if (one := after.components.get(key)) is not None}
-        size = sum(self._servers[server].size for server in servers if server in self._servers)
-        made = await beside(max(len(differing), size), self._made, before, after, renewed)
-        report = self._change(after, made, renewed, settings)
-        kinds: set[Kind] = {kind for kind, _ in differing}
+        made = await beside(self._size, self._made, before, after, renewed)
+        with anyio.CancelScope(shield=True):  # what has changed is told
+            left_out = self._change(after, made, settings)
+            await anyio.lowlevel.checkpoint()  # a catalog is made next, which takes as long again
+            warnings = *after.warnings, *left_out
+            report = await beside(self._size, self._report, warnings, self._tools.catalog)
+        kinds = set(made.kinds)
         if before.groups != after.groups or settings is not None:
             kinds.add("tool")
         if _with_new_files(before, after):
@@ -329,12 +349,13 @@ class UpstreamRegistration:
         return report
 
     def _made(self, before: Layout, after: Layout, renewed: frozenset[str] = frozenset()) -> Made:
-        """Return what is new in a layout as components, which is most of the work, without changing the tool set."""
+        """Return how a layout becomes another, which is most of the work, without changing the tool set."""
         scratch = self._config.new_tool_set("scratch")
         _declare(scratch, self._config, after)
         new: list[tuple[Kind, str]] = []
         left_out: list[str] = []
-        for key in _differing(after, before, renewed):
+        differing = _differing(after, before, renewed)
+        for key in differing:
             one = after.components[key]
             try:
                 _add(scratch, one, self._forwarder(one.server, one.kind, one.original))
@@ -342,20 +363,28 @@ class UpstreamRegistration:
             except ToolfoldError as error:
                 left_out.append(_left_out(one, error))
         held = scratch.catalog.components
-        return Made(components=tuple(held[kind].by_name[name] for kind, name in new), left_out=tuple(left_out))
+        gone = _differing(before, after, renewed)
+        return Made(
+            gone=tuple(gone),
+            components=tuple(held[kind].by_name[name] for kind, name in new),
+            left_out=tuple(left_out),
+            kinds=frozenset(kind for kind, _ in (*gone, *differing)),
+        )
 
-    def _change(
-        self, after: Layout, made: Made, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None
-    ) -> Report:
-        """Make the tool set offer `after`, where no group has to be closed for it; all of it or nothing."""
+    def _change(self, after: Layout, made: Made, settings: ToolSet | None = None) -> list[str]:
+        """Make the tool set offer `after`, where no group has to be closed for it; all of it or nothing.
+
+        Returns a warning for each definition that is left out.
+        """
         before, tools = self._layout, self._tools
-        held = tools.catalog.components
+        catalog = tools.catalog
+        held = catalog.components
         with tools.all_or_nothing():
             for members in before.exclusions:
                 tools.unregister_exclusion(*members)
             for profile in before.profiles:
                 tools.unregister_profile(profile.name)
-            for kind, name in _differing(before, after, renewed):
+            for kind, name in made.gone:
                 if name in held[kind].by_name:  # it may have gone with its group
                     tools.unregister(name, kind)
             if settings is not None:
@@ -366,12 +395,12 @@ class UpstreamRegistration:
                 {name: said for name, (_, said) in withheld.items()},
                 lambda name, profile: admits(withheld[name][0], profile),
             )
-            _declare(tools, self._config, after)
+            _declare(tools, self._config, after, catalog)
             for path in _with_new_files(before, after):
                 _replace_files(tools, after.groups[path])
             left_out = [*made.left_out, *self._adopt(made, after)]
         self._layout = after
-        return self._report((*after.warnings, *left_out))
+        return left_out
 
     def _adopt(self, made: Made, after: Layout) -> Iterator[str]:
         """Register components, and yield a warning for each that can't be."""
@@ -381,12 +410,11 @@ class UpstreamRegistration:
             except ToolfoldError as error:
                 yield _left_out(after.components[component.kind, component.name], error)
 
-    def _report(self, warnings: tuple[str, ...]) -> Report:
+    def _report(self, warnings: tuple[str, ...], catalog: Catalog) -> Report:
         only = None if self._config.prefixed else next(iter(self._reviewed(self._config).values()), None)
         said = Definitions() if only is None else only.said
-        registered = self._tools.catalog.tools
         components = self._layout.components.items()
-        tools = {name: one for (kind, name), one in components if kind == "tool" and name in registered}
+        tools = {name: one for (kind, name), one in components if kind == "tool" and name in catalog.tools}
         return Report(
             server=f"{said.name} {said.version}".strip(),
             instructions=said.instructions,
@@ -479,13 +507,15 @@ def _replace_files(tools: ToolSet, group: PlacedGroup) -> None:
         register_files(tools, group.skill)
 
 
-def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
+def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout, before: Catalog | None = None) -> None:
     """Register the groups, exclusions and profiles of a layout; groups that exist take on its texts.
+
+    `before` is a catalog with the groups that the tool set has, where one that is not the newest has them.
 
     Raises:
         ConfigError: Something does not fit, with the name of the file and the place in it.
     """
-    before = tools.catalog
+    before = before or tools.catalog
     for group in reversed(tuple(layout.groups.values())):  # what is in a group is pinned no longer than the group
         if not group.pinned and group.path in before.index and before.group(group.path).pinned:
             tools.update_group(group.path, group.description)

@@ -323,6 +323,8 @@ def reviewed(offered: Usable, changed: frozenset[Item], *, quarantine: bool) -> 
 
     Under quarantine what changed is left out, otherwise it is marked.
     """
+    if not changed:
+        return offered
     by_kind: dict[Kind, dict[str, Table]] = {
         kind: {
             name: _marked(kind, definition) if (kind, name) in changed else definition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import getclosurevars
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,9 +11,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from tests.adapters.gateway.inprocess import SECONDS, House, config_of, gateway_of
+from tests.adapters.gateway.inprocess import opened as house_opened
+from tests.adapters.gateway.lister import Lister, opened, tools_from
 from tests.adapters.gateway.registering import homes, offering, registered
 from toolfold_adapters.gateway import beside
+from toolfold_adapters.gateway import gateway as gateway_module
 from toolfold_adapters.gateway.gateway import MOST_WARNINGS, log_new
+from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.gateway.upstream import definitions
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 
@@ -46,9 +52,69 @@ async def test_what_a_large_server_offers_is_prepared_in_threads_and_a_small_one
     await registration.replace("t", offering("y"))
     assert threaded == []
     report = await registration.replace("s", large("Old"))
-    assert threaded == ["usable", "_learn", "layout_of", "_made"]
+    assert threaded == ["usable", "_learn", "_wanted", "_made", "_report"]
     assert len(report.tools) == MANY + 1
     assert set(homes(tools).values()) == {"s", "t"}
+
+
+async def test_what_a_server_lists_is_read_and_registered_in_threads_too(threaded: list[str]) -> None:
+    async with opened(Lister({"tools/list": lambda _: {"tools": tools_from(0, MANY)}})) as (gateway, _):
+        assert len(gateway.report.tools) == MANY
+    assert threaded == ["_allowed", "fitting", "learn", "write", "register_tools"]
+
+
+async def test_others_get_a_turn_between_a_change_and_the_catalog_that_is_made_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registration, *_ = registered({"s": offering("a")})
+    turns = 0
+    seen: dict[str, int] = {}
+
+    def noting(name: str) -> None:
+        function = getattr(registration, name)
+
+        def noted(*arguments: Any) -> Any:
+            seen[name] = turns
+            return function(*arguments)
+
+        monkeypatch.setattr(registration, name, noted)
+
+    noting("_change")
+    noting("_report")
+    async with anyio.create_task_group() as tasks:
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await anyio.lowlevel.checkpoint()
+
+        tasks.start_soon(turn)
+        await registration.replace("s", offering("b"))
+        tasks.cancel_scope.cancel()
+    assert seen["_report"] > seen["_change"]
+
+
+async def test_what_becomes_known_while_a_gateway_registers_the_rest_is_registered_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, config, cache = House(), config_of("a", "b"), DefinitionCache(tmp_path)
+    async with house_opened(house, config_of("a"), cache=cache):
+        pass
+    gateway = gateway_of(house, config, cache=cache)
+
+    async def meanwhile(size: int, function: Any, *arguments: Any) -> Any:
+        result = function(*arguments)
+        while gateway.upstreams["b"].known is None:
+            await anyio.lowlevel.checkpoint()
+        return result
+
+    monkeypatch.setattr(gateway_module, "beside", meanwhile)
+    async with gateway as tools:
+        with anyio.fail_after(SECONDS):
+            while "b" not in gateway.report.servers.values():
+                await anyio.lowlevel.checkpoint()
+        assert "b" in tools.catalog.index
 
 
 def wide(properties: int) -> dict[str, Any]:
@@ -59,7 +125,7 @@ async def test_a_few_definitions_that_are_large_are_prepared_in_threads_too(thre
     registration, tools, _ = registered({"s": offering("a")})
     schema = wide(100)
     await registration.replace("s", offering(*({"name": f"t{at}", "inputSchema": schema} for at in range(100))))
-    assert threaded == ["usable", "_learn", "layout_of", "_made"]
+    assert threaded == ["usable", "_learn", "_wanted", "_made", "_report"]
     assert len(tools.catalog.tools) > 100
 
 

@@ -16,6 +16,7 @@ from toolfold.spi import KINDS, Kind, array, quoted, table
 from ...compiling import compile_problem
 from ...mcp.extensions.offered_groups import MOST_BYTES, MOST_ITEMS, OfferedGroup, OfferedGroups, Room, take_pages
 from ...names import GROUPS_CHANGED, LISTS
+from ..beside import LARGE, beside
 from .life import NotMcp, unparsed_warning
 from .wire import Wire
 
@@ -120,7 +121,7 @@ async def known_of(wire: Wire) -> Known:
             found[kind] = await _list_beside(wire, kind, room, warnings)
         named = {name_of(kind, one) for one in found[kind]}
         found[kind] += [one for name, one in offered.contents[kind].items() if name not in named]
-    found["tool"], problems = learn(wire, found["tool"])
+    found["tool"], problems = await beside(len(found["tool"]), learn, wire, found["tool"])
     warnings += problems
     if room.full:
         warnings.append(
@@ -191,10 +192,10 @@ async def _list(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list
         return []
     found: list[Any] = []
 
-    def take(page: Table) -> bool:
+    async def take(page: Table) -> bool:
         if not isinstance(page.get(key), list):
             raise NotMcp(f'its answer to {method} has no list "{key}"')
-        found.extend(room.fitting(page[key]))
+        found.extend(await beside(len(page[key]), room.fitting, page[key]))
         return not room.full
 
     try:
@@ -266,8 +267,8 @@ class Usable:
 
 
 def size_of(tools: Sequence[Any]) -> int:
-    """Return how much work the definitions of tools are: their number, or more where they are large."""
-    return max(len(tools), sum(map(_weight, tools)) // _BYTES)
+    """Return how much work the definitions of tools are: their number, or more where they are few and large."""
+    return len(tools) if len(tools) > LARGE else max(len(tools), sum(map(_weight, tools)) // _BYTES)
 
 
 def _weight(value: Any) -> int:

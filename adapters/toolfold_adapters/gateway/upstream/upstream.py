@@ -291,7 +291,8 @@ class Upstream:
         if self.known is None or self._links.get(ASKING) is link or self.quarantine:
             await self.refresh(link, wire)
             return True
-        learn(wire, self.known.definitions.tools)
+        tools = self.known.definitions.tools
+        await beside(len(tools), learn, wire, tools)
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:
@@ -310,7 +311,7 @@ class Upstream:
         if known is None or as_able or now.definitions.version != known.definitions.version:
             await self._learn(now)
             return
-        definitions = merged(known.definitions, before, now.definitions)
+        known, definitions = await self._merged(known, before, now.definitions)
         last = self._offered.pop(now.able, None)
         self._offered[now.able] = now.definitions
         if len(self._offered) > MOST_ABLE:
@@ -318,6 +319,14 @@ class Upstream:
         if before is None and (definitions != known.definitions or now.definitions not in (last, known.definitions)):
             self.ask()
         await self._learn(evolve(known, definitions=definitions), store=False)
+
+    async def _merged(self, known: Known, before: Definitions | None, now: Definitions) -> tuple[Known, Definitions]:
+        """Return what is known, and what is once one connection had first `before` and then `now`."""
+        while True:
+            definitions = await beside(len(known.definitions.tools), merged, known.definitions, before, now)
+            if self.known is None or self.known is known:
+                return known, definitions
+            known = self.known  # another connection has learned something meanwhile
 
     def asked(self, link: Link) -> None:
         """End a connection that was only to ask what the server offers."""

@@ -96,7 +96,7 @@ async def list_groups(ask: Ask, room: Room | None = None) -> list[Any]:
     found: list[Any] = []
     room = room or Room()
 
-    def take(page: Table) -> bool:
+    async def take(page: Table) -> bool:
         found.extend(room.fitting(array(page.get("groups")) or []))
         return not room.full
 
@@ -104,7 +104,7 @@ async def list_groups(ask: Ask, room: Room | None = None) -> list[Any]:
     return found
 
 
-async def take_pages(ask: Ask, method: str, most: int, take: Callable[[Table], bool]) -> bool:
+async def take_pages(ask: Ask, method: str, most: int, take: Callable[[Table], Awaitable[bool]]) -> bool:
     """Have `take` take the pages of a list of another server, one at a time, until it wants no more.
 
     Returns whether the list ended within `most` pages; raises `ProtocolError`.
@@ -114,7 +114,8 @@ async def take_pages(ask: Ask, method: str, most: int, take: Callable[[Table], b
     for _ in range(most):
         page = await ask(method, params)
         cursor = page.get("nextCursor")
-        if not take(page) or isinstance(cursor, bool) or not isinstance(cursor, str | int | float) or cursor in seen:
+        more = await take(page)
+        if not more or isinstance(cursor, bool) or not isinstance(cursor, str | int | float) or cursor in seen:
             return True
         seen.add(cursor)
         params = {"cursor": cursor}  # as it came: some servers have numbers
