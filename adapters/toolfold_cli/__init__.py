@@ -6,7 +6,7 @@ inspect, profiles, diagram, call, stubs  what a target has: listed, drawn, calle
 explain, check                    why a tool can or can't be called, and whether an agent can have it
 report, status, records, saved    what was used of a server, and how it is doing: asking it, or what it recorded
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
-options, targets, references      what commands share, the kinds of TARGET, and objects by name
+options, targets, kinds, references  what commands share, the kinds of TARGET and their looks, and objects by name
 authentication                    whose tokens are accepted
 client_files, editing, moving, permissions, precedence  the files of clients: what moves, is allowed, is reached
 printing, failures, logs          tables and texts, failures, and what is logged
@@ -54,15 +54,23 @@ def main() -> None:
     gc.set_threshold(ALLOCATIONS)
     atexit.register(gc.freeze)
     encode_output(sys.stdout)
+    try:
+        from .program import program
+
+        program(prog_name="toolfold")
+    except ImportError as error:
+        sys.exit(f"toolfold: {_missing_extra(error)}")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _missing_extra(error: ImportError) -> ImportError:
+    """Return the error that names the extra which installs what is missing, or raise what it is otherwise."""
     from toolfold import MissingExtra
     from toolfold.spi import extras_named
 
     try:
         with extras_named():
-            from .program import program
-
-            program(prog_name="toolfold")
-    except MissingExtra as error:
-        sys.exit(f"toolfold: {error}")
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+            raise error
+    except MissingExtra as missing:
+        return missing

@@ -10,8 +10,8 @@ from toolfold_adapters.signals import cancelled_by_signals
 from toolfold_adapters.starting import starting
 
 from .failures import run
+from .kinds import is_url
 from .options import examples, traceback_option
-from .targets import is_url
 
 
 @click.command(

@@ -52,9 +52,10 @@ async def _played(screen: Console, fast: bool, quiet: bool) -> list[DemoStep]:
     """Return the steps, each of which is printed as it happens, unless `quiet`."""
     import anyio
 
-    from toolfold_diagrams import tree
+    from toolfold_adapters.starting import starting
+    from toolfold_diagrams.tree import tree
 
-    from .scenario import play, tools
+    from .scenario import CLIENT, play, tools
 
     steps: list[DemoStep] = []
     if not quiet:
@@ -67,7 +68,8 @@ async def _played(screen: Console, fast: bool, quiet: bool) -> list[DemoStep]:
                 await anyio.sleep(PAUSE)
             _print_step(screen, len(steps), step)
 
-    await play(show, tools)
+    with starting(CLIENT):
+        await play(show, tools)
     return steps
 
 

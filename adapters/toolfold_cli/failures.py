@@ -9,11 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-import anyio
 import click
-
-from toolfold import ToolfoldError
-from toolfold.spi import extras_named
 
 _TRACEBACK = "toolfold.traceback"
 
@@ -30,6 +26,8 @@ class Failed(click.ClickException):
 
 def run(job: Callable[[], Any]) -> Any:
     """Return the result of an async job; an error exits with status 1 and a paragraph."""
+    import anyio
+
     with failing():
         return anyio.run(job)
 
@@ -42,6 +40,9 @@ def failing(*expected: type[Exception], failure: type[Failed] = Failed) -> Gener
         expected: Errors whose messages explain themselves, besides those of Toolfold.
         failure: The exception to raise.
     """
+    from toolfold import ToolfoldError
+    from toolfold.spi import extras_named
+
     try:
         with extras_named():
             yield

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from attrs import evolve, fields
 from click.core import ParameterSource
 
-from toolfold import ConfigError, Store, ToolfoldError
-
 from .failures import request_traceback
-from .targets import GatewayOptions, Target, is_target, parse_target
+from .kinds import is_target
 
 if TYPE_CHECKING:
+    from toolfold import Store
     from toolfold_adapters.mcp import Limits
+
+    from .targets import GatewayOptions, Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -265,6 +265,9 @@ def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     """Return the limits with those that an option's values change, or `None` if it has no values."""
     if not values:
         return None
+    from attrs import evolve, fields
+
+    from toolfold import ConfigError
     from toolfold_adapters.mcp.options import DEFAULTS, Limits
     from toolfold_adapters.tally import share_of
 
@@ -291,6 +294,7 @@ def parse_store(ctx: click.Context, parameter: click.Parameter, url: str | None)
     """Return the store of a URL, if one is given."""
     if not url:
         return None
+    from toolfold import ToolfoldError
     from toolfold_adapters.stores import open_store
 
     try:
@@ -309,6 +313,10 @@ def chosen_target(
             f"{' '.join(targets)}",
             ctx,
         )
+    from toolfold import ConfigError
+
+    from .targets import GatewayOptions, parse_target
+
     options = GatewayOptions(**gateway)
     command = ctx.meta.get(COMMAND, ())
     try:

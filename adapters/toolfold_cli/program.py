@@ -11,12 +11,10 @@ from typing import Any
 
 import click
 
-from toolfold import __version__
-
 from . import INTERRUPTED
+from .kinds import is_target
 from .logs import configure_logging
 from .options import examples, unread_variables
-from .targets import is_target
 
 COMMANDS = MappingProxyType(
     {
@@ -88,6 +86,15 @@ class Program(click.Group):
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
+def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Print the version and exit, if the option is given: its callback."""
+    if value and not ctx.resilient_parsing:
+        from toolfold import __version__
+
+        click.echo(f"toolfold {__version__}")
+        ctx.exit()
+
+
 @click.group(
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -100,7 +107,14 @@ class Program(click.Group):
         "toolfold serve -- npx -y some-mcp-server    put groups in front of another server",
     ),
 )
-@click.version_option(__version__, message="toolfold %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=print_version,
+    help="Show the version and exit.",
+)
 def program() -> None:
     """Tools in groups that open and close, for MCP servers and agents.
 

@@ -10,11 +10,11 @@ from toolfold_adapters.stored_usage import DAYS, usage_file
 from toolfold_diagrams.report import TABLES, cell, report, summary
 
 from .failures import failing, run
+from .kinds import is_url
 from .options import Integer, OneOf, examples
 from .printing import show, table
 from .records import usage_in
 from .status import DEFAULT, answered, asked, asked_without_record
-from .targets import is_url
 
 
 @click.command(

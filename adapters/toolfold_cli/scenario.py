@@ -24,6 +24,9 @@ from .shop import tools as tools
 if TYPE_CHECKING:
     from mcp import Client
 
+CLIENT = "mcp.client.client"
+"""The module of the SDK that has its client."""
+
 
 @frozen(kw_only=True)
 class DemoStep:
@@ -104,7 +107,7 @@ class DemoClient:
 async def play(on_step: Callable[[DemoStep], Awaitable[None]], shop: ToolSet = tools) -> None:
     """Take the steps of the demo, and pass each one to `on_step` as it happens."""
     with extras_named():
-        from mcp import Client
+        from mcp.client.client import Client  # without the rest of the SDK
 
         from toolfold_adapters.mcp import build_server
 

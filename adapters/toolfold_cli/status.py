@@ -17,11 +17,12 @@ from toolfold_adapters.status import status_of
 from toolfold_adapters.stored_usage import usage_file
 
 from .failures import failing, run
+from .kinds import is_url
 from .options import examples
 from .printing import show, show_json, table
 from .records import lines_of
 from .saved import line_of, line_of_week
-from .targets import GatewayOptions, is_url, open_target, parse_target
+from .targets import GatewayOptions, open_target, parse_target
 
 DEFAULT = "http://127.0.0.1:8000"
 TOKEN = "TOOLFOLD_OPERATOR_TOKEN"

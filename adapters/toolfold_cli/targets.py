@@ -24,6 +24,7 @@ from attrs import frozen
 
 from toolfold import ConfigError, ToolSet
 
+from .kinds import FILES
 from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ FORMS = (
 
 log = logging.getLogger("toolfold")
 
-FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
 TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active", "search")
 
 
@@ -130,16 +130,6 @@ def parse_target(
     if not target.is_gateway and options.start_timeout is not None:
         raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
     return target
-
-
-def is_url(text: str) -> bool:
-    """Return whether a text is the URL of a server."""
-    return text.startswith(("http://", "https://"))
-
-
-def is_target(text: str) -> bool:
-    """Return whether a text can only be a TARGET; the name of a module may also be a command's."""
-    return ":" in text or text.lower().endswith((".py", *FILES))
 
 
 def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) -> Target:

@@ -13,6 +13,20 @@ from toolfold_cli.program import program
 assert CliRunner().invoke(program, {}).exit_code == 0
 """
 
+BEFORE_DEMO = """
+from toolfold_cli import demo
+class Begun(BaseException): ...
+def begun(*_): raise Begun
+demo.run = begun
+try:
+    demo.demo_command.main(["--fast"])
+except Begun:
+    pass
+"""
+
+HEAVY = {"anyio", "attr", "httpx", "httpx2", "jsonschema_rs", "mcp", "mcp_types", "pydantic", "rich"}
+"""What takes long to import."""
+
 SERVE = """
 from toolfold_adapters.starting import defer_sdk
 defer_sdk()
@@ -43,13 +57,28 @@ assert "Nothing answers at " in CliRunner().invoke(program, ["connect", "http://
         ("import toolfold", {"click", "httpx", "httpx2", "mcp", "mcp_types", "rich", "starlette", "uvicorn"}),
         ("import toolfold_specs", {"toolfold", "toolfold_specs.driver"}),
         ("from toolfold_specs import check, suite, Driver", {"hypothesis", "mcp", "rich", "click", "pydantic"}),
-        (HELP.format(["--help"]), {"toolfold_adapters", "toolfold_diagrams", "toolfold_specs", "mcp", "rich"}),
+        (HELP.format(["--help"]), {*HEAVY, "toolfold", "toolfold_adapters", "toolfold_diagrams", "toolfold_specs"}),
+        (HELP.format(["--version"]), {"mcp", "rich", "toolfold_adapters"}),
+        (BEFORE_DEMO, {*HEAVY - {"rich"}, "toolfold", "toolfold_adapters", "toolfold_diagrams", "toolfold_cli.shop"}),
         (HELP.format(["serve", "--help"]), {"toolfold_diagrams", "toolfold_specs", "mcp"}),
+        ("import toolfold_adapters.mcp", {"rich", "redis", "sqlite3", "toolfold_cli", "toolfold_diagrams"}),
         (SERVE, {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "toolfold_cli", "toolfold_diagrams"}),
         (CONNECT, {"mcp.client.client", "starlette.applications", "toolfold_adapters.gateway", "toolfold_diagrams"}),
         (HELP.format(["conform", "--help"]), {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"}),
     ],
-    ids=["core", "kit", "names of the kit", "help", "help of serve", "serve", "connect", "help of conform"],
+    ids=[
+        "core",
+        "kit",
+        "names of the kit",
+        "help",
+        "version",
+        "demo",
+        "help of serve",
+        "adapter",
+        "serve",
+        "connect",
+        "help of conform",
+    ],
 )
 def test_nothing_is_loaded_before_it_is_needed(code: str, not_loaded: set[str]) -> None:
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]

@@ -8,21 +8,22 @@ url     a store by its URL
 `build_server(tools, store=SQLiteStore("state.db"))`, or `open_store` with a URL, as `toolfold serve --store` does.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .memory import MemoryStore
-from .sqlite import SQLiteStore
-from .url import open_store
 
 if TYPE_CHECKING:
     from .redis import RedisStore
+    from .sqlite import SQLiteStore
+    from .url import open_store
 
 __all__ = ["MemoryStore", "RedisStore", "SQLiteStore", "open_store"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "RedisStore":  # which needs an extra
+    """Return what most servers do without, or what needs an extra."""
+    modules = {"RedisStore": ".redis", "SQLiteStore": ".sqlite", "open_store": ".url"}
+    if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .redis import RedisStore
-
-    return RedisStore
+    return getattr(import_module(modules[name], __name__), name)
