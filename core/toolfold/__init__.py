@@ -15,7 +15,7 @@ Layers, each of which knows those before it:
     _toolset/           `ToolSet` and `Session`; registration, decorators, control tools
     spi                 what adapters may use beyond the public API
 
-`machine`, `errors` and `spi` are the public submodules.
+`machine`, `errors` and `spi` are the public submodules; `events` and `records` are modules of `_session`.
 """
 
 from ._catalog.catalog import Catalog, ListBudget
@@ -26,6 +26,7 @@ from ._catalog.rules import View, Visibility
 from ._names import WireNames, qualified_name
 from ._plain import CHARACTERS_PER_TOKEN, approximate_tokens
 from ._session import events as events
+from ._session import records as records
 from ._session.context import Context, HookContext, Slot
 from ._session.session import Session
 from ._session.store import Created, Lease, Place, Record, Store

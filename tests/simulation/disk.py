@@ -58,16 +58,15 @@ class Forgetful(MemoryStore):
 
     def texts(self) -> dict[str, str]:
         """Return the text of each record."""
-        return {key: str(row.data) for key, row in self._rows.items()}
+        return {key: str(entry.data) for key, entry in self._entries.items()}
 
     def rows(self) -> tuple[dict[str, Any], Any, Any]:
         """Return a copy of what it has."""
-        rows = {key: copy(row) for key, row in self._rows.items()}
-        return rows, {owner: dict(uses) for owner, uses in self._used.items()}, copy(self._counts)
+        return dict(self._entries), {owner: dict(uses) for owner, uses in self._used.items()}, copy(self._counts)
 
     def restore(self, rows: tuple[dict[str, Any], Any, Any]) -> None:
         """Have what it had then."""
-        self._rows, self._used, self._counts = rows
+        self._entries, self._used, self._counts = rows
 
 
 @define(eq=False)

@@ -5,6 +5,8 @@ sqlite  records in a file, for the processes of one machine
 redis   records in Redis or Valkey, for processes on any number of machines
 url     a store by its URL
 
+What each operation does is decided by `toolfold.records`; a store reads and writes what is decided on, at once.
+
 `build_server(tools, store=SQLiteStore("state.db"))`, or `open_store` with a URL, as `toolfold serve --store` does.
 """
 

@@ -1,19 +1,27 @@
 """`RedisStore`: records in Redis or Valkey, for processes on any number of machines (SPEC STO-1).
 
-Each operation is one script, which Redis runs whole, by its own clock. The keys of one kind of sessions share a slot,
-so a cluster will do. Beside the records, ordered sets have what is asked for by time and caller.
+An operation is decided here, on the record as it was last seen here, and by the time of Redis as its last answer told
+it. One script compares and sets: it writes if the record is still that one and the time is right, and answers with what
+there is otherwise, on which it is decided again. So most operations take one round trip, also where servers share a
+session. The keys of one kind of sessions share a slot, so a cluster will do. Beside the records, ordered sets have what
+is asked for by time and caller.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
+import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager
 from hashlib import sha1, sha256
-from typing import Any, Self, cast
+from math import ceil
+from typing import Any, Self, TypeVar, cast
 
-from toolfold import ConfigError, Created, Lease, Place, Record, StoreError, StoreUnavailable
+from attrs import evolve, frozen
+
+from toolfold import ConfigError, Created, Lease, Place, Record, StoreError, StoreUnavailable, records
 from toolfold.spi import extras_named
 
 from .memory import LEASE
@@ -34,160 +42,107 @@ CHANNEL = f"{PREFIX}:changes"
 QUIET = 5.0
 """Seconds without a change after which it is checked that Redis still answers where changes are published."""
 
+REMEMBERED = 256
+"""How many records, as they were last seen, are kept to decide on: those of the requests that are being answered."""
+_FIELDS = ("op", "until", "version", "data", "caller", "lifetime", "expires", "intent", "token")
+"""Of a record; `op` says which operation has written it, and so, which of its states it is."""
+
 _COMMON = """
-local record, uses, intents, op = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local record, uses, own, intents, tokens = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
-local function get(...) return redis.call('HMGET', record, ...) end
-local function set(...) redis.call('HSET', record, ...) end
-local function after(seconds) return string.format('%.6f', now + seconds) end
--- versions and tokens grow also if data were lost
-local function later(last) return string.format('%.0f', math.max(last + 1, time[1] * 1e6 + time[2])) end
-local function own(caller) return uses .. ':' .. caller end
-local function answer(row) return {row[1], row[2], row[3], string.format('%.6f', math.max(0, row[4] - now))} end
-local function holds(token)
-  local row = get('token', 'until')
-  return row[1] == token and tonumber(row[2]) > now
-end
-local function used(caller, lifetime)
-  set('expires', after(lifetime))
-  redis.call('ZADD', uses, after(lifetime), record)
-  redis.call('ZADD', own(caller), after(lifetime), record)
-  for _, key in ipairs({record, uses, own(caller)}) do
-    redis.call('PEXPIRE', key, math.ceil((lifetime + $GRACE) * 1000))
-  end
-end
-local function settled()
-  redis.call('HDEL', record, 'intent')
-  redis.call('ZREM', intents, record)
-  set('until', 0)
-end
-local function pending(until_)
-  redis.call('ZADD', intents, until_, record)
-  redis.call('PEXPIRE', intents, $GRACE * 1000)
+local function found(verdict)
+  local row = redis.call('HMGET', record, $FIELDS)
+  local last = redis.call('GET', tokens) or '0'
+  return {verdict, string.format('%.6f', now), redis.call('ZCARD', uses), redis.call('ZCARD', own), last, unpack(row)}
 end
 """
 
-_SCRIPTS = {
-    "create": """
-local data, caller, lifetime, total, mine = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-if redis.call('EXISTS', record) == 1 then
-  local row = get('op', 'version')
-  if row[1] == op then return tonumber(row[2]) end
-  return 'exists'
-end
-if mine >= 0 and caller ~= '' and redis.call('ZCARD', own(caller)) >= mine then return 'caller_full' end
-if total >= 0 and redis.call('ZCARD', uses) >= total then return 'full' end
-local version = later(0)
-set('version', version, 'data', data, 'token', 0, 'until', 0, 'caller', caller, 'lifetime', lifetime, 'op', op)
-used(caller, lifetime)
-return tonumber(version)
-""",
-    "read": """
-local row = get('version', 'data', 'intent', 'until', 'expires', 'caller', 'lifetime')
-if not row[1] or tonumber(row[5]) <= now then return false end
-used(row[6], row[7])
-return answer(row)
-""",
-    "swap": """
-local version, data, token = ARGV[2], ARGV[3], ARGV[4]
-local row = get('version', 'data', 'intent', 'until', 'caller', 'lifetime', 'op')
-if not row[1] then return false end
-if row[7] == op then return tonumber(row[1]) end
-if row[1] ~= version then return false end
-if token ~= '' then
-  if not holds(token) then return false end
-elseif tonumber(row[4]) > now or row[3] then return false end
-local following = later(row[1])
-set('version', following, 'data', data, 'op', op)
-settled()
-used(row[5], row[6])
-if data ~= row[2] then redis.call('PUBLISH', '$CHANNEL', record) end
-return tonumber(following)
-""",
-    "acquire": """
-local seconds, version, intent = ARGV[2], ARGV[3], ARGV[4]
-local row = get('version', 'data', 'intent', 'until', 'token', 'op', 'intended')
-if not row[1] then return false end
-local found = answer(row)
-if row[6] == op then
-  found[4], found[5] = '0', row[5]
-  if row[7] == op then found[3] = false end
-elseif tonumber(row[4]) > now then
-  found[5] = ''
+_WRITE = """
+local op, seen, until_, number, at, before, total, mine, is_news, change = unpack(ARGV)
+local row = redis.call('HMGET', record, 'op', 'until')
+if row[1] == op then return found('repeated') end
+local function is_full(key, bound) return tonumber(bound) >= 0 and redis.call('ZCARD', key) >= tonumber(bound) end
+if (row[1] or '') ~= seen or (row[2] or '') ~= until_ or now < tonumber(at) or now >= tonumber(before)
+  or seen == '' and tonumber(number) <= (tonumber(redis.call('GET', tokens)) or 0)
+  or is_full(uses, total) or is_full(own, mine) then return found('changed') end
+if change == 'delete' then
+  for _, key in ipairs({uses, own, intents}) do redis.call('ZREM', key, record) end
+  redis.call('DEL', record)
+  redis.call('SET', tokens, number)
 else
-  local token = later(tonumber(redis.call('GET', uses .. ':tokens')) or 0)
-  redis.call('SET', uses .. ':tokens', token)
-  set('token', token, 'until', after(seconds), 'op', op)
-  local intends = intent ~= '' and row[1] == version and not row[3]
-  if intends then set('intent', intent, 'intended', op) end
-  if intends or row[3] then pending(after(seconds)) end
-  found[5] = token
+  local expires, left, ends = unpack(ARGV, 11, 13)
+  redis.call('HSET', record, 'op', op, unpack(ARGV, 14))
+  if left ~= '' then
+    for _, key in ipairs({uses, own}) do redis.call('ZADD', key, expires, record) end
+    for _, key in ipairs({record, uses, own}) do redis.call('PEXPIRE', key, left) end
+  end
+  if ends ~= '' then
+    redis.call('ZADD', intents, ends, record)
+    redis.call('PEXPIRE', intents, $GRACE * 1000)
+  else
+    redis.call('HDEL', record, 'intent')
+    redis.call('ZREM', intents, record)
+  end
 end
-return found
-""",
-    "intend": """
-local intent, token = ARGV[2], ARGV[3]
-local row = get('op', 'until')
-if row[1] == op then return (intent == '' or holds(token)) and 1 or 0 end
-if not holds(token) then return 0 end
-set('op', op)
-if intent == '' then settled() else
-  set('intent', intent)
-  pending(row[2])
-end
-return 1
-""",
-    "renew": """
-if not holds(ARGV[2]) then return 0 end
-local row = get('intent', 'expires', 'caller', 'lifetime')
-set('until', after(ARGV[3]))
-if row[1] then pending(after(ARGV[3])) end
-if tonumber(row[2]) > now then used(row[3], row[4]) end
-return 1
-""",
-    "release": """
-if not holds(ARGV[2]) then return 0 end
-set('until', 0)
-if get('intent')[1] then pending(0) end
-return 1
-""",
-    "delete": """
-if not holds(ARGV[2]) then return 0 end
-for _, key in ipairs({uses, own(get('caller')[1]), intents}) do redis.call('ZREM', key, record) end
-redis.call('DEL', record)
-redis.call('PUBLISH', '$CHANNEL', record)
-return 1
-""",
+if is_news == '1' then redis.call('PUBLISH', '$CHANNEL', record) end
+return {'written', string.format('%.6f', now)}
+"""
+
+_SCRIPTS = {
+    "look": "return found('read')",
+    "create": _WRITE,
+    "write": _WRITE,
     "due": """
-local found = redis.call('ZRANGEBYSCORE', intents, '-inf', now, 'LIMIT', 0, ARGV[2])
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', uses, '-inf', now, 'LIMIT', 0, ARGV[2])) do
+local due = redis.call('ZRANGEBYSCORE', intents, '-inf', now, 'LIMIT', 0, ARGV[1])
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', uses, '-inf', now, 'LIMIT', 0, ARGV[1])) do
   local until_ = redis.call('HGET', member, 'until')
   if not until_ then redis.call('ZREM', uses, member)
-  elseif (tonumber(until_) or 0) <= now then table.insert(found, member) end
+  elseif (tonumber(until_) or 0) <= now then table.insert(due, member) end
 end
-return found
+return due
 """,
     "idlest": """
-for _, member in ipairs(redis.call('ZRANGE', own(ARGV[2]), 0, 99)) do
+for _, member in ipairs(redis.call('ZRANGE', own, 0, 99)) do
   local until_ = redis.call('HGET', member, 'until')
-  if not until_ then redis.call('ZREM', own(ARGV[2]), member)
+  if not until_ then redis.call('ZREM', own, member)
   elseif (tonumber(until_) or 0) <= now then return member end
 end
 return false
 """,
     "expiry": """
-local of = uses
-if ARGV[3] ~= '' then of = own(ARGV[2]) end
-local first = redis.call('ZRANGE', of, 0, 0, 'WITHSCORES')
+local first = redis.call('ZRANGE', ARGV[1] ~= '' and own or uses, 0, 0, 'WITHSCORES')
 if not first[2] then return false end
 return string.format('%.6f', first[2] - now)
 """,
 }
-"""Each is given the keys of `_keys`, and as its first argument what identifies the operation: one that is sent again,
-because its answer was lost, is not done again."""
+"""Each is given the keys of `_keys`. `create` is `write`, but is refused while Redis is full."""
+
+A = TypeVar("A")
 
 
+@frozen
+class _Seen:
+    """A record as it was seen: what is held, and the two fields by which it is recognised."""
+
+    entry: records.Entry | None = None
+    op: str = ""
+    until: str = ""
+
+
+@frozen
+class _Answer:
+    """What a script says: what it did, and what there is."""
+
+    verdict: str
+    seen: _Seen
+    total: int
+    own: int
+    last: int
+
+
+_NEVER = 1e300
+"""Instead of infinity, which no script reads."""
 _AWAY: list[Any] = [redis.ConnectionError, redis.TimeoutError, redis.MasterDownError]
 
 
@@ -232,6 +187,8 @@ class RedisStore:
                 "The URL of the Redis store is malformed, or has an option that redis-py does not know; use "
                 "redis://localhost:6379/0."
             ) from error
+        self._seen = OrderedDict[str, _Seen]()
+        self._ahead: float | None = None  # of the clock of this process
         self._scripts = {name: _script(name) for name in _SCRIPTS}
         self._digests = {
             name: sha1(script.encode(), usedforsecurity=False).hexdigest() for name, script in self._scripts.items()
@@ -245,55 +202,51 @@ class RedisStore:
 
     async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record; see `Store`."""
-        bounds = [-1 if bound is None else bound for bound in (place.total, place.per_caller)]
-        return cast(
-            "Created", await self._run("create", _keys(key), str(data), _short(place.caller), lifetime, *bounds)
-        )
+        known = evolve(place, caller=_short(place.caller) or None)
+        return await self._apply(key, records.create(str(data), known, lifetime), known)
 
     async def read(self, key: str) -> Record | None:
         """Return a record; see `Store`."""
-        row = await self._run("read", _keys(key))
-        return None if row is None else _record(row)
+        self._seen.pop(key, None)  # others may have written since
+        return await self._apply(key, records.read)
 
     async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         """Replace the data; see `Store`."""
-        found = await self._run("swap", _keys(key), version, str(data), "" if token is None else token)
-        return cast("int | None", found)
+        return await self._apply(key, records.swap(version, str(data), token))
 
     async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""
-        row = await self._run("acquire", _keys(key), seconds, version, intent or "")
-        return None if row is None else Lease(int(row[4]) if row[4] else None, _record(row))
+        return await self._apply(key, records.acquire(seconds, version, intent))
 
     async def intend(self, key: str, intent: str | None, token: int) -> bool:
         """Replace the intent; see `Store`."""
-        return bool(await self._run("intend", _keys(key), intent or "", token))
+        return await self._apply(key, records.intend(intent, token))
 
     async def renew(self, key: str, token: int, seconds: float) -> bool:
         """Put off the end of a lease; see `Store`."""
-        return bool(await self._run("renew", _keys(key), token, seconds))
+        return await self._apply(key, records.renew(token, seconds))
 
     async def release(self, key: str, token: int) -> None:
         """Release a lease; see `Store`."""
-        await self._run("release", _keys(key), token)
+        await self._apply(key, records.release(token))
 
     async def delete(self, key: str, token: int) -> bool:
         """Delete a record; see `Store`."""
-        return bool(await self._run("delete", _keys(key), token))
+        return await self._apply(key, records.delete(token))
 
     async def due(self, kind: str, count: int) -> Sequence[str]:
         """Return keys of records that have expired, or were left in the middle of a transition; see `Store`."""
-        found = await self._run("due", _keys(f"{kind}/"), count)
+        found = await self._run("due", _keys(f"{kind}/", None), count)
         return [_key(name) for name in dict.fromkeys(found)][:count]
 
     async def idlest(self, kind: str, caller: str | None) -> str | None:
         """Return the key of the caller's record that was used least recently; see `Store`."""
-        found = await self._run("idlest", _keys(f"{kind}/"), _short(caller))
+        found = await self._run("idlest", _keys(f"{kind}/", _short(caller)))
         return None if found is None else _key(found)
 
     async def expiry(self, kind: str, caller: str | None, *, own: bool) -> float | None:
         """Return the seconds until a record expires; see `Store`."""
-        found = await self._run("expiry", _keys(f"{kind}/"), _short(caller), "own" if own else "")
+        found = await self._run("expiry", _keys(f"{kind}/", _short(caller)), "own" if own else "")
         return None if found is None else float(found)
 
     async def changes(self) -> AsyncGenerator[str | None]:
@@ -316,8 +269,91 @@ class RedisStore:
         """Close the connections."""
         await self._redis.aclose()
 
+    async def _apply(self, key: str, operation: records.Operation[A], place: Place | None = None) -> A:
+        """Return the answer to an operation, once it is decided on the record as it is.
+
+        It has a name of its own, so that it is done once if it is sent again because its answer was lost.
+        """
+        op, answer = secrets.token_hex(8), None
+        caller = place.caller if place is not None else None
+        seen = _Seen() if place is not None else self._seen.get(key)
+        if seen is None or self._ahead is None:
+            answer = await self._look(key, caller)
+            seen = answer.seen
+        while True:
+            at = self._moment(seen, answer)
+            decision = operation(seen.entry, at)
+            if decision.entry is seen.entry or decision.can_wait:
+                if answer is not None:
+                    return decision.answer
+                answer = await self._look(key, caller)
+            else:
+                answer = await self._write(key, op, seen, at, decision, place)
+                if answer.verdict == "written" or (
+                    answer.verdict == "repeated" and _stands(decision.entry, answer.seen.entry, self._now())
+                ):
+                    return decision.answer
+            seen = answer.seen
+
+    async def _look(self, key: str, caller: str | None) -> _Answer:
+        return self._answer(key, await self._run("look", _keys(key, caller)))
+
+    async def _write(
+        self,
+        key: str,
+        op: str,
+        seen: _Seen,
+        at: records.Moment,
+        decision: records.Decision[Any],
+        place: Place | None,
+    ) -> _Answer:
+        """Write the entry of a decision, if the record is the one that was seen."""
+        entry = decision.entry
+        caller = (entry or cast("records.Entry", seen.entry)).caller
+        bounds = [-1, -1] if place is None else [-1 if bound is None else bound for bound in _bounds(place)]
+        guard = [op, seen.op, seen.until, at.number, _seconds(at.now), min(decision.before, _NEVER), *bounds]
+        change = ["delete"] if entry is None else _change(entry, is_use=decision.is_use)
+        script = "write" if place is None else "create"
+        row = await self._run(script, _keys(key, caller), *guard, int(decision.is_news), *change)
+        if row[0] != "written":
+            return self._answer(key, row)
+        self._hear(row[1])
+        written = _Seen() if entry is None else _Seen(entry, op, _seconds(entry.until))
+        self._remember(key, written)
+        return _Answer(row[0], written, 0, 0, 0)
+
+    def _answer(self, key: str, row: list[Any]) -> _Answer:
+        """Return what a script says, and remember it."""
+        verdict, now, total, own, last, *fields = row
+        with _errors():
+            self._hear(now)
+            answer = _Answer(verdict, _seen(key, fields), total, own, int(last))
+        self._remember(key, answer.seen)
+        return answer
+
+    def _remember(self, key: str, seen: _Seen) -> None:
+        self._seen.pop(key, None)
+        if seen.entry is not None:
+            self._seen[key] = seen
+            while len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+
+    def _hear(self, now: str) -> None:
+        """Take the time from an answer, which is a little earlier than the time that it is now."""
+        self._ahead = float(now) - time.monotonic()
+
+    def _now(self) -> float:
+        return (self._ahead or 0.0) + time.monotonic()
+
+    def _moment(self, seen: _Seen, answer: _Answer | None) -> records.Moment:
+        total, own, last = (answer.total, answer.own, answer.last) if answer is not None else (0, 0, 0)
+        if seen.entry is not None:
+            last = max(last, seen.entry.version, seen.entry.token)
+        now = self._now()
+        return records.Moment(now, records.following(last, now), total, own)
+
     async def _run(self, name: str, keys: list[str], *arguments: Any) -> Any:
-        given = [len(keys), *keys, secrets.token_hex(8), *arguments]
+        given = [len(keys), *keys, *arguments]
         with _errors():
             try:
                 return await self._redis.evalsha(self._digests[name], *given)
@@ -327,13 +363,19 @@ class RedisStore:
 
 def _script(name: str) -> str:
     flags = "" if name == "create" else "#!lua flags=allow-oom\n"  # without it, nothing could end while Redis is full
-    return (flags + _COMMON + _SCRIPTS[name]).replace("$GRACE", str(GRACE)).replace("$CHANNEL", CHANNEL)
+    fields = ", ".join(f"'{field}'" for field in _FIELDS)
+    script = flags + _COMMON + _SCRIPTS[name]
+    return script.replace("$GRACE", str(GRACE)).replace("$CHANNEL", CHANNEL).replace("$FIELDS", fields)
 
 
-def _keys(key: str) -> list[str]:
-    """Return the keys of a record, of the uses of its kind, and of the intents of its kind."""
+def _keys(key: str, caller: str | None) -> list[str]:
+    """Return the keys of a record, the uses of its kind and its caller, the intents, and the last number of the kind.
+
+    The last number is that of the last record that was deleted, or of a lease.
+    """
     kind, _, name = key.rpartition("/")
-    return [f"{PREFIX}:{{{kind}}}:{one}" for one in (f"/{name}", "uses", "intents")]
+    parts = (f"/{name}", "uses", f"uses:{caller or ''}", "intents", "uses:tokens")
+    return [f"{PREFIX}:{{{kind}}}:{part}" for part in parts]
 
 
 def _key(name: str) -> str:
@@ -345,9 +387,61 @@ def _short(caller: str | None) -> str:
     return "" if caller is None else sha256(caller.encode()).hexdigest()[:32]
 
 
-def _record(row: list[Any]) -> Record:
-    with _errors():
-        return Record(int(row[0]), row[1], row[2], float(row[3]))
+def _bounds(place: Place) -> tuple[int | None, int | None]:
+    return place.total, None if place.caller is None else place.per_caller
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.6f}"
+
+
+def _seen(key: str, fields: Sequence[str | None]) -> _Seen:
+    """Return a record by its fields; raises ValueError if one of them is no number."""
+    op, until, version, data, caller, lifetime, expires, intent, token = fields
+    if version is None:
+        return _Seen()
+    kind, _, _ = key.rpartition("/")
+    entry = records.Entry(
+        int(version),
+        data,
+        kind,
+        caller or None,
+        float(lifetime or ""),
+        float(expires or ""),
+        intent,
+        int(token or 0),
+        float(until or 0),
+    )
+    return _Seen(entry, op or "", until or "")
+
+
+def _change(entry: records.Entry, *, is_use: bool) -> list[Any]:
+    """Return what the script sets: when the record ends and its keys do, until when its intent is held, and fields."""
+    left = ceil((entry.lifetime + GRACE) * 1000) if is_use else ""
+    fields = {
+        "until": _seconds(entry.until),
+        "version": entry.version,
+        "data": entry.data,
+        "caller": entry.caller or "",
+        "lifetime": entry.lifetime,
+        "expires": _seconds(entry.expires),
+        "token": entry.token,
+    }
+    if entry.intent is not None:
+        fields["intent"] = entry.intent
+    pairs = [part for pair in fields.items() for part in pair]
+    return ["set", _seconds(entry.expires), left, "" if entry.intent is None else _seconds(entry.until), *pairs]
+
+
+def _stands(written: records.Entry | None, found: records.Entry | None, now: float) -> bool:
+    """Return whether what was written is still there, and its lease, if it has one, has not ended since."""
+    if written is None or found is None:
+        return False
+    return (written.version, written.token, _seconds(written.until)) == (
+        found.version,
+        found.token,
+        _seconds(found.until),
+    ) and (not written.until or written.until > now)
 
 
 @contextmanager

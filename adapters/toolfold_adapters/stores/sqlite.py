@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import anyio
 from anyio import to_thread
 
-from toolfold import ConfigError, Created, Lease, Place, Record, StoreUnavailable
+from toolfold import ConfigError, Created, Lease, Place, Record, StoreError, StoreUnavailable, records
 
 from .memory import LEASE
 
@@ -45,7 +45,13 @@ INSERT INTO counter VALUES (0, 0);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORM};
 """
-_COLUMNS = f"version, data, intent, max(0.0, until - {_NOW})"
+_LOOK = (
+    f"SELECT {_NOW}, max(changes, tokens), version, data, kind, caller, lifetime, expires, intent, token, until "
+    "FROM counter LEFT JOIN session ON key = ?"
+)
+"""Returns the time, the last number, and a record, whose fields are NULL if there is none."""
+
+_OTHER = "The store has something else where this session belongs, so it can't be used. Open a new one."
 
 T = TypeVar("T")
 
@@ -80,107 +86,50 @@ class SQLiteStore:
 
     async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record; see `Store`."""
-        text = str(data)
+        operation = records.create(str(data), place, lifetime)
 
         def work(db: sqlite3.Connection) -> Created:
-            if db.execute("SELECT 1 FROM session WHERE key = ?", (key,)).fetchone():
-                return "exists"
             count = "SELECT count(*) FROM session WHERE kind = ?"
-            caller = place.caller or ""
-            if place.per_caller is not None and place.caller is not None:
-                (own,) = db.execute(f"{count} AND caller = ?", (place.kind, caller)).fetchone()
-                if own >= place.per_caller:
-                    return "caller_full"
-            if place.total is not None and db.execute(count, (place.kind,)).fetchone()[0] >= place.total:
-                return "full"
-            version = _next(db, "changes")
-            db.execute(
-                "INSERT INTO session (key, version, data, kind, caller, lifetime, expires, changed) "
-                f"VALUES (?, ?, ?, ?, ?, ?, {_NOW} + ?, 0)",
-                (key, version, text, place.kind, caller, lifetime, lifetime),
-            )
-            return version
+            (own,) = db.execute(f"{count} AND caller = ?", (place.kind, place.caller or "")).fetchone()
+            (total,) = db.execute(count, (place.kind,)).fetchone()
+            return _applied(db, key, operation, total, own)
 
         return await self._run(work)
 
     async def read(self, key: str) -> Record | None:
         """Return a record; see `Store`."""
 
-        def look(db: sqlite3.Connection) -> tuple[Record | None, bool]:
-            row = db.execute(
-                f"SELECT {_COLUMNS}, expires < {_NOW} + 0.9 * lifetime FROM session WHERE key = ? AND expires > {_NOW}",
-                (key,),
-            ).fetchone()
-            return (None, False) if row is None else (Record(*row[:4]), bool(row[4]))
+        def look(db: sqlite3.Connection) -> records.Decision[Record | None]:
+            return records.read(*_found(db, key))
 
-        def touch(db: sqlite3.Connection) -> None:
-            db.execute(f"UPDATE session SET expires = {_NOW} + lifetime WHERE key = ?", (key,))
-
-        record, old = await self._run(look, writes=False)
-        if old:  # not with every use, since that would be a write
-            await self._run(touch)
-        return record
+        found = await self._run(look, writes=False)
+        if found.answer is None or found.can_wait:  # not with every use, since that would be a write
+            return found.answer
+        return await self._apply(key, records.read)
 
     async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         """Replace the data; see `Store`."""
-        text = str(data)
-
-        def work(db: sqlite3.Connection) -> int | None:
-            row = db.execute(f"SELECT version, data, intent, token, until > {_NOW} FROM session WHERE key = ?", (key,))
-            found = row.fetchone()
-            if found is None or found[0] != version:
-                return None
-            _, before, pending, holder, leased = found
-            if not (leased and holder == token) if token is not None else leased or pending is not None:
-                return None
-            after = _next(db, "changes")
-            db.execute(
-                f"UPDATE session SET version = ?, data = ?, intent = NULL, expires = {_NOW} + lifetime, "
-                "changed = coalesce(?, changed), until = 0 WHERE key = ?",
-                (after, text, after if text != before else None, key),
-            )
-            return after
-
-        return await self._run(work)
+        return await self._apply(key, records.swap(version, str(data), token))
 
     async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
         """Return the lease of a record; see `Store`."""
-
-        def work(db: sqlite3.Connection) -> Lease | None:
-            row = db.execute(f"SELECT {_COLUMNS} FROM session WHERE key = ?", (key,)).fetchone()
-            if row is None:
-                return None
-            record = Record(*row)
-            if record.held:
-                return Lease(None, record)
-            token = _next(db, "tokens")
-            hooks = intent if record.version == version and record.intent is None else record.intent
-            db.execute(
-                f"UPDATE session SET token = ?, until = {_NOW} + ?, intent = ? WHERE key = ?",
-                (token, seconds, hooks, key),
-            )
-            return Lease(token, record)
-
-        return await self._run(work)
+        return await self._apply(key, records.acquire(seconds, version, intent))
 
     async def intend(self, key: str, intent: str | None, token: int) -> bool:
         """Replace the intent; see `Store`."""
-        change = "UPDATE session SET intent = ?, until = iif(?, 0, until) WHERE "
-        return await self._change(change, (intent, intent is None), key, token)
+        return await self._apply(key, records.intend(intent, token))
 
     async def renew(self, key: str, token: int, seconds: float) -> bool:
         """Put off the end of a lease; see `Store`."""
-        expires = f"CASE WHEN expires > {_NOW} THEN {_NOW} + lifetime ELSE expires END"
-        change = f"UPDATE session SET until = {_NOW} + ?, expires = {expires} WHERE "
-        return await self._change(change, (seconds,), key, token)
+        return await self._apply(key, records.renew(token, seconds))
 
     async def release(self, key: str, token: int) -> None:
         """Release a lease; see `Store`."""
-        await self._change("UPDATE session SET until = 0 WHERE ", (), key, token)
+        await self._apply(key, records.release(token))
 
     async def delete(self, key: str, token: int) -> bool:
         """Delete a record; see `Store`."""
-        return await self._change("DELETE FROM session WHERE ", (), key, token)
+        return await self._apply(key, records.delete(token))
 
     async def due(self, kind: str, count: int) -> Sequence[str]:
         """Return keys of records that have expired, or were left in the middle of a transition; see `Store`."""
@@ -249,9 +198,8 @@ class SQLiteStore:
 
         await to_thread.run_sync(close)
 
-    async def _change(self, statement: str, arguments: tuple[Any, ...], key: str, token: int) -> bool:
-        condition = f"key = ? AND token = ? AND until > {_NOW}"
-        return await self._run(lambda db: db.execute(statement + condition, (*arguments, key, token)).rowcount == 1)
+    async def _apply(self, key: str, operation: records.Operation[T]) -> T:
+        return await self._run(lambda db: _applied(db, key, operation))
 
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool = True) -> T:
         return await to_thread.run_sync(self._in_transaction, work, writes)
@@ -311,7 +259,44 @@ class SQLiteStore:
         return db
 
 
-def _next(db: sqlite3.Connection, what: str) -> int:
-    """Return the next of the numbers that only grow, also if the file is replaced by an older copy."""
-    later = f"max({what} + 1, CAST({_NOW} * 1e6 AS INTEGER))"
-    return int(db.execute(f"UPDATE counter SET {what} = {later} RETURNING {what}").fetchone()[0])
+def _found(
+    db: sqlite3.Connection, key: str, total: int = 0, own: int = 0
+) -> tuple[records.Entry | None, records.Moment]:
+    """Return what is held under a key, and the time and the next number."""
+    now, last, version, data, kind, caller, *rest = db.execute(_LOOK, (key,)).fetchone()
+    entry = None if version is None else _entry(version, data, kind, caller, *rest)
+    return entry, records.Moment(now, records.following(last, now), total, own)
+
+
+def _entry(version: Any, data: Any, kind: str, caller: str, lifetime: Any, expires: Any, *leased: Any) -> records.Entry:
+    """Return an entry by its columns, whose types SQLite does not check."""
+    intent, token, until = leased
+    try:
+        times = float(lifetime), float(expires)
+        return records.Entry(int(version), data, kind, caller or None, *times, intent, int(token), float(until))
+    except ValueError as error:
+        raise StoreError(_OTHER) from error
+
+
+def _applied(db: sqlite3.Connection, key: str, operation: records.Operation[T], total: int = 0, own: int = 0) -> T:
+    """Return the answer to an operation, in a transaction."""
+    before, at = _found(db, key, total, own)
+    decision = operation(before, at)
+    if decision.entry is None:
+        if before is not None:
+            db.execute("DELETE FROM session WHERE key = ?", (key,))
+    elif decision.entry is not before:
+        _write(db, key, decision.entry, is_news=decision.is_news)
+    return decision.answer
+
+
+def _write(db: sqlite3.Connection, key: str, entry: records.Entry, *, is_news: bool) -> None:
+    """Write what is held under a key, and the last number, which only grows."""
+    fields = (entry.version, entry.data, entry.kind, entry.caller or "", entry.lifetime, entry.expires, entry.intent)
+    db.execute(
+        "INSERT INTO session (key, version, data, kind, caller, lifetime, expires, intent, token, until, changed) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0) ON CONFLICT (key) DO UPDATE SET version = ?2, data = ?3, "
+        "expires = ?7, intent = ?8, token = ?9, until = ?10, changed = iif(?11, ?2, changed)",
+        (key, *fields, entry.token, entry.until, is_news),
+    )
+    db.execute("UPDATE counter SET changes = max(changes, ?), tokens = max(tokens, ?)", (entry.version, entry.token))

@@ -10,4 +10,5 @@ events, observers        what happens, and who is given it
 usage                    what is used: the one set of counters
 state                    facts, and the form of a state as JSON
 store, journal           where sessions outlive a process, and what a session reads and writes there
+records                  the rules of a stored session's record, as pure functions
 """

@@ -193,7 +193,7 @@ async def test_a_session_that_ends_while_a_request_recovers_it_is_not_found() ->
     assert await store.acquire(owners.key("chat"), 0, 1, "[]") is not None
 
     def end() -> None:
-        store._rows.clear()
+        store._entries.clear()
 
     elsewhere, _ = of_kind(desk(), store)
     assert await elsewhere.peek("chat") is not None
