@@ -6,8 +6,8 @@ At the limit, anything new is refused, with the time to try again where it is kn
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 
 from toolfold import Limit
@@ -71,13 +71,11 @@ class Tally:
         if not self._counts[caller]:
             del self._counts[caller]
 
-    @contextmanager
-    def held(self, caller: Caller) -> Generator[None]:
-        """Count one more for a caller until the context ends and the threads that it abandons have ended.
+    def held(self, caller: Caller) -> AbstractContextManager[None]:
+        """Count one more for a caller, and return a context at whose end it is given back, once its threads have ended.
 
         Raises:
             Full: There is no room.
         """
         self.take(caller)
-        with counted(partial(self.give_back, caller)):
-            yield
+        return counted(partial(self.give_back, caller))

@@ -29,16 +29,26 @@ from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from ..stores import MemoryStore
 from ..tally import Tally
 from .address.handle import HandleStates
-from .address.legacy import LegacySessions, declares_groups
+from .address.legacy import LegacySessions
 from .address.principal import PrincipalSessions, unauthenticated
 from .address.signed import SignedHandles, signing_keys
 from .answer.answers import Answers, instructions_for, way_of_calling
-from .answer.delivery import Delivery, States
+from .answer.delivery import Address, Delivery
 from .answer.proxy import proxies_of, reserve_names, with_handle
-from .answer.render import Renderer, dumped, wire_errors
+from .answer.render import Renderer, dumped, raise_on_wire, wire_errors
 from .extensions.groups import Disclosure, GroupParams
 from .options import ServerSettings
-from .request import Selections, caller_of, client_of, is_modern, one_client, principal_of, record_refusal
+from .request import (
+    Request,
+    Selections,
+    caller_of,
+    client_of,
+    declared,
+    declares_groups,
+    is_modern,
+    one_client,
+    record_refusal,
+)
 from .subscriptions import Subscriptions
 
 log = logging.getLogger("toolfold.mcp")
@@ -128,7 +138,7 @@ class RequestHandlers:
         return StoredSessions(self._tools, self._store, kind, owners, local=self._settings.store is None)
 
     def _delivery(
-        self, states: States, renderer: Renderer, call_tool: str | None = None, *, handles: bool = False
+        self, address: Address, renderer: Renderer, call_tool: str | None = None, *, handles: bool = False
     ) -> Delivery:
         """Return a delivery, with the tools that call others if `call_tool` names the one that calls any.
 
@@ -142,7 +152,7 @@ class RequestHandlers:
             read_tool=settings.read_tool,
             call_tools=settings.call_tools,
         )
-        return Delivery(self._tools, states, renderer, answers, proxies)
+        return Delivery(self._tools, address, renderer, answers, proxies)
 
     def _handle_states(self, tasks_of: TasksOf) -> HandleStates:
         settings = self._settings
@@ -154,17 +164,17 @@ class RequestHandlers:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def delivery(self, ctx: RequestContext, kind: Kind = "tool", name: str | None = None) -> Delivery:
+    def delivery(self, request: Request, kind: Kind = "tool", name: str | None = None) -> Delivery:
         """Return the delivery of a request for something, or of a list.
 
         Raises if lists are per caller and the caller is not authenticated.
         """
-        modern = is_modern(ctx)
-        if modern and self._by_principal and not principal_of(ctx):
+        modern = request.modern
+        if modern and self._by_principal and not request.principal:
             raise unauthenticated()
-        extension = self._extension(ctx)
+        extension = self._extension(request)
         if extension == GROUPS_EXTENSION or (
-            extension == TOOLBOX_EXTENSION and name is not None and self._disclosure[True].has(ctx, kind, name)
+            extension == TOOLBOX_EXTENSION and name is not None and self._disclosure[True].has(request.ctx, kind, name)
         ):
             return self._disclosed[modern]
         return self._usual(modern=modern)
@@ -173,86 +183,91 @@ class RequestHandlers:
         """Return the delivery to clients without an extension; one that a process has alone is issued no handles."""
         return self._of_process if modern and one_client.get() else self._deliveries[modern]
 
-    def _extension(self, ctx: RequestContext) -> str | None:
+    def _extension(self, request: Request) -> str | None:
         """Return the extension for groups that the client of a request declares, if it is served."""
-        modern = is_modern(ctx)
-        if self._disclosure and declares(ctx, GROUPS_EXTENSION, modern=modern):
-            return GROUPS_EXTENSION
-        if self._disclosure and modern and declares(ctx, TOOLBOX_EXTENSION, modern=True):
-            return TOOLBOX_EXTENSION
-        return None
+        return request.extension if self._disclosure else None
 
     def session(self, ctx: RequestContext) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
-        return self._usual(modern=is_modern(ctx)).session(ctx)
+        request = Request.of(ctx)
+        return self._usual(modern=request.modern).session(request)
 
     @asynccontextmanager
     async def request(self, ctx: RequestContext) -> AsyncGenerator[Session]:
         """Yield the session of a request that the caller of this answers, within the limits of who asked."""
-        with self.answering(ctx, ctx.method):
-            async with self.session(ctx) as session:
+        with self.answering(ctx, ctx.method) as request:
+            async with self._usual(modern=request.modern).session(request) as session:
                 yield session
 
     @contextmanager
-    def answering(self, ctx: RequestContext, asked: str) -> Generator[None]:
-        """Count a request for `asked` while it is answered, and convert errors into those of the protocol."""
-        with wire_errors(asked, modern=is_modern(ctx)), self.calls.held(caller_of(ctx)):
-            yield
+    def answering(self, ctx: RequestContext, asked: str) -> Generator[Request]:
+        """Yield a request for `asked`; count it while it is answered, and convert errors into those of the protocol."""
+        request = Request.of(ctx)
+        try:
+            with self.calls.held(request.caller):
+                yield request
+        except Exception as error:
+            raise_on_wire(error, asked, modern=request.modern)
 
     async def list(self, kind: Kind, ctx: RequestContext, params: types.PaginatedRequestParams | None) -> Any:
         """Answer a request for a list."""
-        with self.answering(ctx, kind):
-            return await self.delivery(ctx).list(ctx, kind, params.cursor if params else None)
+        with self.answering(ctx, kind) as request:
+            return await self.delivery(request).list(request, kind, params.cursor if params else None)
 
     async def call(self, ctx: RequestContext, params: types.CallToolRequestParams) -> Any:
         """Answer a call of a tool; a limit that is reached is reported in an error result, which models read."""
-        with wire_errors(params.name, modern=is_modern(ctx)):
-            try:
-                with self.calls.held(caller_of(ctx)):
-                    return await self.delivery(ctx, name=params.name).call(ctx, params.name, params.arguments)
-            except Full as full:
-                record_refusal(full)
-                return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
+        request = Request.of(ctx)
+        try:
+            with self.calls.held(request.caller):
+                delivery = self.delivery(request, name=params.name)
+                return await delivery.call(request, params.name, params.arguments)
+        except Full as full:
+            record_refusal(full)
+            return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
+        except Exception as error:
+            raise_on_wire(error, params.name, modern=request.modern)
 
     async def get_prompt(self, ctx: RequestContext, params: types.GetPromptRequestParams) -> Any:
         """Answer a request for a prompt."""
-        with self.answering(ctx, params.name):
-            return await self.delivery(ctx, "prompt", params.name).prompt(ctx, params.name, params.arguments)
+        with self.answering(ctx, params.name) as request:
+            delivery = self.delivery(request, "prompt", params.name)
+            return await delivery.prompt(request, params.name, params.arguments)
 
     async def read_resource(self, ctx: RequestContext, params: types.ReadResourceRequestParams) -> Any:
         """Answer a request for a resource."""
         uri = str(params.uri)
-        with self.answering(ctx, uri):
-            return await self.delivery(ctx, "resource", uri).read(ctx, uri)
+        with self.answering(ctx, uri) as request:
+            return await self.delivery(request, "resource", uri).read(request, uri)
 
     async def listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""
         with wire_errors("subscriptions", modern=True), self._streams.held(caller_of(ctx)):
-            shown = self._extension(ctx) == GROUPS_EXTENSION
-            groups = partial(self._disclosure[is_modern(ctx)].top, ctx) if shown else None
+            request = Request.of(ctx)
+            shown = self._extension(request) == GROUPS_EXTENSION
+            groups = partial(self._disclosure[request.modern].top, ctx) if shown else None
             return await self.subscriptions.listen(ctx, params, groups)
 
     async def list_groups(self, ctx: RequestContext, params: types.PaginatedRequestParams) -> Any:
         """Answer `groups/list`."""
-        with self.answering(ctx, "groups"):
-            disclosure, nested = self._groups(ctx, "groups/list")
-            if not is_modern(ctx):
+        with self.answering(ctx, "groups") as request:
+            disclosure, nested = self._groups(request, "groups/list")
+            if not request.modern:
                 async with self.session(ctx):  # its client is notified when lists change
                     pass
             return disclosure.groups(ctx, params.cursor) if nested else disclosure.every(ctx)
 
     async def get_group(self, ctx: RequestContext, params: GroupParams) -> Any:
         """Answer `groups/get`."""
-        with self.answering(ctx, params.name):
-            disclosure, nested = self._groups(ctx, "groups/get")
+        with self.answering(ctx, params.name) as request:
+            disclosure, nested = self._groups(request, "groups/get")
             return disclosure.group(ctx, params.name) if nested else disclosure.flat(ctx, params.name)
 
-    def _groups(self, ctx: RequestContext, method: str) -> tuple[Disclosure, bool]:
+    def _groups(self, request: Request, method: str) -> tuple[Disclosure, bool]:
         """Return what has the groups of a request, and whether groups can be in groups there."""
-        self.delivery(ctx)
-        if (extension := self._extension(ctx)) is not None:
-            return self._disclosure[is_modern(ctx)], extension == GROUPS_EXTENSION
-        if not is_modern(ctx):
+        self.delivery(request)
+        if (extension := self._extension(request)) is not None:
+            return self._disclosure[request.modern], extension == GROUPS_EXTENSION
+        if not request.modern:
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         raise MCPError(
             code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -292,19 +307,19 @@ class RequestHandlers:
         selection = self._selections.of(ctx.request)
         proxy, issued = self._settings.call_tool_for(modern=modern), modern and not one_client.get()
         if modern:  # the list of a client stays the same
-            declared = bool(self._disclosure) and declares(ctx, GROUPS_EXTENSION, modern=True)
+            discloses = bool(self._disclosure) and declared(ctx, modern=True) == GROUPS_EXTENSION
             then = way_of_calling(proxy, handles=issued, lists_again=False)
         else:  # the session has the handshake only once it is answered
             handshake = types.InitializeRequestParams.model_validate(ctx.params)
-            declared = bool(self._disclosure) and declares_groups(handshake)
+            discloses = bool(self._disclosure) and declares_groups(handshake)
             then = way_of_calling(proxy, handles=False, lists_again=lists_again(handshake.client_info.name))
         catalog, paths = selection.catalog, selection.paths
 
         def instructions() -> str:
             said = "\n\n".join(text for text in (given, catalog.initial_instructions(paths)) if text)
-            return said if declared else instructions_for(said, catalog, self._wire, then)
+            return said if discloses else instructions_for(said, catalog, self._wire, then)
 
-        return self._said.of(catalog.memo, (given, paths, then, declared), instructions)
+        return self._said.of(catalog.memo, (given, paths, then, discloses), instructions)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[TaskGroup]:
@@ -366,10 +381,3 @@ def label_of(ctx: Any) -> tuple[str, str]:
     if not isinstance(ctx, ServerRequestContext):
         return "", "in process"
     return client_of(ctx), "modern" if is_modern(ctx) else "legacy"
-
-
-def declares(ctx: RequestContext, extension: str, *, modern: bool) -> bool:
-    """Return whether the client declares an extension: in this request or, for groups, in its handshake."""
-    if modern:
-        return bool(ctx.session.check_client_capability(types.ClientCapabilities(extensions={extension: {}})))
-    return declares_groups(ctx.session.client_params)

@@ -13,12 +13,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from typing import Any
 
-from attrs import define, field, frozen
+import mcp_types as types
+from attrs import field, frozen
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -34,7 +35,6 @@ from toolfold import (
     ParentInactive,
     Profile,
     QuotaExceeded,
-    Session,
     Snapshot,
     ToolfoldError,
     ToolNotFound,
@@ -44,6 +44,9 @@ from toolfold import (
 )
 from toolfold.machine import paths_of
 from toolfold.spi import Caller, Full, Memo, ancestors, enumerated, quoted
+
+from ..hosts import Host, host_called
+from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -59,6 +62,9 @@ PROFILE = "profile"
 SELECTION_FAILURES = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
 """The errors of a request whose selection can't be active."""
 HANDLE_ERRORS = (HandleInvalid, HandleExpired)
+
+UNKNOWN_HOST = Host(name="")
+"""What is taken of a client whose host is not known."""
 
 _PREFIX = 64
 """The prefix length of an IPv6 network that counts as one caller: its owner has all addresses in it."""
@@ -92,16 +98,21 @@ def component_called(catalog: Catalog, wire: WireNames, name: str) -> Component 
         return None
 
 
-def name_called(session: Session, wire: WireNames, name: str) -> str:
-    """Return what a tool that is called by a name on the wire is registered as.
+def declares_groups(handshake: types.InitializeRequestParams | None) -> bool:
+    """Return whether a legacy client declared the draft extension for groups in its handshake (SPEC DEL-5).
 
-    Raises `ToolNotFound` if there is none, which counts as a refusal of any other tool does (SPEC EXP-3), with names
-    near it.
+    One that declares it among its extensions there can't be notified that the server has it, and is served without.
     """
-    try:
-        return wire.from_wire(name)
-    except ToolNotFound:
-        raise session.tools.runtime.unknown_tool(session.id, name, session.view(to_wire=wire.to_wire)) from None
+    return handshake is not None and GROUPS_EXTENSION in (handshake.capabilities.experimental or {})
+
+
+def declared(ctx: Any, *, modern: bool) -> str | None:
+    """Return the extension for groups that a client declares, in this request or its handshake, or `None`."""
+    if not modern:
+        return GROUPS_EXTENSION if declares_groups(ctx.session.client_params) else None
+    capabilities = ctx.session.client_capabilities
+    given = (None if capabilities is None else capabilities.extensions) or {}
+    return next((one for one in (GROUPS_EXTENSION, TOOLBOX_EXTENSION) if one in given), None)
 
 
 def principal_of(ctx: Any) -> str:
@@ -130,6 +141,34 @@ def caller_at(host: str | None) -> Caller:
     return None if host is None else address(host)
 
 
+@frozen(eq=False)
+class Request:
+    """What is read of a request, once.
+
+    Attributes:
+        ctx: Its context.
+        modern: Whether it is of the era without sessions.
+        principal: What identifies its caller, or `""`.
+        caller: By what its caller is counted.
+        host: The host that its client is of, or one that is not known.
+        extension: The extension for groups that its client declares, if it does.
+    """
+
+    ctx: Any
+    modern: bool
+    principal: str
+    caller: Caller
+    host: Host
+    extension: str | None
+
+    @classmethod
+    def of(cls, ctx: Any) -> Request:
+        """Return what a request says of itself."""
+        modern, client = is_modern(ctx), client_of(ctx)
+        host = host_called(client) or UNKNOWN_HOST
+        return cls(ctx, modern, principal_of(ctx), caller_of(ctx), host, declared(ctx, modern=modern))
+
+
 @lru_cache(maxsize=1024)
 def address(host: str) -> str:
     """Return the address by which a caller at `host` is counted: in IPv6 that of its network."""
@@ -148,37 +187,6 @@ def record_refusal(full: Full) -> None:
     """Log and count that somebody was refused because a limit was reached (SPEC SAF-7)."""
     _refusals.add(1, {"toolfold.limit": full.what})
     log.warning("refused %s: %s", quoted(full.caller or "a client"), full)
-
-
-@define(eq=False)
-class RequestState:
-    """What a request is answered from.
-
-    Attributes:
-        snapshot: The state before anything is called.
-        found: The session; a list may need none.
-        lists: Whether what a call opens stays open for the caller, whose list has it.
-        opens: Whether the proxies open the groups of what they call, since the process has one client (SPEC DEL-12).
-        handle: The handle that names the state, if one does.
-        issue: Returns a handle of the state as it is by then, if that is how the caller refers to it later.
-        discarded: The groups of the handle that the newest catalog discards (SPEC PER-2).
-        private: Whether the state depends on more than caches take into account: on a handle or a header.
-    """
-
-    snapshot: Snapshot
-    found: Session | None = None
-    lists: bool = False
-    opens: bool = False
-    handle: str | None = None
-    issue: Callable[[], Awaitable[str]] | None = None
-    discarded: tuple[str, ...] = ()
-    private: bool = False
-
-    @property
-    def session(self) -> Session:
-        """The session, without which nothing is called."""
-        assert self.found is not None
-        return self.found
 
 
 # -- what it selects --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from anyio.abc import TaskGroup
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from toolfold import (
     HandleInvalid,
@@ -29,8 +29,8 @@ from toolfold import (
 from toolfold.spi import Caller, Kind
 
 from ...names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
-from ..answer.proxy import ToolCall
-from ..request import RequestState, Selection, Selections, caller_of, one_client, principal_of
+from ..request import Request, Selection, Selections, one_client
+from .reference import ByHandle, ListSource
 from .signed import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
 
 Handles = Literal["auto", "stored"]
@@ -66,34 +66,36 @@ class HandleStates:
     _own: str = field(init=False, factory=partial(secrets.token_urlsafe, 16))
     """The handle of the session of a process that has one client."""
 
-    def of_process(self, carried: str | None) -> str | None:
-        """Return the handle that a request carries, else that of the process if it has one client."""
-        return carried or (self._own if one_client.get() else None)
+    def handle_of(self, request: Request, given: str | None = None) -> str | None:
+        """Return the handle that names the session of a request: the one among its arguments, else the one it carries.
 
-    def addressed(self, call: ToolCall, carried: str | None) -> ToolCall:
-        """Return a call under the handle that names its state: its own, or that of its request or of the process."""
-        return evolve(call, handle=self.of_process(carried if one_client.get() else call.handle or carried))
+        In a process that has one client, what the arguments say does not count, and there is always one.
+        """
+        carried = carried_handle(request.ctx)
+        return carried or self._own if one_client.get() else given or carried
 
     @asynccontextmanager
-    async def reading(self, ctx: Any) -> AsyncGenerator[RequestState]:
+    async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
         """Yield what a list is made from.
 
         While the store of a session does not answer, the state that was known last will do (SPEC STO-5).
         """
-        handle, selection = carried_handle(ctx), self._selections.of(ctx.request)
-        private = handle is not None or self._selections.by_headers(ctx.request)
+        handle, selection = carried_handle(request.ctx), self._selections.of(request.ctx.request)
+        private = handle is not None or self._selections.by_headers(request.ctx.request)
         if handle is None:
-            yield RequestState(selection.start, private=private)
+            yield ListSource(selection.start, private=private)
         elif is_signed(handle):
-            snapshot, discarded = self._signed_state(ctx, selection, handle)
-            yield RequestState(snapshot, discarded=discarded, private=private)
+            snapshot, discarded = self._signed_state(request, selection, handle)
+            yield ListSource(snapshot, discarded=discarded, private=private)
         else:
-            session = await self._session(ctx, selection, handle, reading=True)
-            yield RequestState(session.snapshot, session, discarded=self._discarded(session), private=private)
+            session = await self._session(request, selection, handle, reading=True)
+            yield ListSource(session.snapshot, session, discarded=self._discarded(session), private=private)
 
     @asynccontextmanager
-    async def state(self, ctx: Any, kind: Kind, name: str, handle: str | None) -> AsyncGenerator[RequestState]:
-        """Yield the state that a handle names, or that a request selects; a session that is not stored ends with it.
+    async def state(
+        self, request: Request, kind: Kind, name: str, handle: str | None
+    ) -> AsyncGenerator[tuple[Session, ByHandle]]:
+        """Yield the session that a handle names, or that a request selects; one that is not stored ends with it.
 
         Raises:
             HandleInvalid: There is none, it belongs to another caller, or groups that its session inherits from another
@@ -101,44 +103,42 @@ class HandleStates:
             HandleExpired: It has expired.
             StoreError: The session is in a store, which can't be used.
         """
-        selection, caller = self._selections.of(ctx.request), caller_of(ctx)
+        selection, caller = self._selections.of(request.ctx.request), request.caller
         if handle is not None and not is_signed(handle):
-            session = await self._session(ctx, selection, handle)
-            state = RequestState(session.snapshot, session, opens=handle == self._own, handle=handle)
-            state.discarded, state.issue = self._discarded(session), partial(_same, handle)
+            session = await self._session(request, selection, handle)
+            reference = ByHandle(handle, partial(_same, handle), self._discarded(session), opens=handle == self._own)
             async with session.executor.request():
                 try:
-                    yield state
+                    yield session, reference
                 finally:
                     self._last_active[session] = session.active
             return
         if handle is not None:
-            (snapshot, discarded), owner = self._signed_state(ctx, selection, handle), None
+            (snapshot, discarded), owner = self._signed_state(request, selection, handle), None
         else:
             snapshot, discarded = selection.start, ()
-            owner = await shared_session(self._shared, selection, caller) if selection.catalog.has_hooks else None
+            owner = await shared_session(self._shared, selection, caller)
         among, new, name = None, None, ""
         if self._short or snapshot.catalog.has_hooks:  # otherwise only those whose handle would be too long are stored
-            among, (new, name) = self._stored, _new(principal_of(ctx))
+            among, (new, name) = self._stored, _new(request.principal)
         async with self._tools.request_session(
             snapshot, selection.profile, owner, caller, among=among, name=name
         ) as session:
-            issue = partial(self._issued, session, new, principal_of(ctx))
-            yield RequestState(snapshot, session, handle=handle, issue=issue, discarded=discarded)
+            yield session, ByHandle(handle, partial(self._issued, session, new, request.principal), discarded)
 
-    def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
+    def _signed_state(self, request: Request, selection: Selection, handle: str) -> Reading:
         """Return the content of a signed handle; a catalog with hooks has no signed handles."""
         if selection.catalog.has_hooks:
             raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
-        return self._signed.read(handle, selection.catalog, principal_of(ctx))
+        return self._signed.read(handle, selection.catalog, request.principal)
 
-    async def _session(self, ctx: Any, selection: Selection, handle: str, *, reading: bool = False) -> Session:
+    async def _session(self, request: Request, selection: Selection, handle: str, *, reading: bool = False) -> Session:
         """Return the session of a stored handle; if what it inherits has been closed, end it."""
         if handle == self._own:  # which its first request opens with the groups that it selects
             start = selection.start.active
-            return await self._shared.get_or_create(self._own, selection.profile, start, caller_of(ctx))
+            return await self._shared.get_or_create(self._own, selection.profile, start, request.caller)
         session, why = None, "The handle is not one of this server for this caller, or has expired."
-        name = _name(handle, principal_of(ctx))
+        name = _name(handle, request.principal)
         try:
             session = await self._stored.get(name, reading=reading)
         except StoreUnavailable:
@@ -146,7 +146,7 @@ class HandleStates:
         except StoreError as error:
             why = str(error)
         if session is None:
-            self._tasks_of(ctx).start_soon(self._stored.end_if_over, name)
+            self._tasks_of(request.ctx).start_soon(self._stored.end_if_over, name)
             raise HandleInvalid(f"{why} {AGAIN}")
         return session
 

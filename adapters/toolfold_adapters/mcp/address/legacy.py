@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import anyio
 import mcp_types as types
@@ -33,10 +33,11 @@ from toolfold import QuotaExceeded, Session, StoredSessions, StoreError, Toolfol
 from toolfold.errors import KeyInUse
 from toolfold.spi import table
 
-from ...names import GROUPS_CHANGED, GROUPS_EXTENSION, LISTS
+from ...names import GROUPS_CHANGED, LISTS
 from ...sdk import can_notify_in_responses, connection_of, has_standing_stream
 from ...tally import Tally
-from ..request import RequestState, Selections, caller_of, is_list, one_client, principal_of
+from ..request import Request, Selections, caller_of, declares_groups, is_list, principal_of
+from .reference import ByList, ListSource
 
 T = TypeVar("T")
 
@@ -95,7 +96,8 @@ class LegacyConnection:
             while scope.pending or (scope.connection is not None and self._pending and not self._sending):
                 method = (scope.pending or self._pending).popleft()
                 await ctx.session.send_notification(notification(method), related_request_id=ctx.request_id)
-            self._send(())
+            if self._pending:
+                self._send(())
         finally:
             _request_scope.reset(token)
             scope.connection = None
@@ -182,14 +184,6 @@ class RequestScope:
 _request_scope: ContextVar[RequestScope | None] = ContextVar("toolfold_request_scope", default=None)
 
 
-def declares_groups(handshake: types.InitializeRequestParams | None) -> bool:
-    """Return whether a legacy client declared the draft extension for groups in its handshake (SPEC DEL-5).
-
-    One that declares it among its extensions there can't be notified that the server has it, and is served without.
-    """
-    return handshake is not None and GROUPS_EXTENSION in (handshake.capabilities.experimental or {})
-
-
 def notification(method: str, params: types.NotificationParams | None = None) -> Any:
     """Return a notification, of the protocol or of an extension."""
     return types.Notification[types.NotificationParams | None, str](method=method, params=params)
@@ -229,40 +223,48 @@ class LegacySessions:
     _connected: WeakValueDictionary[str | None, LegacyConnection] = field(
         init=False, factory=WeakValueDictionary[str | None, LegacyConnection]
     )
+    _references: WeakKeyDictionary[Session, ByList] = field(init=False, factory=WeakKeyDictionary[Session, ByList])
+
+    handle_of: ClassVar[None] = None
 
     @asynccontextmanager
-    async def state(self, ctx: ServerRequestContext[Any, Any], *_: object) -> AsyncGenerator[RequestState]:
-        """Yield the state of a request, a session; the client is notified of changes before the answer.
+    async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
+        """Yield what a list is made from: the session of the connection."""
+        async with self.state(request) as (session, reference):
+            yield ListSource(session.snapshot, session, reference)
+
+    @asynccontextmanager
+    async def state(self, request: Request, *_: object) -> AsyncGenerator[tuple[Session, ByList]]:
+        """Yield the session of a connection, whose list has what is open, and then notify the client of changes.
 
         Raises:
             MCPError: It is in a store, and has been ended.
             StoreError: The store can't be used.
         """
-        connection = self._connection(ctx)
+        ctx = request.ctx
+        connection = self._connection(ctx, sdk := connection_of(ctx))
         async with connection.during(ctx):
-            if (stored := self._stored_for(ctx)) is None:
-                yield _state(await connection.opened(lambda: self._new(ctx)))
+            if (stored := self._stored_for(sdk)) is None:
+                session = await connection.opened(lambda: self._new(request))
+                yield session, self._references.setdefault(session, ByList())
                 return
             session = await self._found(stored, ctx)
             connection.follow(session)
             connection.requests += 1
             async with session.executor.request():
                 try:
-                    yield _state(session)
+                    yield session, self._references.setdefault(session, ByList())
                 finally:
                     connection.requests -= 1
             if connection.can_deliver:
                 await connection.claim()
 
-    reading = state
-
-    def _connection(self, ctx: ServerRequestContext[Any, Any]) -> LegacyConnection:
+    def _connection(self, ctx: ServerRequestContext[Any, Any], connection: Connection) -> LegacyConnection:
         """Return what this process has of the connection of a request."""
-        connection = connection_of(ctx)
         found: LegacyConnection | None = connection.state.get(_KEY)
         if found is None:
             made = LegacyConnection(self.server, connection, self._tasks_of(ctx))
-            if self._stored_for(ctx) is None:
+            if self._stored_for(connection) is None:
                 caller = caller_of(ctx)
                 self._tally.take(caller)
                 connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the session, below
@@ -272,12 +274,12 @@ class LegacySessions:
             found = connection.state[_KEY] = made
         return found
 
-    def _stored_for(self, ctx: ServerRequestContext[Any, Any]) -> StoredSessions | None:
-        return None if connection_of(ctx).session_id is None else self.stored
+    def _stored_for(self, connection: Connection) -> StoredSessions | None:
+        return None if connection.session_id is None else self.stored
 
-    def _new(self, ctx: ServerRequestContext[Any, Any]) -> Session:
-        selection = self._selections.of(ctx.request)
-        return self._tools.open_session(selection.profile, selection.paths, caller=caller_of(ctx))
+    def _new(self, request: Request) -> Session:
+        selection = self._selections.of(request.ctx.request)
+        return self._tools.open_session(selection.profile, selection.paths, caller=request.caller)
 
     # -- in a store ---------------------------------------------------------------------------------------------------
 
@@ -292,7 +294,8 @@ class LegacySessions:
     async def remember(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Store the session that a handshake opens, as middleware of the server."""
         result = await call_next(ctx)
-        stored, session_id = self._stored_for(ctx), connection_of(ctx).session_id
+        connection = connection_of(ctx)
+        stored, session_id = self._stored_for(connection), connection.session_id
         if ctx.method != "initialize" or stored is None:
             return result
         selection = self._selections.of(ctx.request)
@@ -306,11 +309,11 @@ class LegacySessions:
         )
         try:
             await stored.ensure(session)
-            self._connection(ctx).follow(session)
+            self._connection(ctx, connection).follow(session)
         except KeyInUse:  # the handshake is repeated on behalf of a client that another process has met
             with suppress(StoreError):
                 if (known := await stored.peek(_name(session_id))) is not None:
-                    self._connection(ctx).follow(known)
+                    self._connection(ctx, connection).follow(known)
         except (QuotaExceeded, StoreError) as error:
             self._over.add(session_id)
             raise MCPError(code=INTERNAL_ERROR, message=str(error)) from error
@@ -344,10 +347,6 @@ class LegacySessions:
         """End a stored session, as its client asked."""
         if self.stored is not None and (session := await self.stored.get(_name(session_id))) is not None:
             await self._tools.pool.end(session)
-
-
-def _state(session: Session) -> RequestState:
-    return RequestState(session.snapshot, session, lists=True, opens=one_client.get())
 
 
 def _name(session_id: str | None) -> str:

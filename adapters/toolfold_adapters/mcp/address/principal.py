@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
-from weakref import WeakSet
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary, WeakSet
 
 import mcp_types as types
 from attrs import field, frozen
@@ -14,8 +14,9 @@ from mcp.shared.exceptions import MCPError
 
 from toolfold import Session, StoredSessions
 
-from ..request import RequestState, Selections, caller_of, is_list, principal_of
+from ..request import Request, Selections, caller_of, is_list, principal_of
 from ..subscriptions import Subscriptions
+from .reference import ByList, ListSource
 
 
 @frozen(eq=False)
@@ -32,15 +33,22 @@ class PrincipalSessions:
     _sessions: StoredSessions
     _subscriptions: Subscriptions
     _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
+    _references: WeakKeyDictionary[Session, ByList] = field(init=False, factory=WeakKeyDictionary[Session, ByList])
+
+    handle_of: ClassVar[None] = None
 
     @asynccontextmanager
-    async def state(self, ctx: Any, *_: object) -> AsyncGenerator[RequestState]:
-        """Yield the state of a request: the session of its caller."""
-        session = await self.follow(ctx)
-        async with session.executor.request():
-            yield RequestState(session.snapshot, session, lists=True)
+    async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
+        """Yield what a list is made from: the session of its caller."""
+        async with self.state(request) as (session, reference):
+            yield ListSource(session.snapshot, session, reference)
 
-    reading = state
+    @asynccontextmanager
+    async def state(self, request: Request, *_: object) -> AsyncGenerator[tuple[Session, ByList]]:
+        """Yield the session of the caller of a request, whose list has what is open."""
+        session = await self.follow(request.ctx)
+        async with session.executor.request():
+            yield session, self._references.setdefault(session, ByList())
 
     async def follow(self, ctx: Any) -> Session:
         """Return the session of the caller of a request, whose changes its subscribers are notified of."""

@@ -16,11 +16,10 @@ from attrs import evolve, field, frozen
 from toolfold import Catalog, Component, ToolResult, WireNames
 from toolfold.spi import ERROR_META, HANDLE, Described, Directory, describe, names_alone, shortened
 
-from ...hosts import cut_for
+from ...hosts import Host
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
 from ...tokens import CHARACTERS_PER_TOKEN
 from ..address.signed import NAMELESS
-from ..request import client_of
 from .render import Renderer, with_text
 
 AnswerForm = Literal["auto", "definitions", "names"]
@@ -50,10 +49,10 @@ class Answers:
         init=False, factory=WeakKeyDictionary[Component, Described | None]
     )
 
-    def room(self, ctx: Any) -> int:
-        """Return how many characters an answer to a request may have."""
+    def room(self, host: Host) -> int:
+        """Return how many characters an answer to a client of a host may have."""
         room = (self._tokens() if callable(self._tokens) else self._tokens) * CHARACTERS_PER_TOKEN
-        return min(room, cut_for(client_of(ctx)) or room)
+        return min(room, host.cut or room)
 
     def for_call(
         self,

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 import mcp_types as types
@@ -199,14 +199,23 @@ def _input_required(needs: InputRequired) -> dict[str, Any]:
 
 @contextmanager
 def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
-    """Convert errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9, SAF-4).
+    """Convert errors of the core into errors of the protocol; see `raise_on_wire`."""
+    try:
+        yield
+    except Exception as error:
+        raise_on_wire(error, asked, modern=modern)
+
+
+def raise_on_wire(error: Exception, asked: str, *, modern: bool) -> NoReturn:
+    """Raise an error of the core as one of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9, SAF-4).
 
     Args:
+        error: The error.
         asked: The name or URI in the request, as the client wrote it.
         modern: Whether the request is of the modern era.
     """
     try:
-        yield
+        raise error
     except ToolNotFound as error:
         message = unknown_text(error, asked)
         if error.kind == "resource":

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import frozen
 from mcp.shared.exceptions import MCPError
@@ -26,6 +26,7 @@ from toolfold import (
     Group,
     HookContext,
     QuotaExceeded,
+    Session,
     Snapshot,
     ToolNotFound,
     ToolSet,
@@ -34,8 +35,9 @@ from toolfold import (
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
 from ...names import LISTS, draft_name
+from ..address.reference import ListSource, ThisCall
 from ..answer.render import Renderer
-from ..request import RequestState, Selections, component_called
+from ..request import Request, Selections, component_called
 
 _SHOWN = Memo[None, Mapping[str, Group]](most=1)
 """The groups that requests with one initial state are offered, where nothing but that state decides."""
@@ -125,30 +127,34 @@ class Disclosure:
     _selections: Selections
     _renderer: Renderer
 
-    @asynccontextmanager
-    async def reading(self, ctx: Any) -> AsyncGenerator[RequestState]:
-        """Yield what a list is made from: what is in no group."""
-        start = Snapshot.of(self._start(ctx).catalog.ungrouped)
-        yield RequestState(start, private=self._selections.by_headers(ctx.request))
+    handle_of: ClassVar[None] = None
 
     @asynccontextmanager
-    async def state(self, ctx: Any, kind: Kind, name: str, _: object) -> AsyncGenerator[RequestState]:
-        """Yield the state of a request for something, with a group of it open; its hooks run before and after.
+    async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
+        """Yield what a list is made from: what is in no group."""
+        start = Snapshot.of(self._start(request.ctx).catalog.ungrouped)
+        yield ListSource(start, private=self._selections.by_headers(request.ctx.request))
+
+    @asynccontextmanager
+    async def state(
+        self, request: Request, kind: Kind, name: str, _: object
+    ) -> AsyncGenerator[tuple[Session, ThisCall]]:
+        """Yield a session for a request for something, with a group of it open; its hooks run before and after.
 
         Control tools are unknown, since nothing that they open would stay open.
         """
-        start, profile = self._start(ctx), self._selections.of(ctx.request).profile
+        start, profile = self._start(request.ctx), self._selections.of(request.ctx.request).profile
         component = self._find(start, kind, name)
         if component is not None and component.control is not None:
             raise ToolNotFound(component.name)
         state = self._opened(start, component)
         if not state.catalog.has_hooks:
             async with self._tools.request_session(state, profile) as session:
-                yield RequestState(state, session)
+                yield session, ThisCall()
             return
         async with self._tools.request_session(Snapshot.of(state.catalog), profile) as session:
             await session.executor.set_up(state.active, partial(HookContext, session))
-            yield RequestState(session.snapshot, session)
+            yield session, ThisCall()
 
     def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
         """Return a page of the groups at root, in order of name; `group` returns those inside others."""

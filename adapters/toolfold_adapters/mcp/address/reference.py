@@ -1,0 +1,171 @@
+"""How the caller of a request refers to its session afterwards (SPEC CTL-4, CTL-8): what its answer depends on.
+
+    ByList    what it opens stays open, and its list has that  connections, principals
+    ByHandle  a handle has it, and its list stays as it is     handles, and what a request selects
+    ThisCall  it is open for one call                          clients that fetch groups
+
+An address returns one with each session. All have the same names, and deliveries differ in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from attrs import define, field, frozen
+
+from toolfold import Component, Page, Session, Snapshot, ToolNotFound
+from toolfold.spi import HANDLE, RequestView, is_hidden
+
+from ...hosts import Host
+from ..request import one_client
+
+
+@define(eq=False)
+class ByList:
+    """The caller's list has what is open. One for each session, which knows what its client has listed.
+
+    Attributes:
+        opens: Whether the proxies open the groups of what they call, since the process has one client (SPEC DEL-12).
+        relists: Whether the client lists again when its list has changed.
+    """
+
+    opens: bool = field(factory=one_client.get)
+    relists: bool = False
+    _before: dict[str | None, Page] = field(init=False, factory=dict[str | None, Page])
+    _latest: dict[str | None, Page] = field(init=False, factory=dict[str | None, Page])
+
+    issues: ClassVar[bool] = False
+    discarded: ClassVar[tuple[str, ...]] = ()
+
+    def listed(self, page: Page, cursor: str | None) -> None:
+        """Record a page of tools that the client was sent; one without a cursor begins a new list."""
+        if cursor is None:
+            self._before, self._latest = self._latest, {}
+        before = self._before.get(cursor)
+        if not self.relists and before is not None and before.items is not page.items:
+            self.relists = before.names != page.names
+        self._latest[cursor] = page
+
+    def was_listed(self, component: Component, view: RequestView) -> bool:
+        """Return whether the client was sent the definition of a tool."""
+        registered = component.origin or component
+        pages = (*self._latest.values(), *self._before.values())
+        return any(registered is (one.origin or one) for page in pages for one in page.items)
+
+    def way(self, call_tool: str | None, host: Host, component: Component | None) -> str:
+        """Return how tools are called that the list lacks, if what `component` says is not its author's wording."""
+        worded = component is not None and component.loader is not None and component.loader.texts is not None
+        if worded or call_tool is None:
+            return ""
+        if not host.lists_again:
+            return f"Call the tools below by {call_tool}."
+        return f"Call the tools below by name, or by {call_tool} if they are not in your list."
+
+    def unknown(self, error: ToolNotFound, call_tool: str | None) -> ToolNotFound:
+        """Return the refusal of a name that is unknown: as it is."""
+        return error
+
+    async def issued(self, call_tool: str | None) -> tuple[str | None, str]:
+        """Return that there is no handle, and nothing to say of it."""
+        return None, ""
+
+
+@frozen(eq=False)
+class ByHandle:
+    """A handle has what is open, and a new state has a new one.
+
+    Attributes:
+        given: The handle of the request, if there is one.
+        issue: Returns a handle of the state as it is by then.
+        discarded: The groups of the handle that the newest catalog discards (SPEC PER-2).
+        opens: Whether it is the handle of a process that has one client, which no caller has to give (SPEC DEL-12).
+    """
+
+    given: str | None
+    _issue: Callable[[], Awaitable[str]]
+    discarded: tuple[str, ...] = ()
+    opens: bool = False
+
+    issues: ClassVar[bool] = True
+    relists: ClassVar[bool] = False
+
+    def was_listed(self, component: Component, view: RequestView) -> bool:
+        """Return whether the caller knows the definition of a tool: if it is in the list that all have."""
+        return self.given is None and not is_hidden(component, view)
+
+    def way(self, call_tool: str | None, host: Host, component: Component | None) -> str:
+        """Return how tools are called that are open under the handle of the request."""
+        under = "." if self.opens else ", with the handle that you gave."
+        return "" if self.given is None else f"Call the tools below by {call_tool}{under}"
+
+    def unknown(self, error: ToolNotFound, call_tool: str | None) -> ToolNotFound:
+        """Return the refusal of a name that is unknown under a handle, which may be the reason (SPEC CTL-8)."""
+        if self.opens:
+            return error
+        give = f"give {call_tool} the last one that you were given"
+        why, under = "the handle is missing", "without one"
+        if self.given is not None:
+            why, under = "the handle was made before you opened its group", "under this one"
+        if error.hint and error.hint.endswith("?"):  # other names that it may stand for
+            return ToolNotFound(error.name, f"{error.hint} Or, if you opened its group, {why}: {give}", error.kind)
+        hint = f"{why}: {give}; {under} {error.hint}" if error.hint else f"if you opened its group, {why}: {give}"
+        return ToolNotFound(error.name, hint, error.kind)
+
+    async def issued(self, call_tool: str | None) -> tuple[str | None, str]:
+        """Return a handle of the state as it is now, and its description for a model."""
+        handle = await self._issue()
+        if self.opens:
+            return handle, f"Call the tools below by {call_tool}."
+        return handle, (
+            f"Handle: {handle}\nGive it as {HANDLE!r} to {call_tool}, which calls these tools, "
+            "and to open or close more groups."
+        )
+
+
+@frozen(eq=False)
+class ThisCall:
+    """Nothing refers to the session afterwards."""
+
+    opens: ClassVar[bool] = False
+    issues: ClassVar[bool] = False
+    relists: ClassVar[bool] = False
+    discarded: ClassVar[tuple[str, ...]] = ()
+
+    def was_listed(self, component: Component, view: RequestView) -> bool:
+        """Return whether the caller knows the definition of a tool."""
+        return not is_hidden(component, view)
+
+    def way(self, call_tool: str | None, host: Host, component: Component | None) -> str:
+        """Return nothing: its client knows how tools are called."""
+        return ""
+
+    def unknown(self, error: ToolNotFound, call_tool: str | None) -> ToolNotFound:
+        """Return the refusal of a name that is unknown: as it is."""
+        return error
+
+    async def issued(self, call_tool: str | None) -> tuple[str | None, str]:
+        """Return that there is no handle, and nothing to say of it."""
+        return None, ""
+
+
+Reference = ByList | ByHandle | ThisCall
+
+
+@frozen(eq=False)
+class ListSource:
+    """What a list is made from.
+
+    Attributes:
+        snapshot: The state.
+        session: The session, if it needed one.
+        listing: What is told of each page, if the list changes with what its caller opens.
+        discarded: The groups of its handle that the newest catalog discards (SPEC PER-2).
+        private: Whether the state depends on more than caches take into account: on a handle or a header.
+    """
+
+    snapshot: Snapshot
+    session: Session | None = None
+    listing: ByList | None = None
+    discarded: tuple[str, ...] = ()
+    private: bool = False
