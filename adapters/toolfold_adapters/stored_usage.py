@@ -29,6 +29,8 @@ INTERVAL = 60.0
 """Seconds between two times of writing, at most, and after one that failed."""
 WRITERS = 1000
 """How many processes a record names with the number of their last addition."""
+FORMAT = 1
+"""The latest format of records that is read here; one that says none has the first."""
 KIND = "usage"
 _PLACE = Place(KIND)
 _LIFETIME = DAYS * 24 * 3600.0
@@ -148,6 +150,11 @@ def _add_record(usage: Usage, key: str, record: Record) -> dict[str, Any]:
     """Add what a record has to counters and return it; raises `StoreError` where it can't be read (SPEC STO-8)."""
     try:
         data: dict[str, Any] = json.loads(str(record.data))
+        if (form := data.get("format", FORMAT)) > FORMAT:
+            raise StoreError(
+                f"The record {key} of what was used is of a later version of Toolfold (format {form}, and this one "
+                f"reads {FORMAT}): upgrade, or record in another place."
+            )
         usage.add(data)
         data["numbers"] = dict(data.get("numbers", {}))
     except (ValueError, TypeError, LookupError, AttributeError) as error:

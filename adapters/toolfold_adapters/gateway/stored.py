@@ -44,12 +44,18 @@ TEXTS = ("name", "title", "instructions")
 GROUP = "group"
 """The kind of what a server says of its groups."""
 GROUP_TEXTS = ("title", "description", "instructions")
+FORMAT = 1
+"""The latest format of files that is read here; one that says none has the first."""
 PAUSES = (0.01, 0.02, 0.04, 0.08)
 """Seconds between two attempts to use a file that another process uses."""
 _MARK = "(changed since it was approved)"
 
 Item = tuple[str, str]
 """Something that a server says: its kind, and what the server calls it."""
+
+
+class _Later(ValueError):
+    """A file has the format of a later version."""
 
 
 class Files(Generic[T]):
@@ -72,12 +78,20 @@ class Files(Generic[T]):
             return None
         path = self._path(self._folder, key)
         try:
-            return self._form.validate_python(json.loads(patiently(lambda: _bytes_in(path))))
+            return self._form.validate_python(self._own(json.loads(patiently(lambda: _bytes_in(path)))))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError) as error:
-            log.warning("the %s in %s can't be read: %s", self._what, path, type(error).__name__)
+            why = str(error) if isinstance(error, _Later) else type(error).__name__
+            log.warning("the %s in %s can't be read: %s", self._what, path, why)
             return damaged
+
+    def _own(self, value: Any) -> Any:
+        """Return a value of a file of this version; raises `_Later` for one that a later version wrote."""
+        form = value.get("format", FORMAT) if isinstance(value, dict) else FORMAT
+        if isinstance(form, int) and form > FORMAT:
+            raise _Later(f"a later version of Toolfold wrote it (format {form}, and this one reads {FORMAT}); upgrade")
+        return value
 
     def write(self, key: str, value: T) -> str:
         """Store a value: all of it, or nothing where that fails, which is logged; return why it failed, if it did."""

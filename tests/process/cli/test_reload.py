@@ -75,7 +75,6 @@ async def test_a_server_that_is_added_or_removed_in_a_conversation_is_so_in_it(t
             assert (await call("plain__one")).content == before.content
 
             write(tmp_path, "full")
-            while not (gone := await call("plain__one")).is_error:
-                pass
-            assert "Unknown tool: plain__one" in text_of(gone)
+            while "Unknown tool: plain__one" not in text_of(await call("plain__one")):
+                pass  # one call may have been on its way
             assert not (await call("full__full")).is_error

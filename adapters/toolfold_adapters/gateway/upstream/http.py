@@ -28,8 +28,16 @@ import anyio.to_thread
 import httpx2
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.sse import sse_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
 from mcp_types import INTERNAL_ERROR
 from pydantic import AnyUrl, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -150,15 +158,22 @@ class Login(httpx2.Auth):
         self._provider = provider
         self._reach = reach
 
+    async def tokens(self) -> OAuthToken | None:
+        """Return the tokens that are stored of it, if there are any."""
+        return await self._provider.context.storage.get_tokens()
+
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token that there is, and log in if it was refused, or the token has expired."""
         context = self._provider.context
         if context.current_tokens is None or context.is_token_valid():
             if context.current_tokens is not None:
                 request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
+            given = context.current_tokens
             response = yield request
             if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 return
+            if response.status_code == HTTPStatus.UNAUTHORIZED and given and given is context.current_tokens:
+                context.token_expiry_time = _EXPIRED  # it is refreshed before anybody is asked to log in
         try:
             async with aclosing(self._provider.async_auth_flow(request)) as flow:
                 with suppress(StopAsyncIteration):
@@ -204,7 +219,9 @@ def login_at(
             "headers or a client of its own, which asks to log in once more",
             url,
         )
-    return Login(OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result), reach)
+    provider = OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result)
+    tokens.context = provider.context
+    return Login(provider, reach)
 
 
 def login_key(url: str, config: UpstreamConfig, principal: str = "") -> str:
@@ -292,17 +309,31 @@ def _place(address: IPv4Address | IPv6Address) -> str:
 
 
 class _Stored(TypedDict, total=False):
-    """The tokens for one server, and what its authorization server knows this program as."""
+    """The tokens for one server, and what its authorization server knows this program as.
+
+    With them is what it takes to refresh them after a restart: when they expire, as a time of the clock, and where.
+    """
 
     tokens: OAuthToken
     client: OAuthClientInformationFull
+    expires_at: float | None
+    server: OAuthMetadata | None
+    resource: ProtectedResourceMetadata | None
 
 
 _STORED = TypeAdapter(_Stored)
+_EXPIRED = 1.0
+"""When tokens expired that are to be refreshed before they are used: a time long ago, as zero means never."""
 
 
 class _Tokens:
-    """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored."""
+    """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored.
+
+    `context` is the SDK's state of the login: it would forget at a restart when tokens expire and where they are
+    refreshed, and ask the user to log in again.
+    """
+
+    context: OAuthContext
 
     def __init__(self, files: Files[_Stored], key: str, named: OAuthClientInformationFull | None) -> None:
         self._files = files
@@ -310,10 +341,23 @@ class _Tokens:
         self._named = named
 
     async def get_tokens(self) -> OAuthToken | None:
-        return self.of(self._key).get("tokens")
+        stored, context = self.of(self._key), self.context
+        if (tokens := stored.get("tokens")) is None:
+            return None
+        context.token_expiry_time = stored.get("expires_at")
+        context.oauth_metadata = context.oauth_metadata or stored.get("server")
+        context.protected_resource_metadata = context.protected_resource_metadata or stored.get("resource")
+        return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._files.write(self._key, {**self.of(self._key), "tokens": tokens})
+        context = self.context
+        now: _Stored = {
+            "tokens": tokens,
+            "expires_at": context.token_expiry_time,
+            "server": context.oauth_metadata,
+            "resource": context.protected_resource_metadata,
+        }
+        self._files.write(self._key, {**self.of(self._key), **now})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self._named or self.of(self._key).get("client")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +136,70 @@ async def test_a_login_ends_before_an_address_of_this_machine_is_asked(
         await play()
     assert asked
     assert host not in asked
+
+
+SERVER = {
+    "issuer": "https://login.example.org",
+    "authorization_endpoint": "https://login.example.org/authorize",
+    "token_endpoint": "https://login.example.org/renewed",
+    "response_types_supported": ["code"],
+}
+CLIENT = {"client_id": "c", "redirect_uris": ["http://127.0.0.1:1/callback"], "token_endpoint_auth_method": "none"}
+OLD = {"access_token": "old", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "again"}
+
+
+def stored(folder: Path, **more: Any) -> None:
+    """Store a login of an earlier run."""
+    name = hashlib.sha256(URL.encode()).hexdigest()
+    (folder / f"{name}.json").write_text(json.dumps({"tokens": OLD, "client": CLIENT, "server": SERVER, **more}))
+
+
+async def sent_by(folder: Path, refused: int) -> list[tuple[str, str]]:
+    """Return what is sent for one request: where, and with which token; `refused` tells how often it gets a 401."""
+    sent: list[tuple[str, str]] = []
+    flow = login_at(URL, UpstreamConfig(url=URL), folder, None, addresses).async_auth_flow(httpx2.Request("POST", URL))
+    with suppress(StopAsyncIteration):
+        request = await anext(flow)
+        while True:
+            sent.append((str(request.url), request.headers.get("Authorization", "")))
+            at_server = str(request.url) == URL
+            status = 401 if at_server and refused else 200
+            refused -= at_server and refused > 0
+            new = {"access_token": "new", "token_type": "Bearer", "expires_in": 3600}
+            request = await flow.asend(httpx2.Response(status, json=None if at_server else new, request=request))
+    return sent
+
+
+@pytest.mark.spec("GWY-8")
+@pytest.mark.parametrize(
+    ("since", "sent"),
+    [
+        (-8 * 3600, [(URL, ""), (SERVER["token_endpoint"], ""), (URL, "Bearer new")]),
+        (+3600, [(URL, ""), (URL, "Bearer old")]),
+    ],
+    ids=["expired", "valid"],
+)
+async def test_a_login_of_an_earlier_run_is_refreshed_once_it_has_expired_and_nobody_is_asked(
+    since: float, sent: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    stored(tmp_path, expires_at=time.time() + since)
+    assert await sent_by(tmp_path, refused=1) == sent
+    if since < 0:
+        assert await sent_by(tmp_path, refused=1) == [(URL, ""), (URL, "Bearer new")]
+
+
+@pytest.mark.spec("GWY-8")
+async def test_a_token_that_is_refused_before_its_time_is_refreshed_too(tmp_path: Path) -> None:
+    stored(tmp_path, expires_at=time.time() + 3600)
+    flow = login_at(URL, UpstreamConfig(url=URL), tmp_path, None, addresses)
+    for refused, last in ((1, "Bearer old"), (1, "Bearer new")):
+        request, sent = httpx2.Request("POST", URL), list[httpx2.Request]()
+        steps, left = flow.async_auth_flow(request), refused
+        with suppress(StopAsyncIteration):
+            sent.append(await anext(steps))
+            while True:
+                at_server = str(sent[-1].url) == URL
+                status, left = (401, left - 1) if at_server and left else (200, left)
+                body = None if at_server else {**OLD, "access_token": "new"}
+                sent.append(await steps.asend(httpx2.Response(status, json=body, request=sent[-1])))
+        assert sent[-1].headers["Authorization"] == last
