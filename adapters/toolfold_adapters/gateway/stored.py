@@ -54,7 +54,7 @@ Item = tuple[str, str]
 """Something that a server says: its kind, and what the server calls it."""
 
 
-class _Later(ValueError):
+class _LaterFormat(ValueError):
     """A file has the format of a later version."""
 
 
@@ -82,15 +82,17 @@ class Files(Generic[T]):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, _Later) else type(error).__name__
+            why = str(error) if isinstance(error, _LaterFormat) else type(error).__name__
             log.warning("the %s in %s can't be read: %s", self._what, path, why)
             return damaged
 
     def _own(self, value: Any) -> Any:
-        """Return a value of a file of this version; raises `_Later` for one that a later version wrote."""
+        """Return a value of a file of this version; raises `_LaterFormat` for one that a later version wrote."""
         form = value.get("format", FORMAT) if isinstance(value, dict) else FORMAT
         if isinstance(form, int) and form > FORMAT:
-            raise _Later(f"a later version of Toolfold wrote it (format {form}, and this one reads {FORMAT}); upgrade")
+            raise _LaterFormat(
+                f"a later version of Toolfold wrote it (format {form}, and this one reads {FORMAT}); upgrade"
+            )
         return value
 
     def write(self, key: str, value: T) -> str:
