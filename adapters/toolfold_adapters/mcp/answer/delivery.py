@@ -57,13 +57,13 @@ Address = LegacySessions | PrincipalSessions | HandleStates | Disclosure
 class Asked:
     """A request to call a tool, or several: what it says, the session that it names, and how it does.
 
-    `told` is the state that its caller knows of: that before, or after what the answer to one of several calls says.
+    `reported` is the state that its caller knows of: before, or after what the answer to one of several calls says.
     """
 
     request: Request
     session: Session
     reference: Reference
-    told: Snapshot
+    reported: Snapshot
     proxy: CallToolProxy | CallTools | None
 
 
@@ -161,7 +161,7 @@ class Delivery:
 
     async def _answered(self, asked: Asked, call: ToolCall) -> ToolResult:
         proxy = asked.proxy
-        if proxy is not None and not asked.told.catalog.groups:
+        if proxy is not None and not asked.reported.catalog.groups:
             raise ToolNotFound(proxy.name)
         try:
             if isinstance(proxy, CallTools):
@@ -180,7 +180,7 @@ class Delivery:
         session, reference, start, proxy = (
             asked.session,
             asked.reference,
-            asked.told,
+            asked.reported,
             self._proxies[self._call_tool or ""],
         )
         assert isinstance(proxy, CallToolProxy)
@@ -211,13 +211,13 @@ class Delivery:
         opens = proxy is not None and reference.opens and proxy.calls(component)
         opened = await open_for(session, name) if opens else ()
         if opened:
-            snapshot = asked.told = session.snapshot
+            snapshot = asked.reported = session.snapshot
         view = self._tools.runtime.view_of(snapshot, self._renderer.names.to_wire)
         if proxy is not None and (refused := proxy.refusal(call.name, component, view)) is not None:
             return refused
         report = part.progress if part else ctx.session.report_progress
         result = await session.call(name, call.arguments, progress=report, request=ctx, view=view)
-        changed = reference.issues and _differ(asked.told, session.snapshot)
+        changed = reference.issues and _differ(asked.reported, session.snapshot)
         control = component is not None and component.control is not None
         if not (changed or opened or control or result.is_error):
             return result
@@ -239,11 +239,11 @@ class Delivery:
     ) -> ToolResult:
         """Return the answer to a call that changed what its caller has to refer to by a handle from now on."""
         handle, way = await asked.reference.issued(self._call_tool) if alone else (None, "")
-        before, asked.told = asked.told, asked.session.snapshot
+        before, asked.reported = asked.reported, asked.session.snapshot
         if control:
             return self._answers.for_change(result, room, handle=handle, way=way, read=asked.request.host.shows_meta)
         known = {component.name for component in listed(view.of(before), "tool")}
-        new = [component for component in listed(view.of(asked.told), "tool") if component.name not in known]
+        new = [component for component in listed(view.of(asked.reported), "tool") if component.name not in known]
         return self._answers.with_new_tools(result, new, room, handle, way)
 
     # -- what is called -----------------------------------------------------------------------------------------------
