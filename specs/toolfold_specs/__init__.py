@@ -2,7 +2,9 @@
 
     report = check(make_driver)             # `kit`: SPEC CNF-2
     conformance = suite(make_driver)        # `suites`: the same as tests of pytest
+    await check_store(open_stores)          # `stores`: that a store does what every store does
 
+stores                            what every store does
 kit, suites, plugin, targets      the kit as a callable and as tests, and what it is given
 clauses                           every clause as a value, of the data in clauses.toml
 properties                        properties of transitions by clause: ALWAYS and SOMETIMES
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
     from .kit import check
     from .render import write_reports
     from .report import Expectation, Report, Verdict, Violation
+    from .stores import STORE_CASES, Stores, check_store
     from .suites import suite
 
 __all__ = [
+    "STORE_CASES",
     "Answer",
     "Driver",
     "Expectation",
@@ -43,11 +47,13 @@ __all__ = [
     "Operation",
     "Report",
     "Setup",
+    "Stores",
     "TargetFailed",
     "Tool",
     "Verdict",
     "Violation",
     "check",
+    "check_store",
     "suite",
     "write_reports",
 ]
@@ -58,6 +64,7 @@ _HOMES = {
     "kit": ("check",),
     "render": ("write_reports",),
     "report": ("Expectation", "Report", "Verdict", "Violation"),
+    "stores": ("STORE_CASES", "Stores", "check_store"),
     "suites": ("suite",),
 }
 

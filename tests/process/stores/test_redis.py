@@ -10,19 +10,12 @@ import pytest
 from attrs import frozen
 from redis.asyncio import Redis
 
-from tests.adapters.stores.contract import CASES, CASES_IN_TROUBLE, Case, CaseInTrouble
 from tests.process.stores.servers import flushed
 from toolfold import Place
 from toolfold_adapters.stores import RedisStore
+from toolfold_specs import STORE_CASES, Stores, check_store
 
 pytestmark = pytest.mark.spec("STO-1", "STO-2", "STO-7", "PER-3")
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-async def test_in_redis(case: Case, redis_url: str) -> None:
-    await flushed(redis_url)
-    async with RedisStore(redis_url) as store, RedisStore(redis_url) as other:
-        await case(store, other)
 
 
 @frozen
@@ -51,11 +44,19 @@ class RedisInTrouble:
 
 
 @pytest.mark.spec("STO-5", "STO-9")
-@pytest.mark.parametrize("case", CASES_IN_TROUBLE, ids=lambda case: case.__name__)
-async def test_in_redis_in_trouble(case: CaseInTrouble, redis_url: str) -> None:
-    await flushed(redis_url)
-    async with RedisStore(redis_url) as store, Redis.from_url(redis_url) as client:
-        await case(store, RedisInTrouble(client))
+@pytest.mark.parametrize("case", STORE_CASES)
+async def test_in_redis(case: str, redis_url: str) -> None:
+    @asynccontextmanager
+    async def in_redis() -> AsyncGenerator[Stores]:
+        await flushed(redis_url)
+        async with (
+            RedisStore(redis_url) as store,
+            RedisStore(redis_url) as other,
+            Redis.from_url(redis_url) as client,
+        ):
+            yield Stores(store, other, RedisInTrouble(client))
+
+    assert await check_store(in_redis, [case]) == [case]
 
 
 @pytest.mark.spec("STO-2")
