@@ -147,10 +147,20 @@ async def test_unavailable_tools_are_refused_with_the_text_of_a_direct_call(sepa
                 with pytest.raises(MCPError) as direct:
                     await client.call_tool(name, {})
                 assert direct.value.message == f"Unknown tool: {name}"
-                assert text_of(refused) == (
-                    f"Unknown tool: {name} (if you opened its group, the handle is missing: give call_tool the last "
-                    "one that you were given)"
-                )
+                assert text_of(refused) == direct.value.message
+
+
+@pytest.mark.spec("CALL-1", "CTL-8")
+@pytest.mark.parametrize("on_hidden", ["opaque", "hint"])
+async def test_a_handle_is_said_to_be_the_reason_only_where_a_group_is_closed(on_hidden: Any) -> None:
+    async with client_of(build_server(make_shop(on_hidden=on_hidden)), MODERN) as (client, _):
+        handle = await opened(client, "cash")
+        for name, hinted in (("stock.count", on_hidden == "hint"), ("stock.cuont", False), ("no_such_tool", False)):
+            for given in (None, handle):
+                text = text_of(await through(client, name, {}, given))
+                assert text.startswith(f"Unknown tool: {name}")
+                assert ("handle" in text) == hinted
+                assert hinted or on_hidden == "hint" or text == f"Unknown tool: {name}"
 
 
 @pytest.mark.spec("CTL-8")

@@ -100,17 +100,17 @@ class ByHandle:
         return "" if self.given is None else f"Call the tools below by {call_tool}{under}"
 
     def unknown(self, error: ToolNotFound, call_tool: str | None) -> ToolNotFound:
-        """Return the refusal of a name that is unknown under a handle, which may be the reason (SPEC CTL-8)."""
-        if self.opens:
+        """Return the refusal of a name that is unknown under a handle, which may be the reason (SPEC CTL-8).
+
+        It is, as far as is known, where a group is closed; who may not know that learns no more than of any name.
+        """
+        if self.opens or not error.hint or error.hint.endswith("?"):  # names that it may stand for
             return error
         give = f"give {call_tool} the last one that you were given"
         why, under = "the handle is missing", "without one"
         if self.given is not None:
             why, under = "the handle was made before you opened its group", "under this one"
-        if error.hint and error.hint.endswith("?"):  # other names that it may stand for
-            return ToolNotFound(error.name, f"{error.hint} Or, if you opened its group, {why}: {give}", error.kind)
-        hint = f"{why}: {give}; {under} {error.hint}" if error.hint else f"if you opened its group, {why}: {give}"
-        return ToolNotFound(error.name, hint, error.kind)
+        return ToolNotFound(error.name, f"{why}: {give}; {under} {error.hint}", error.kind)
 
     async def issued(self, call_tool: str | None) -> tuple[str | None, str]:
         """Return a handle of the state as it is now, and its description for a model."""
