@@ -272,6 +272,10 @@ class StoreUnavailable(StoreError):
     """The message for callers."""
 
 
+class RecordDamaged(StoreError):
+    """The record of a session can't be read by any process of this version."""
+
+
 class KeyInUse(StoreError):
     """There is a record of that key."""
 

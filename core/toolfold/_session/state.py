@@ -20,7 +20,7 @@ from .._catalog.components import Profile
 from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
-from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, StoreError
+from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, RecordDamaged, StoreError
 from ..machine import Plan
 from ..machine.transaction import Phase, Transaction
 
@@ -250,7 +250,7 @@ def decoded(tools: str, key: str, data: object) -> Content:
     except HandleInvalid as error:
         raise StoreError(str(error)) from error
     except DAMAGE as error:
-        raise StoreError(f"The stored session {key} is damaged, so it can't be used. Open a new one.") from error
+        raise RecordDamaged(f"The stored session {key} is damaged, so it can't be used. Open a new one.") from error
 
 
 def intent_of(transaction: Transaction) -> str:

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from .._catalog.components import Profile
 from .._snapshot import Snapshot
-from ..errors import ConfigError, KeyInUse, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
+from ..errors import ConfigError, KeyInUse, RecordDamaged, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
 from ..machine import TransitionRequest, paths_of
 from .context import HookContext
 from .events import SessionOpened
@@ -291,11 +291,21 @@ class StoredSessions:
         is_usable: Callable[[Session], bool] = lambda session: True,
         *,
         reading: bool = False,
+        on_damage: Callable[[], None] | None = None,
     ) -> Session:
-        """Return the session of a name, created with groups to start with if there is none; raises as those do."""
+        """Return the session of a name, created with groups to start with if there is none; raises as those do.
+
+        With `on_damage`, a record that is damaged is deleted, and that is called; without, it is refused.
+        """
         groups = tuple(start)
         while True:
-            session = await self.get(name, reading=reading)
+            try:
+                session = await self.get(name, reading=reading)
+            except RecordDamaged:
+                if on_damage is None or not await self._discard(self.key(name)):
+                    raise
+                on_damage()
+                continue
             if session is not None and is_usable(session):
                 return session
             if session is not None:
@@ -412,6 +422,20 @@ class StoredSessions:
             await self._tools.pool.end(session)
             return True
         return False
+
+    async def _discard(self, key: str) -> bool:
+        """Delete a damaged record, and return whether that was done; a session that is known here runs its hooks."""
+        lease = await self._store.acquire(key, self._store.lease)
+        if lease is None or lease.token is None:
+            return False
+        log.warning("the stored session %s is damaged, so it is discarded", key)
+        if (session := self._known.get(key)) is None:
+            return await self._store.delete(key, lease.token)
+        content = session.executor.stored.content
+        if await self._store.swap(key, lease.record.version, content, lease.token) is None:
+            return False
+        await self._tools.pool.end(session)
+        return True
 
     # -- following others ---------------------------------------------------------------------------------------------
 

@@ -22,9 +22,10 @@ from tests.adapters.mcp.support import (
 )
 from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of
 from tests.adapters.mcp.test_stored_handles import Journal
-from toolfold import ToolSet
+from toolfold import Created, Place, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp import handlers as handlers_module
+from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("DEL-6")
 
@@ -80,6 +81,48 @@ async def test_a_request_without_a_token_does_not_reach_a_server_that_verifies_t
             response = await endpoint.post(method, {"name": name, "arguments": {}} if name else {})
             assert response.status_code == 401
             assert "Bearer" in response.headers["www-authenticate"]
+
+
+class Noting(MemoryStore):
+    """A store that notes what is created in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.created: list[str] = []
+
+    async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
+        self.created.append(key)
+        return await super().create(key, data, place, lifetime)
+
+
+@pytest.mark.spec("STO-5", "STO-8")
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_caller_whose_record_is_damaged_is_told_once_and_goes_on(restarted: bool, lists: bool) -> None:
+    store, hooks = Noting(), Journal()
+    async with principals(make_desk(hooks), store=store) as target, Client(target("ada"), mode=MODERN) as ada:
+        await ada.call_tool("database.activate", {})
+        (key,) = store.created
+        found = await store.read(key)
+        assert found is not None
+        assert await store.swap(key, found.version, "nonsense")
+        if not restarted:
+            await goes_on(ada, lists=lists)
+            assert hooks == ["database on", "database off", "database on"]
+    if restarted:
+        async with principals(make_desk(), store=store) as target, Client(target("ada"), mode=MODERN) as ada:
+            await goes_on(ada, lists=lists)
+
+
+async def goes_on(ada: Client, *, lists: bool) -> None:
+    """Fail unless a caller that has lost its groups is told so by its first call, and goes on."""
+    if lists:
+        assert "database.query" not in await names_of(ada)
+    lost = await ada.call_tool("database.query", {"sql": "x"})
+    assert lost.is_error
+    assert "Open the groups that you need again" in text_of(lost)
+    assert received(await ada.call_tool("database.activate", {}))["active"] == ["database"]
+    assert received(await ada.call_tool("database.query", {"sql": "x"})) == {"ran": "x"}
 
 
 @pytest.mark.spec("SES-4", "SAF-4")

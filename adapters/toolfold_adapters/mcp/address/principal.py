@@ -12,11 +12,18 @@ import mcp_types as types
 from attrs import field, frozen
 from mcp.shared.exceptions import MCPError
 
-from toolfold import Session, StoredSessions
+from toolfold import Session, StoredSessions, StoreError
 
 from ..request import Request, Selections, caller_of, is_list, principal_of
 from ..subscriptions import Subscriptions
 from .reference import ByList, ListSource
+
+LOST = (
+    "What was stored of your open groups is damaged, so they are closed, and nothing was done. Open the groups that "
+    "you need again."
+)
+_READ_BY_MODELS = ("tools/call", "prompts/get", "resources/read")
+"""The requests that say so, once."""
 
 
 @frozen(eq=False)
@@ -34,6 +41,7 @@ class PrincipalSessions:
     _subscriptions: Subscriptions
     _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
     _references: WeakKeyDictionary[Session, ByList] = field(init=False, factory=WeakKeyDictionary[Session, ByList])
+    _lost: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
 
     handle_of: ClassVar[None] = None
 
@@ -47,6 +55,9 @@ class PrincipalSessions:
     async def state(self, request: Request, *_: object) -> AsyncGenerator[tuple[Session, ByList]]:
         """Yield the session of the caller of a request, whose list has what is open."""
         session = await self.follow(request.ctx)
+        if session in self._lost and request.ctx.method in _READ_BY_MODELS:
+            self._lost.discard(session)
+            raise StoreError(LOST)
         async with session.executor.request():
             yield session, self._references.setdefault(session, ByList())
 
@@ -56,9 +67,17 @@ class PrincipalSessions:
         if not caller:
             raise unauthenticated()
         default = self._selections.default
+        damaged: list[bool] = []
         session = await self._sessions.get_or_create(
-            caller, default.profile, default.paths, caller_of(ctx), reading=is_list(ctx)
+            caller,
+            default.profile,
+            default.paths,
+            caller_of(ctx),
+            reading=is_list(ctx),
+            on_damage=lambda: damaged.append(True),
         )
+        if damaged:
+            self._lost.add(session)
         if session not in self._followed:
             self._followed.add(session)
             session.on_list_changed(partial(self._subscriptions.announce, caller=caller))
