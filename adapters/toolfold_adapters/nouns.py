@@ -100,7 +100,7 @@ Parts = Mapping[str, Sequence[Sized]]
 def divide(tools: Sequence[Sized], budget: int, levels: int = LEVELS) -> dict[str, tuple[str, ...]]:
     """Return the names of the tools of each part, by its path, each after the part that it is in.
 
-    There are none where all tools are within the budget, or where their names tell no parts.
+    There are none where all tools are within the budget, or where their names show no parts.
 
     Args:
         tools: Tools with different names.
@@ -124,9 +124,9 @@ def divided(parts: Parts, budget: int, levels: int = LEVELS) -> dict[str, tuple[
 
 
 def named(tools: Sequence[Sized]) -> Parts:
-    """Return the parts that tags and names tell: of three tools or more, two to a hundred, with half of all tokens.
+    """Return the parts that tags and names show: of three tools or more, two to a hundred, with half of all tokens.
 
-    They come in the order of their names; there are none if names tell less, or more.
+    They come in the order of their names; there are none if names show less, or more.
     """
     homes = _homes(tools)
     parts: defaultdict[str, list[Sized]] = defaultdict(list)
@@ -134,8 +134,8 @@ def named(tools: Sequence[Sized]) -> Parts:
         if (home := homes.get(tool.name)) is not None:
             parts[home].append(tool)
     taken = sum(tool.tokens for members in parts.values() for tool in members)
-    tells = 1 < len(parts) <= MOST_PARTS and 2 * taken >= sum(tool.tokens for tool in tools)
-    return dict(sorted(parts.items())) if tells else {}
+    shows = 1 < len(parts) <= MOST_PARTS and 2 * taken >= sum(tool.tokens for tool in tools)
+    return dict(sorted(parts.items())) if shows else {}
 
 
 def _homes(tools: Sequence[Sized]) -> dict[str, str]:

@@ -354,7 +354,7 @@ async def tools_of(server: Any) -> ToolSet:
     """Return the tool set that the groups of a server are of, all its tools registered.
 
     A server without groups is given some: those that its tools are marked or tagged with; else, if its tools have more
-    tokens than a group may have, those that their names tell, or one (SPEC GWY-2).
+    tokens than a group may have, those that their names show, or one (SPEC GWY-2).
 
     Raises:
         ConfigError: Its tools can't be grouped so.
@@ -392,7 +392,7 @@ def _is_fastmcp(server: object) -> bool:
 
 
 def _by_name(server: str, definitions: Sequence[ForeignDefinition]) -> dict[str, list[str]]:
-    """Return the groups of a server, by patterns: none within the budget, one where names tell none."""
+    """Return the groups of a server, by patterns: none within the budget, one where names show none."""
     from toolfold_adapters.gateway.config.settings import BudgetsConfig
     from toolfold_adapters.names import server_name
     from toolfold_adapters.nouns import Sized, divide

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from deploy import listing
+from tests.benchmarks.installs import stale
 from tests.deploy.test_listing import MANIFEST, PACKAGE, PROJECT, ROOT, SERVER
 from toolfold_cli.program import Program
 from toolfold_cli.targets import parse_target
@@ -165,3 +166,15 @@ def test_a_new_version_makes_all_that_names_it_stale(tmp_path: Path) -> None:
         "deploy/plugins/codex/.mcp.json",
         "docs/how-to/install.md",
     ]
+
+
+def test_the_table_of_the_page_has_the_extras_and_how_many_packages_each_brings() -> None:
+    assert stale(PAGE) == {}
+
+
+def test_a_table_with_another_number_or_without_an_extra_is_stale() -> None:
+    rows = PAGE.splitlines(keepends=True)
+    without = "".join(row for row in rows if not row.startswith("| `toolfold[redis]`"))
+    another = "".join(row.replace("| 34 |", "| 33 |") if row.startswith("| `toolfold[mcp]`") else row for row in rows)
+    assert set(stale(without)) == {"redis"}
+    assert set(stale(another)) == {"mcp"}

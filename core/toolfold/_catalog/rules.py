@@ -65,7 +65,7 @@ Predicate = Callable[[View], bool]
 class Visibility:
     """A rule that says when something is available; combine rules with `&`, `|` and `~`.
 
-    What is in a group is available while the group is active. A rule of predicates alone narrows that: the group must
+    What is in a group is available while the group is active. A rule of predicates alone restricts that: the group must
     be active and the predicates true. A rule that names groups, or `always`, replaces it:
 
         tools.register_group("refunds", on_activate=connect)
@@ -189,7 +189,7 @@ def leaves(rule: Visibility) -> Iterator[Visibility]:
 
 
 def within(group: str, rule: Visibility | None) -> Visibility:
-    """Return the rule of what is in a group and is given `rule`: one of predicates alone narrows the group's (VIS-2).
+    """Return the rule of what is in a group and is given `rule`: one of predicates alone restricts the group's (VIS-2).
 
     A closed group's hooks have not run, so nothing in it is callable unless its rule says so: by `Always` or by groups.
     """

@@ -25,7 +25,7 @@ class ComponentOptions(TypedDict, total=False):
 
     Attributes:
         group: The group that it belongs to; root otherwise.
-        visibility: A rule that narrows the group's if it is made of predicates alone, so that both must hold, and
+        visibility: A rule that restricts the group's if it is made of predicates alone, so that both must hold, and
             replaces it if it names groups or `Visibility.always()`: `visibility=Visibility.when(is_boss)` in a group is
             for the boss while the group is active; see `Visibility` (SPEC VIS-2).
         bounded_by: Groups of which a profile must have one for it to exist under that profile, as what is in a group

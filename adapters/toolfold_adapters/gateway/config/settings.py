@@ -35,7 +35,7 @@ available = ["*"]
 description = "For a look around"
 
 [budgets]                               # in approximate tokens
-group_tokens = 2000                     # a server whose tools are more has groups in it where names tell parts
+group_tokens = 2000                     # a server whose tools are more has groups in it where names show parts
 answer_tokens = 5000                    # the answer that opens a group is no longer
 list_tokens = 20000                     # opening a group that would make the list longer is refused; see evict
 
