@@ -114,7 +114,7 @@ class Writer:
     async def _is_added(self, key: str, now: dict[str, Any]) -> bool:
         """Add what is new to a record, and return whether it has it: not if another process was faster."""
         record = await self._store.read(key)
-        total = Usage(self._tools.name, lambda: 0.0)
+        total = Usage(self._tools.name)
         numbers: dict[str, int] = {} if record is None else _add_record(total, key, record)["numbers"]
         if numbers.pop(self._id, None) == self._number:
             return True
@@ -137,7 +137,7 @@ class Writer:
 
 async def stored_usage(store: Store, days: int = DAYS, today: date | None = None) -> Usage:
     """Return what was used in the last days, as a store has it; raises `StoreError`."""
-    usage, last = Usage("", lambda: 0.0), today or today_in_utc()
+    usage, last = Usage(""), today or today_in_utc()
     for before in range(days):
         key = key_of(last - timedelta(before))
         if (record := await store.read(key)) is not None:

@@ -101,7 +101,7 @@ async def _of_configuration(source: str) -> list[Any]:
 
 def answered(data: Any) -> Usage:
     """Return what was used, as a server answers it."""
-    usage = Usage(data["name"], lambda: 0.0)
+    usage = Usage(data["name"])
     usage.add(data)
     return usage
 

@@ -144,7 +144,10 @@ class Snapshot(Displayed):
         return self.at(self.plan(request).after)
 
     def plan(self, request: TransitionRequest) -> Plan:
-        """Return the plan of a request; raises as `machine.plan`, and `QuotaExceeded` (SPEC ACT-10, FND-3)."""
+        """Return the plan of a request; raises as `machine.plan`, and `QuotaExceeded`.
+
+        SPEC ACT-10, FND-3.
+        """
         return self.catalog.quota.plan(self.configuration, request)
 
     def at(self, configuration: Configuration) -> Snapshot:

@@ -15,6 +15,7 @@ import anyio
 from mcp import Client
 
 from toolfold import Session, ToolSet
+from toolfold._session.observers import Observers
 from toolfold_adapters.mcp import build_server
 from toolfold_diagrams import live
 
@@ -63,14 +64,14 @@ async def _requests(samples: int) -> list[Row]:
 
 async def _calls(samples: int) -> Row:
     tools = _tools()
-    usage = tools.runtime.usage
     async with Client(build_server(tools), mode="legacy") as client:
+        observers, nobody = tools.runtime.observers, Observers()
 
-        async def call(counters: Any) -> None:
-            tools.runtime.usage = counters
+        async def call(heard: Observers) -> None:
+            tools.runtime.observers = heard
             await client.call_tool("ping", {})
 
-        ways = [partial(call, counters) for counters in (usage, None)]
+        ways = [partial(call, heard) for heard in (observers, nobody)]
         counted, plain = await turn_by_turn(ways, samples=samples, inner=20, clock=process_time)
     return Row(
         what="a call over MCP in memory, counted against not",

@@ -156,7 +156,7 @@ WEEKS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.spec("EXP-4")
 @pytest.mark.parametrize(("counted", "said"), WEEKS)
 def test_what_was_used_and_saved_is_one_sentence(counted: dict[str, Any], said: str) -> None:
-    usage = Usage("shop", lambda: 0.0)
+    usage = Usage("shop")
     nothing: dict[str, Any] = {**usage.dump(), "tools": {"a.t": "a", "u": ""}}
     opened = {"a": {"opened": 9, "called": 9, "closed": 0}} if counted else {}
     usage.add({**nothing, "groups": opened, **counted})

@@ -21,14 +21,19 @@ from toolfold import (
     success_of,
 )
 from toolfold._session.events import (
+    TRACED,
+    TRANSITIONS,
     Answered,
+    Called,
     Committed,
     Ended,
     EventRefused,
     HookBegan,
     HookEnded,
     ListChanged,
+    Listed,
     Planned,
+    Refused,
     Requested,
     RolledBack,
     SessionEnded,
@@ -300,3 +305,27 @@ def test_without_tracers_no_events_are_made_for_them() -> None:
     assert observers.hook("s", "g", "on_activate", None) is first
     with first:
         assert observers.request is None
+    assert not any(map(observers.hears, (*TRANSITIONS, *TRACED, Called, Refused)))
+
+
+async def test_what_is_counted_is_heard_by_who_listens_to_it_and_by_no_other() -> None:
+    tools = desk()
+    tools.register("echo", lambda: "yes")
+    counted, traced_events = Received(), traced(tools)
+    stop = tools.observers.add(counted.append, (Called, Refused, Listed))
+    ticks = iter(range(10))
+    tools.observers.clock = lambda: float(next(ticks))
+    async with tools.open_session() as session:
+        await session.call("echo", request="asked")
+        with pytest.raises(ToolNotFound):
+            await session.call("nope")
+        page = session.list_tools()
+    called, refused, listed = counted
+    assert (called.session, called.component.name, called.request, called.seconds) == (session.id, "echo", "asked", 1.0)
+    assert called.result.text == "yes"
+    assert refused == Refused(session.id, "unknown")
+    assert (listed.items, listed.catalog, listed.begins) == (page.items, tools.catalog, True)
+    assert not {Called, Refused} & set(map(type, traced_events))
+    stop()
+    assert not tools.observers.hears(Called)
+    assert tools.observers.hears(Listed)

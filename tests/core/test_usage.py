@@ -207,7 +207,7 @@ async def test_counts_that_were_dumped_add_up() -> None:
         with suppress(ToolNotFound):
             await session.call("c.read", request=CLIENTS[0])
     assert tools.usage is usage
-    both = Usage("both", clock)
+    both = Usage("both")
     both.add(usage.dump())
     assert both.dump() == {**usage.dump(), "name": "both"}
     both.add(usage.dump())

@@ -15,7 +15,7 @@ from toolfold_diagrams import report
 
 def usage_with(**figures: Any) -> Usage:
     """Return counters of nothing, with some figures; calls are pairs of a tool, with its group, and its calls."""
-    nothing = Usage("shop", lambda: 0.0)
+    nothing = Usage("shop")
     data = {**nothing.dump(), **figures}
     for name in ("searches", "lists"):
         data[name] = {**nothing.dump()[name], **data[name]}

@@ -105,7 +105,7 @@ def _observe_counters(tools: ToolSet, meter: metrics.Meter) -> Callable[[], None
 
     def end() -> None:
         ended.append(True)
-        counters.append(Usage(tools.name, perf_counter))
+        counters.append(Usage(tools.name))
         counters[-1].add(counters[0].dump())
 
     meter.create_observable_counter("toolfold.group.changes", [changes], "{change}", "Groups opened and closed.")

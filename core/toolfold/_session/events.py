@@ -1,13 +1,19 @@
-"""The events of a tool set: what observers are given after the fact, and what tracers are given besides."""
+"""The events of a tool set, which is one stream on two levels.
+
+The events of transitions say what became of each, and of the sessions. Those of calls say besides what was asked and
+answered: in sum for whoever counts (`Called`, `Refused`, `Listed`), and as it happens for whoever traces.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple, get_args
 
-from attrs import frozen
+from attrs import field, frozen
 
+from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind
 from .._snapshot import Change
+from .._view.calling import ToolResult
 from ..errors import HookFailed
 from ..machine import TransitionRequest
 
@@ -165,13 +171,44 @@ class ListChanged:
     listeners: int
 
 
+class Called(NamedTuple):
+    """A call of a tool ended. One is made for each call that is counted, and a tuple is made in half the time.
+
+    Attributes:
+        session: The name of the session.
+        component: The tool.
+        request: What the adapter received the call as, if anything.
+        seconds: How long it took.
+        result: The result; `None` if it was cancelled, or the tool refused it in a way of the protocol.
+    """
+
+    session: str
+    component: Component
+    request: Any
+    seconds: float
+    result: ToolResult | None
+
+
+@frozen
+class Refused:
+    """A call found no tool that can be called; `why` is the reason (SPEC EXP-1)."""
+
+    session: str
+    why: str
+
+
 @frozen
 class Listed:
-    """A list was answered with `items`; `session` is empty if it was not that of a session."""
+    """A list was answered with `items`; `session` is empty if it was not that of a session.
+
+    `catalog` is set for a page of a list, which `begins` the list or continues it.
+    """
 
     session: str
     kind: Kind
     items: tuple[Component, ...]
+    catalog: Catalog | None = field(default=None, eq=False, repr=False)
+    begins: bool = field(default=True, eq=False, repr=False)
 
 
 @frozen
@@ -192,4 +229,10 @@ class Ended:
     error: BaseException | None
 
 
+Count = Called | Refused | Listed
 Trace = Requested | Planned | HookBegan | HookEnded | ListChanged | Listed | Answered | Ended
+
+TRANSITIONS: tuple[type[Event], ...] = get_args(Event)
+"""The events of transitions and sessions."""
+TRACED: tuple[type[Event | Trace], ...] = (*TRANSITIONS, *get_args(Trace))
+"""With those of calls as they happen."""

@@ -1,25 +1,25 @@
-"""Observers and tracers of a tool set: plain functions that are given its events, which `events.py` has.
+"""The stream of the events of a tool set: plain functions are given those that they listen to; `events.py` has all.
 
-Observers get outcomes, after the fact. Tracers also get how each came about: who asked, what was
-planned, and every hook as it begins and ends. Neither can change the outcome: what they raise is logged and goes no
-further. Without tracers, nothing is made for them.
+None can change the outcome: what one raises is logged and goes no further. An event that nobody listens to is not made.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from typing import Any
 
-from .._usercode import guarded
+from .._usercode import guarded, is_failure
 from ..machine import Plan, TransitionRequest
 from .events import (
+    TRANSITIONS,
     Answered,
     Asked,
+    Count,
     Ended,
     Event,
     HookBegan,
@@ -42,22 +42,51 @@ _UNTRACED = nullcontext()
 
 
 class Observers:
-    """The observers and the tracers of one tool set, in the order in which they came."""
+    """The stream of the events of one tool set, and who listens to it, in the order in which they came.
+
+    Attributes:
+        clock: The time in seconds of those that measure calls, if there are any.
+        is_traced: Whether anybody listens to requests as they happen.
+    """
 
     def __init__(self) -> None:
-        self._observers: list[Observer] = []
-        self.tracers: list[Tracer] = []
+        self.clock: Callable[[], float] | None = None
+        self.is_traced = False
+        self._listeners: dict[type[Event | Count | Trace], tuple[Callable[[Any], None], ...]] = {}
         self._numbers = count(1)
 
-    def add(self, observer: Observer) -> Callable[[], None]:
-        """Add an observer and return a function that removes it."""
-        self._observers.append(observer)
-        return lambda: self._observers.remove(observer)
+    def add(
+        self, listener: Callable[[Any], None], kinds: Iterable[type[Event | Count | Trace]] = TRANSITIONS
+    ) -> Callable[[], None]:
+        """Have a listener called with each event of some kinds; return a function that ends that."""
+        added = tuple(kinds)
+        for kind in added:
+            self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
+        self.is_traced = Requested in self._listeners
+        return partial(self._remove, listener, added)
 
-    def add_tracer(self, tracer: Tracer) -> Callable[[], None]:
-        """Add a tracer and return a function that removes it."""
-        self.tracers.append(tracer)
-        return lambda: self.tracers.remove(tracer)
+    def _remove(self, listener: Callable[[Any], None], kinds: Iterable[type[Event | Count | Trace]]) -> None:
+        for kind in kinds:
+            left = list(self._listeners[kind])
+            left.remove(listener)
+            self._listeners[kind] = tuple(left)
+            if not left:
+                del self._listeners[kind]
+        self.is_traced = Requested in self._listeners
+
+    def hears(self, kind: type[Event | Count | Trace]) -> bool:
+        """Return whether anybody listens to events of a kind; where nobody does, none are made."""
+        return kind in self._listeners
+
+    def notify(self, event: Event | Count | Trace) -> None:
+        """Pass an event to all that listen to its kind; what they raise is logged."""
+        for listener in self._listeners.get(type(event), ()):
+            try:
+                listener(event)
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                log.exception("an observer raised on %s", type(event).__name__)
 
     @property
     def request(self) -> int | None:
@@ -65,36 +94,24 @@ class Observers:
         observers, number = _within.get()
         return number if observers is self else None
 
-    def notify(self, event: Event) -> None:
-        """Pass `event` to every observer and tracer."""
-        for observer in tuple(self._observers):
-            _hand(event, observer)
-        self.trace(event)
-
-    def trace(self, event: Event | Trace) -> None:
-        """Pass `event` to every tracer."""
-        for tracer in tuple(self.tracers):
-            _hand(event, tracer)
-
     def requested(
         self, session: str, what: Asked, name: str = "", request: TransitionRequest | None = None, force: bool = False
     ) -> AbstractContextManager[None]:
         """Return a context manager for a request; tracers are notified of its beginning and end."""
-        return self._requested(session, what, name, request, force) if self.tracers else _UNTRACED
+        return self._requested(session, what, name, request, force) if self.is_traced else _UNTRACED
 
     def hook(self, session: str, group: str, phase: str, undoes: str | None) -> AbstractContextManager[None]:
         """Return a context manager for a hook; tracers are notified of its beginning and end."""
-        return self._hook(session, group, phase, undoes) if self.tracers else _UNTRACED
+        return self._hook(session, group, phase, undoes) if self.is_traced else _UNTRACED
 
     def planned(self, session: str, plan: Plan) -> None:
         """Notify tracers of the plan of a transition."""
-        if self.tracers:
-            self.trace(Planned(session, self.request, *plan.paths))
+        if self.is_traced:
+            self.notify(Planned(session, self.request, *plan.paths))
 
     def answered(self, session: str, is_error: bool) -> None:
         """Notify tracers that a call has a result."""
-        if self.tracers:
-            self.trace(Answered(session, self.request, is_error))
+        self.notify(Answered(session, self.request, is_error))
 
     def list_changed(self, session: str, kinds: frozenset[str], listeners: Sequence[Listener]) -> None:
         """Notify tracers, and the listeners of a session, that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
@@ -103,8 +120,8 @@ class Observers:
             log.exception("session %s: a listener could not be notified of a change", session)
             self.notify(NotificationFailed(session, error))
 
-        if self.tracers:
-            self.trace(ListChanged(session, kinds, len(listeners)))
+        if self.is_traced:
+            self.notify(ListChanged(session, kinds, len(listeners)))
         for listener in listeners:
             guarded(partial(listener, kinds), failed)
 
@@ -114,7 +131,7 @@ class Observers:
     ) -> Generator[None]:
         number = next(self._numbers)
         outer = _within.get()
-        self.trace(Requested(session, number, self.request, what, name, request, force))
+        self.notify(Requested(session, number, self.request, what, name, request, force))
         _within.set((self, number))
         try:
             with self._ending(lambda error: Ended(session, number, error)):
@@ -125,7 +142,7 @@ class Observers:
     @contextmanager
     def _hook(self, session: str, group: str, phase: str, undoes: str | None) -> Generator[None]:
         number = self.request
-        self.trace(HookBegan(session, number, group, phase, undoes))
+        self.notify(HookBegan(session, number, group, phase, undoes))
         with self._ending(lambda error: HookEnded(session, number, error)):
             yield
 
@@ -134,10 +151,6 @@ class Observers:
         try:
             yield
         except BaseException as error:
-            self.trace(event(error))
+            self.notify(event(error))
             raise
-        self.trace(event(None))
-
-
-def _hand(event: Event | Trace, to: Callable[[Any], None]) -> None:
-    guarded(partial(to, event), lambda _: log.exception("an observer raised on %s", type(event).__name__))
+        self.notify(event(None))

@@ -1,4 +1,4 @@
-"""What the sessions of one tool set share: the newest catalog, the settings, the observers, the counters."""
+"""What the sessions of one tool set share: the newest catalog, the settings, the observers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from .._view.listing import Page, page_of
 from .._view.reasons import reason_for, refusal
 from .._view.visibility import RequestView
 from ..errors import ToolNotFound
-from .events import Listed, PredicateFailed
+from .events import Listed, PredicateFailed, Refused
 from .observers import Observers, log
 from .upkeep import OpenSessions
-from .usage import Usage
 
 if TYPE_CHECKING:
     from .._toolset.toolset import ToolSet
@@ -39,7 +38,6 @@ class Runtime:
         page_size: The greatest number of items in a page of a list.
         hints: Whether a refusal names the group to open first (SPEC CALL-1).
         read_state: Supplies the application state of a request (SPEC MOD-3).
-        usage: The counters, if use is counted (SPEC EXP-3).
     """
 
     catalogs: Catalogs
@@ -48,7 +46,6 @@ class Runtime:
     page_size: int | None = None
     hints: bool = False
     read_state: StateReader | None = None
-    usage: Usage | None = None
     pool: OpenSessions = field(init=False)
     tools: ToolSet = field(init=False)
     _identities: count[int] = field(factory=lambda: count(1))
@@ -79,20 +76,18 @@ class Runtime:
     ) -> Page:
         """Return a page of what a view lists, for observers that of a session if it is one's; see `page_of`."""
         page = page_of(view, kind, cursor, self.page_size, extra)
-        if self.usage is not None and kind == "tool":
-            self.usage.listed(view.snapshot.catalog, page.items, begins=cursor is None)
-        if self.observers.tracers:
-            self.observers.trace(Listed(session, kind, page.items))
+        if self.observers.hears(Listed):
+            self.observers.notify(Listed(session, kind, page.items, view.snapshot.catalog, cursor is None))
         return page
 
     def refused(self, session: str, name: str, view: RequestView | None) -> None:
-        """Count and log that a session was refused a tool, by the one reason for it (SPEC EXP-1, EXP-3).
+        """Log that a session was refused a tool by the one reason for it, if that is counted (SPEC EXP-1, EXP-3).
 
         Without a view, there is nothing of that name: an adapter knows no tool that it calls so.
         """
-        if self.usage is not None:
+        if self.observers.hears(Refused):
             reason = None if view is None else reason_for(name, "tool", view)
-            self.usage.refused["unknown" if reason is None else reason.why] += 1
+            self.observers.notify(Refused(session, "unknown" if reason is None else reason.why))
             text = "There is no tool of this name." if reason is None else reason.text
             log.info("session %s: %s can't be called: %s", session, quoted(name), text)
 

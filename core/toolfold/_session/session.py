@@ -25,7 +25,7 @@ from .._view.visibility import RequestView, restrict
 from ..errors import InvalidArguments, SessionClosed, ToolError, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest
 from .context import Context, HookContext
-from .events import EventRefused, SessionEnded
+from .events import Called, EventRefused, SessionEnded
 from .executor import Executor
 from .observers import Listener, log
 from .runtime import Runtime
@@ -308,9 +308,9 @@ class Session(Displayed):
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        observers, usage = self.runtime.observers, self.runtime.usage
+        observers = self.runtime.observers
         with observers.requested(self.id, "tool", name):
-            began = 0.0 if usage is None else usage.clock()
+            began = 0.0 if (clock := observers.clock) is None else clock()
             view = self._view_of_request(view)
             catalog = view.snapshot.catalog
             component = self._found(name, view)
@@ -324,9 +324,10 @@ class Session(Displayed):
             except (InvalidArguments, ToolError) as error:
                 outcome = result = calling.error_result(offered, error)
             finally:
-                if usage is not None:
-                    usage.called(self.id, component, request, began, outcome)
-            observers.answered(self.id, result.is_error)
+                if clock is not None:
+                    observers.notify(Called(self.id, component, request, clock() - began, outcome))
+            if observers.is_traced:
+                observers.answered(self.id, result.is_error)
             if not result.is_error and result.needs is None and name in catalog.opened_by:
                 with observers.requested(self.id, "success", name):
                     opened = await self._open_on(name, context)

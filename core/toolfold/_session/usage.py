@@ -27,8 +27,8 @@ from .._catalog.rules import enabling_groups
 from .._memo import Memo
 from .._plain import CHARACTERS_PER_TOKEN
 from .._snapshot import Change
-from .._view.calling import ToolResult
-from .events import Committed, Event, SessionEnded, SessionOpened
+from .events import Called, Committed, Count, Event, Listed, Refused, SessionEnded, SessionOpened
+from .observers import Observers
 
 MAX_CLIENTS, MAX_ROWS, MAX_SESSIONS = 100, 20_000, 10_000
 OTHERS = "(others)"
@@ -109,7 +109,6 @@ class Usage:
 
     Args:
         name: The name of the tool set.
-        clock: Returns the time in seconds, such as `time.perf_counter`.
         label: Returns the client and the era of the request that a call was received as, `None` in process.
 
     Attributes:
@@ -122,9 +121,8 @@ class Usage:
         tools: The group of each tool that there is or was, without control tools.
     """
 
-    def __init__(self, name: str, clock: Callable[[], float], label: Label | None = None) -> None:
+    def __init__(self, name: str, label: Label | None = None) -> None:
         self.name = name
-        self.clock = clock
         self.label: Label = label or (lambda request: ("", "in process"))
         self.calls: dict[tuple[str, str, str, str], Calls] = {}
         self.groups: dict[str, Openings] = {}
@@ -140,9 +138,9 @@ class Usage:
 
     # -- counting -----------------------------------------------------------------------------------------------------
 
-    def called(self, session: str, component: Component, request: Any, began: float, result: ToolResult | None) -> None:
-        """Count a call that began at a time of the clock; without a result it was cancelled, or refused by the tool."""
-        seconds = self.clock() - began
+    def _called(self, event: Called) -> None:
+        """Count a call; without a result it was cancelled, or refused by the tool."""
+        session, component, request, seconds, result = event
         client, era = self.label(request)
         row = self._rows.get((component.name, client, era)) or self._row(component, client, era)
         row.calls += 1
@@ -159,16 +157,24 @@ class Usage:
         if component.control is None and (self._opened_by_others or self._opened.get(session)):
             self._followed_opening(session, component)
 
-    def listed(self, catalog: Catalog, items: tuple[Component, ...], *, begins: bool) -> None:
-        """Count a page of a list of tools, which `begins` the list or continues it."""
-        if begins:
+    def _listed(self, catalog: Catalog, event: Listed) -> None:
+        """Count a page of a list of tools."""
+        if event.begins:
             self.lists.lists += 1
             self.lists.ungrouped += _UNGROUPED.of(catalog.memo, None, lambda: ungrouped_tokens(catalog))
-        self.lists.tokens += sum([item.tokens for item in items])
+        self.lists.tokens += sum([item.tokens for item in event.items])
 
-    def observe(self, event: Event) -> None:
-        """Count what an event of the tool set says."""
+    def listen(self, stream: Observers) -> None:
+        """Count the events of a tool set from now on."""
+        stream.add(self._called, (Called,))
+        stream.add(self._observe, (Committed, SessionOpened, SessionEnded, Listed, Refused))
+
+    def _observe(self, event: Event | Count) -> None:
         match event:
+            case Listed(kind="tool", catalog=Catalog() as catalog):
+                self._listed(catalog, event)
+            case Refused(why=why):
+                self.refused[why] += 1
             case Committed(session, change):
                 for path in change.activated:
                     self._openings(path).opened += 1

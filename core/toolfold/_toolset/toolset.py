@@ -15,7 +15,7 @@ from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._extras import Displayed, entry_point
 from .._names import qualified_name
-from .._session.events import ListsAnnounced, SessionOpened
+from .._session.events import TRACED, ListsAnnounced, SessionOpened
 from .._session.observers import Observer, Observers, Tracer
 from .._session.runtime import Runtime
 from .._session.session import Session
@@ -117,6 +117,7 @@ class ToolSet(Displayed):
             raise ConfigError(f"evict={evict!r} says what makes room under a limit: set max_active or list_budget too.")
         style = ControlStyle.of(control, control_visibility)
         self.observers = Observers()
+        self._usage: Usage | None = None
         defaults = {"run_in_thread": run_in_thread}
         tool_defaults = {} if structured_output else {"structured_output": False}
         catalog_settings = Settings(style, max_active, evict, list_budget, search)
@@ -556,7 +557,7 @@ class ToolSet(Displayed):
 
         Returns a function that ends that. The events are in `toolfold.events`.
         """
-        return self.observers.add_tracer(tracer)
+        return self.observers.add(tracer, TRACED)
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -572,21 +573,22 @@ class ToolSet(Displayed):
             label: Returns the client and the era of a request, given what the call was received as. The last one that
                 was given is used.
         """
-        if self.runtime.usage is None:
-            usage = self.runtime.usage = Usage(self.name, clock, label)
+        if self._usage is None:
+            self._usage = Usage(self.name, label)
             for session in self.sessions:
-                usage.follow(session.id)
-            self.observe(usage.observe)
+                self._usage.follow(session.id)
+            self.observers.clock = clock
+            self._usage.listen(self.observers)
         elif label is not None:
-            self.runtime.usage.label = label
-        return self.runtime.usage
+            self._usage.label = label
+        return self._usage
 
     @property
     def usage(self) -> Usage | None:
         """The counters of what is used, with the tools and groups that there are now, if use is counted."""
-        if self.runtime.usage is not None:
-            self.runtime.usage.know(self.catalog)
-        return self.runtime.usage
+        if self._usage is not None:
+            self._usage.know(self.catalog)
+        return self._usage
 
     def open_session(
         self,

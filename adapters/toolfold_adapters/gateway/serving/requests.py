@@ -23,7 +23,7 @@ from mcp.server.context import CallNext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from toolfold import Catalog, Component, Profile, Session, ToolfoldError
+from toolfold import Catalog, Component, Profile, Session, ToolfoldError, events
 from toolfold.spi import Kind, available, table
 
 from ...mcp.answer.proxy import CALL_TOOLS
@@ -220,8 +220,7 @@ class Requests:
             return await self._handlers.call(ctx, params)
         reason, text = catalog.why_withheld(name) or ("", "")
         if component is None and reason == "quarantined":
-            if (usage := self._gateway.tools.runtime.usage) is not None:
-                usage.refused[reason] += 1
+            self._gateway.tools.observers.notify(events.Refused(session.id, reason))
             return _refusal(text)
         unknown = [one for one in self._gateway.unknown if self._gateway.registration.admits(one.key, profile)]
         needed, named = self._needed(name, arguments, component, unknown, catalog)
