@@ -16,12 +16,22 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 from attrs import frozen
+from pydantic_core import to_json
 
 from toolfold.spi import array, quoted, table
 
 Schema = Mapping[str, Any]
 
 TYPES = frozenset(("string", "number", "integer", "boolean", "object", "array", "null"))
+_TEXTS = ("title", "description", "$comment", "contentMediaType", "contentEncoding")
+DIALECTS = frozenset(
+    (
+        *(f"http://json-schema.org/draft-{number}/schema" for number in ("04", "06", "07")),
+        *(f"https://json-schema.org/draft/{year}/schema" for year in ("2019-09", "2020-12")),
+        *("http://json-schema.org/schema", "https://json-schema.org/draft-07/schema"),
+    )
+)
+"""What `$schema` may be: compilers refuse one that they don't know."""
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
 ONE = frozenset(
@@ -157,19 +167,31 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _are_texts(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and value == value // 1
+
+
+def _are_names(value: Any) -> bool:
     several = array(value)
-    return several is not None and all(isinstance(one, str) for one in several)
+    return several is not None and all(isinstance(one, str) for one in several) and len({*several}) == len(several)
 
 
 def _is_type(value: Any) -> bool:
-    several = array(value)
-    several = [value] if several is None else several
-    return bool(several) and all(isinstance(one, str) and one in TYPES for one in several)
+    several = [value] if array(value) is None else value
+    return bool(several) and _are_names(several) and TYPES.issuperset(several)
 
 
 def _is_filled(value: Any) -> bool:
     return bool(array(value))
+
+
+def _is_enum(value: Any) -> bool:
+    several = array(value)
+    return bool(several) and len({to_json(one) for one in several or ()}) == len(several or ())
+
+
+def _is_dialect(value: Any) -> bool:
+    return isinstance(value, str) and value.rstrip("#") in DIALECTS
 
 
 def _is_table(value: Any) -> bool:
@@ -178,20 +200,23 @@ def _is_table(value: Any) -> bool:
 
 _FORMS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_is_type, f"one of {', '.join(sorted(TYPES))}, or a list of some"),
-    "enum": (_is_filled, "a list of at least one value"),
-    "required": (_are_texts, "a list of names"),
+    "enum": (_is_enum, "a list of at least one value, each of them once"),
+    "required": (_are_names, "a list of names, each of them once"),
+    "$schema": (_is_dialect, "a draft of JSON Schema"),
     "id": (lambda value: False, "called $id"),
     "nullable": (lambda value: False, "beside a type"),
-    **dict.fromkeys(("format", "$ref", "$id", "$schema"), (lambda value: isinstance(value, str), "a text")),
-    **dict.fromkeys(("uniqueItems",), (lambda value: isinstance(value, bool), "true or false")),
+    **dict.fromkeys(("format", "$ref", "$id", *_TEXTS), (lambda value: isinstance(value, str), "a text")),
+    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly"), (lambda value: isinstance(value, bool), "true or false")),
     **dict.fromkeys(SEVERAL, (_is_filled, "a list of at least one schema")),
     **dict.fromkeys(NAMED, (_is_table, "a mapping of schemas")),
     **dict.fromkeys(
-        (
-            *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-            *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-        ),
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
         (_is_number, "a number"),
+    ),
+    "multipleOf": (lambda value: _is_number(value) and value > 0, "a number above 0"),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        (_is_count, "a whole number, 0 or more"),
     ),
 }
 """The form that a keyword must have, and what it must be in words."""

@@ -38,6 +38,7 @@ ONE_MEANING: list[tuple[Any, Any]] = [
     ({"count": ""}, {}),
     ({"count": None, "now": None, "after": None, "handle": None}, {}),
     ({"handle": ""}, {}),
+    ({"handle": "null", "count": "null", "now": "null", "name": "null"}, {"name": "null"}),
     ({"share": "0.5"}, {"share": 0.5}),
     ({"now": "true"}, {"now": True}),
     ({"now": "False"}, {"now": False}),
@@ -68,7 +69,9 @@ NO_MEANING: list[tuple[Any, str, str]] = [
     ({"now": "1"}, "arguments.now", 'is not of type "boolean"'),
     ({"after": "1, 2"}, "arguments.after", 'is not of type "array"'),
     ({"after": ["[1"]}, "arguments.after[0]", "the JSON text ends too early"),
-    ({"name": ["n", "m"]}, "arguments.name", 'is not of type "string"'),
+    ({"name": ["n", "m"]}, "arguments.name", "it takes one, and 2 are given: make a call for each of n, m"),
+    ({"name": ["n", 5]}, "arguments.name", 'is not of type "string"'),
+    ({"name": []}, "arguments.name", 'is not of type "string"'),
     ({"name": None}, "arguments.name", 'is not of type "string"'),
 ]
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
 from anyio.abc import TaskGroup
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp_types import PaginatedRequestParams
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, PaginatedRequestParams
+from pydantic_core import from_json
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, ToolSet, WireNames
@@ -62,6 +67,7 @@ class ToolSetServer(Server[TaskGroup]):
             self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
             self.add_request_handler("groups/get", GroupParams, handlers.get_group)
         trace_what_is_recorded(self)
+        self.middleware.append(_with_arguments)
         if settings.extend is not None:
             settings.extend(self, handlers)
 
@@ -91,6 +97,20 @@ class ToolSetServer(Server[TaskGroup]):
         return super().create_initialization_options(
             notification_options or changing, experimental or None, extensions or {}
         )
+
+
+async def _with_arguments(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Answer a call whose arguments are the JSON text of an object, as some hosts write them (SPEC GWY-20)."""
+    params = ctx.params or {}
+    if ctx.method != "tools/call" or not isinstance(text := params.get("arguments"), str):
+        return await call_next(ctx)
+    given: Any = None
+    with suppress(ValueError):
+        given = from_json(text) if text.strip() else {}
+    if not isinstance(given, dict):
+        said = "Invalid arguments: they are no object, and no JSON text of one; write the whole of it again."
+        raise MCPError(code=INVALID_PARAMS, message=said)
+    return await call_next(replace(ctx, params={**params, "arguments": given}))
 
 
 def _input_schema(tools: ToolSet, wire: WireNames, name: str) -> Any:

@@ -34,7 +34,9 @@ def read_leniently(schema: Mapping[str, Any], value: Any, place: str = "argument
 def _value(schema: Mapping[str, Any], value: Any, place: str, unread: dict[str, str]) -> Any:
     kind: str = schema.get("type", "")
     if kind == "string":
-        return _one_text(value)
+        return _one_text(value, place, unread)
+    if kind == "array":
+        value = _listed(schema, value)
     if kind in _KINDS and isinstance(value, str):
         value = _read(value, kind, place, unread)
     if kind == "object" and (given := table(value)) is not None:
@@ -46,26 +48,56 @@ def _value(schema: Mapping[str, Any], value: Any, place: str, unread: dict[str, 
 
 
 def _members(schema: Mapping[str, Any], given: dict[str, Any], place: str, unread: dict[str, str]) -> dict[str, Any]:
-    """Return an object with its properties as they are meant; null and "" stand for one that is left out."""
+    """Return an object with its properties as they are meant; null, "" and "null" stand for one that is left out."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     optional = properties.keys() - schema.get("required", ())
     return {
         name: _value(properties[name], item, f"{place}.{name}", unread) if name in properties else item
         for name, item in given.items()
-        if not (name in optional and (item is None or item == ""))
+        if not (name in optional and _is_nothing(properties[name], item))
     }
 
 
-def _one_text(value: Any) -> Any:
-    """Return a text that is given as the only one of a list, or as JSON text of that or of itself."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", '"'):
+def _is_nothing(schema: Mapping[str, Any], value: Any) -> bool:
+    return value is None or value == "" or (value == "null" and "null" not in schema.get("enum", ()))
+
+
+def _listed(schema: Mapping[str, Any], value: Any) -> Any:
+    """Return a list of objects of which one is given by itself, or as JSON text."""
+    if (table(schema.get("items")) or {}).get("type") != "object":
+        return value
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
         try:
-            read = _loads(value)
+            value = _loads(value)
         except (ValueError, RecursionError):
             return value
-        return text if isinstance(text := _one_text(read), str) else value
-    items = array(value)
-    return items[0] if items is not None and len(items) == 1 and isinstance(items[0], str) else value
+    return [value] if isinstance(value, dict) else value
+
+
+def _one_text(value: Any, place: str, unread: dict[str, str]) -> Any:
+    """Return a text that is given as the only one of a list, or as JSON text of that or of itself.
+
+    A text that looks like a list of several may be meant as it is.
+    """
+    read = _read_text(value)
+    items = array(read)
+    if items is None or not all(isinstance(one, str) for one in items):
+        return read if isinstance(read, str) else value
+    if len(items) == 1:
+        return _one_text(items[0], place, unread)
+    if items and not isinstance(value, str):
+        unread[place] = f"it takes one, and {len(items)} are given: make a call for each of {', '.join(items)}"
+    return value
+
+
+def _read_text(value: Any) -> Any:
+    """Return what a JSON text of a text or of a list stands for; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", '"'):
+        try:
+            return _read_text(_loads(value))
+        except (ValueError, RecursionError):
+            return value
+    return value
 
 
 def _read(text: str, kind: str, place: str, unread: dict[str, str]) -> Any:

@@ -263,12 +263,20 @@ def _near(name: str, view: RequestView) -> list[str]:
     """
     if view.snapshot.catalog.why_withheld(name) is not None:
         return []
-    seen = [one for one in listed(view, "tool") if one.control is None]
-    seen += [found.component for found in findable(view)]
-    known = {view.to_wire(one.name): split_name(one.name)[1] for one in seen}
+    seen = [*listed(view, "tool"), *(found.component for found in findable(view))]
+    whole = [*dict.fromkeys(view.to_wire(one.name) for one in seen)]
+    known = {view.to_wire(one.name): split_name(one.name)[1] for one in seen if one.control is None}
+    if prefixed := _without_prefix(name, whole):
+        return [prefixed]
     bases = [*dict.fromkeys(known.values())]
-    alike = {*similar(name, bases)} if not (found := similar(name, [*known])) else set[str]()
+    alike = {*similar(name, bases)} if not (found := similar(name, whole)) else set[str]()
     return [*found] or [one for one, base in known.items() if base in alike][:MAX_PROBLEMS]
+
+
+def _without_prefix(name: str, known: Iterable[str]) -> str | None:
+    """Return the longest known name that a name is with a prefix, as hosts have it: `mcp__server__` before a name."""
+    found = (one for one in known if name.endswith((f"_{one}", f".{one}", f"/{one}", f":{one}")))
+    return max(found, key=len, default=None)
 
 
 def opener(path: str, view: RequestView) -> str | None:

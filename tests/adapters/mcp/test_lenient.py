@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 
+from tests.adapters.gateway.inprocess import wired
 from tests.adapters.mcp.support import client_of, schemas_in
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
-from toolfold import ToolSet
+from toolfold import ProtocolError, ToolSet
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 
@@ -99,6 +101,81 @@ async def test_a_group_in_a_list_of_one_is_opened(era: str, group: Any) -> None:
     async with client_of(build_server(notes([])), era) as (client, _):
         handle = await opened(client, group=group, handle="")
         assert not (await client.call_tool("call_tool", {"name": "notes__save", **handle})).is_error
+
+
+@ERAS
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (["notes", "other"], "it takes one, and 2 are given: make a call for each of notes, other"),
+        ('["notes", "other"]', "The groups are 'notes', 'other'."),
+    ],
+    ids=str,
+)
+async def test_several_groups_at_once_are_refused_with_what_to_do(era: str, group: Any, said: str) -> None:
+    async with client_of(build_server(notes([])), era) as (client, _):
+        refused = await client.call_tool("open_group", {"group": group})
+        assert refused.is_error
+        assert said in text_of(refused)
+
+
+@ERAS
+async def test_the_text_null_leaves_an_optional_argument_out(era: str) -> None:
+    async with client_of(build_server(notes([])), era) as (client, _):
+        found = await client.call_tool("find_tools", {"query": "save", "limit": "null", "open": "null"})
+        assert not found.is_error, text_of(found)
+        opens = await client.call_tool("open_group", {"group": "notes", "handle": "null"})
+        assert not opens.is_error, text_of(opens)
+
+
+@ERAS
+@pytest.mark.parametrize("calls", [{"name": "notes__save"}, '{"name": "notes__save"}', '[{"name": "notes__save"}]'])
+async def test_one_call_by_itself_is_a_list_of_one(era: str, calls: Any) -> None:
+    ran: list[Any] = []
+    async with client_of(build_server(notes(ran), call_tools=True), era) as (client, _):
+        handle = await opened(client)
+        answer = await client.call_tool("call_tools", {"calls": calls, **handle})
+        assert not answer.is_error, text_of(answer)
+    assert ran == [{}]
+
+
+@ERAS
+@pytest.mark.parametrize("written", ['{"group": "notes"}', ' {"group": ["notes"]} '])
+async def test_the_arguments_of_a_call_may_be_their_json_text(era: str, written: str) -> None:
+    async with wired(build_server(notes([])), "legacy" if era == "legacy" else "auto") as wire:
+        answer = await wire.request("tools/call", {"name": "open_group", "arguments": written})
+    assert not answer.get("isError")
+    assert "notes__save" in str(answer["content"])
+
+
+@ERAS
+@pytest.mark.parametrize("written", ['{"group": ', "[1]", "notes"])
+async def test_arguments_that_are_no_json_text_of_an_object_are_refused_in_a_sentence(era: str, written: str) -> None:
+    async with wired(build_server(notes([])), "legacy" if era == "legacy" else "auto") as wire:
+        with pytest.raises(ProtocolError, match="no JSON text of one; write the whole of it again") as refused:
+            await wire.request("tools/call", {"name": "open_group", "arguments": written})
+    assert refused.value.code == INVALID_PARAMS
+
+
+@ERAS
+@pytest.mark.parametrize("prefix", ["mcp__toolfold__", "mcp_toolfold_", "toolfold__", "toolfold."])
+@pytest.mark.parametrize("name", ["notes__save", "open_group"])
+async def test_a_name_with_the_prefix_of_a_host_gets_the_name_without_it(era: str, prefix: str, name: str) -> None:
+    async with client_of(build_server(notes([])), era) as (client, _):
+        handle = await opened(client)
+        refused = await client.call_tool("call_tool", {"name": prefix + name, **handle})
+        assert refused.is_error
+        assert text_of(refused).startswith(f"Unknown tool: {prefix}{name} (did you mean '{name}'?")
+        with pytest.raises(MCPError, match=f"did you mean '{name}'"):
+            await client.call_tool(prefix + name, {})
+
+
+@ERAS
+@pytest.mark.parametrize(("written", "meant"), [("open_gruop", "open_group"), ("find_tool", "find_tools")])
+async def test_a_mistyped_control_tool_gets_the_name_near_it(era: str, written: str, meant: str) -> None:
+    async with client_of(build_server(notes([])), era) as (client, _):
+        with pytest.raises(MCPError, match=f"did you mean .*'{meant}'"):
+            await client.call_tool(written, {})
 
 
 @ERAS

@@ -271,7 +271,8 @@ class Delivery:
         if (component := self._control(self._tools.catalog, call.name)) is None:
             return call
         arguments = dict(call.arguments)
-        handle = arguments.pop(HANDLE) or None
+        handle = arguments.pop(HANDLE)
+        handle = None if handle in (None, "", "null") else handle  # as hosts write what they leave out
         if handle is not None and not isinstance(handle, str):
             raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a string"})
         return ToolCall(call.name, arguments, handle or call.handle)

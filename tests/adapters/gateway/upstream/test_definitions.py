@@ -175,6 +175,18 @@ def twice(one: Any, other: Any) -> dict[str, Any]:
         (of_value({"pattern": "[]a]"}), "] stands alone"),
         (of_value({"pattern": "(a"}), "it is not well formed"),
         (of_value({"patternProperties": {"(?#all).*": {}}}), "(?#a begins no group"),
+        (of_value({}, **{"$schema": "https://example.org/schema"}), "$schema is 'https://example.org/schema'"),
+        (of_value({}, **{"$schema": ""}), "$schema is ''"),
+        (of_value({"minLength": -1}), "minLength is -1, and must be a whole number"),
+        (of_value({"maxItems": 1.5}), "maxItems is 1.5"),
+        (of_value({"maxProperties": float("inf")}), "maxProperties is inf"),
+        (of_value({"multipleOf": 0}), "multipleOf is 0"),
+        (of_value({"required": ["a", "a"]}), "required is ['a', 'a'], and must be a list of names, each of them once"),
+        (of_value({"enum": [1, 1]}), "enum is [1, 1]"),
+        (of_value({"type": ["null", "null"]}), "type is ['null', 'null']"),
+        (of_value({"title": 5}), "title is 5"),
+        (of_value({"description": ["a"]}), "description is ['a']"),
+        (of_value({"readOnly": "yes"}), "readOnly is 'yes'"),
     ],
 )
 async def test_an_output_schema_that_clients_cannot_compile_is_left_out_alone_and_said(
@@ -215,6 +227,8 @@ async def test_an_output_schema_that_clients_cannot_compile_is_left_out_alone_an
         of_value({"$ref": "part.json"}, **{"$defs": {"x": {"$id": "https://example.org/part.json"}}}),
         of_value({"$ref": "http://json-schema.org/draft-07/schema#"}),
         of_value({"dependencies": {"a": ["b"], "c": {}}}),
+        of_value({"minLength": 2.0, "multipleOf": 0.5, "minimum": -1, "enum": [1, "1", None, False, 0]}),
+        of_value({"type": "integer"}, **{"$schema": "https://json-schema.org/draft/2020-12/schema"}),
         of_value({"pattern": "^(?<year>\\d{4})-(?!0)[\\w\\-.]{1,2}?\\k<year>\\p{L}+$"}),
     ],
 )
