@@ -334,11 +334,13 @@ class UpstreamRegistration:
             if path in self._tools.catalog.index:  # it goes with a group that it is in
                 await self._tools.unregister_group(path)
         made = await beside(self._size, self._made, before, after, renewed)
+        report: Report | None = None
         with anyio.CancelScope(shield=True):  # what has changed is told
             left_out = self._change(after, made, settings)
             await anyio.lowlevel.checkpoint()  # a catalog is made next, which takes as long again
             warnings = *after.warnings, *left_out
             report = await beside(self._size, self._report, warnings, self._tools.catalog)
+        assert report is not None, "a shield swallows nothing"
         kinds = set(made.kinds)
         if before.groups != after.groups or settings is not None:
             kinds.add("tool")

@@ -95,6 +95,7 @@ _OAUTH = {
     "clientsecret": "client_secret",
     "callbackport": "callback_port",
     **dict.fromkeys(("scope", "scopes"), "scopes"),
+    "issuer": "issuer",
     "enabled": "enabled",
 }
 """What hosts say of the client of a login, in lower case and without underscores."""
@@ -350,7 +351,9 @@ def _login(given: Mapping[str, Any]) -> dict[str, Any]:
     for inner, value in said.items():
         name = _OAUTH.get(inner.lower().replace("_", ""))
         if name is None and not inner.startswith(_COMMENTS):
-            raise ConfigError(f"{key}.{inner}: is not supported; log in with clientId, clientSecret and callbackPort")
+            raise ConfigError(
+                f"{key}.{inner}: is not supported; log in with clientId, clientSecret, issuer and callbackPort"
+            )
         if name is not None and value not in (None, ""):
             found[name] = value.split() if name == "scopes" and isinstance(value, str) else value
     return {"oauth": found} if found else {}

@@ -90,7 +90,8 @@ class OAuthConfig(_Table):
 
     Args:
         client_id: The client that is known to its authorization server; one is registered there unless it is given.
-        client_secret: Its secret, if it has one.
+        client_secret: Its secret, if it has one; it is sent to one authorization server alone.
+        issuer: That authorization server; without it the one at which the client logs in first.
         callback_port: The port that the login comes back to, at `http://localhost:PORT/callback`, which has to be
             registered for the client; without it the port depends on the server, at `http://127.0.0.1:PORT/callback`.
         scopes: What to ask for; what the server names unless it is given.
@@ -99,6 +100,7 @@ class OAuthConfig(_Table):
 
     client_id: Annotated[str, Field(min_length=1)] | None = None
     client_secret: Annotated[str, Field(min_length=1)] | None = None
+    issuer: Annotated[str, Field(pattern="^https?://")] | None = None
     callback_port: Annotated[int, Field(gt=0, lt=65536)] | None = None
     scopes: Texts = ()
     enabled: bool = True

@@ -148,13 +148,84 @@ class _Bounded(httpx2.AsyncByteStream):
 # -- logins -----------------------------------------------------------------------------------------------------------
 
 
+class Issuer:
+    """The authorization server that a login is at; another one gets neither the user nor the secret of a client.
+
+    It is the one that the entry names. The secret of a named client is else for the one at which it logged in first:
+    whoever answers 401 says where to log in, which may be another one later.
+
+    Args:
+        config: How the server is reached.
+        recorded: Returns the one at which the client logged in first, if it has.
+    """
+
+    def __init__(self, config: UpstreamConfig, recorded: Callable[[], str | None]) -> None:
+        self._oauth = config.oauth
+        self._recorded = recorded
+
+    @property
+    def pinned(self) -> str | None:
+        """The one that it has to be, if any is known."""
+        if self._oauth.issuer is not None or self._oauth.client_secret is None:
+            return self._oauth.issuer
+        return self._recorded()
+
+    def select(self, advertised: Sequence[str]) -> str:
+        """Return which to log in at, of those that a server says."""
+        pinned = self.pinned
+        same = [one for one in advertised if pinned is not None and _is_among(one, [pinned])]
+        return next(iter(same), self._oauth.issuer or advertised[0])
+
+    def check(self, issuer: str) -> None:
+        """Raise `LoginFailed` for another one."""
+        pinned = self.pinned
+        if pinned is None or _is_among(issuer, [pinned]):
+            return
+        if self._oauth.issuer is not None:
+            raise LoginFailed(
+                f"it wants a login at {issuer}, and its entry says oauth.issuer = {pinned!r}; nothing was sent there"
+            )
+        raise LoginFailed(
+            f"it wants a login at {issuer}, and the client {self._oauth.client_id!r} logged in at {pinned} before; its "
+            f"secret was not sent. If that is right, add issuer = {issuer!r} to oauth of its entry"
+        )
+
+
+def _is_among(issuer: str, others: Sequence[str]) -> bool:
+    return issuer.rstrip("/") in {one.rstrip("/") for one in others}
+
+
+class _Provider(OAuthClientProvider):
+    """The SDK's provider, at the authorization server that a login is to be at."""
+
+    issuer: Issuer
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        return self.issuer.select(advertised)
+
+    @property
+    def at(self) -> str:
+        """The authorization server that it asks now: without metadata of one, the server itself stands for it."""
+        known = self.context.oauth_metadata
+        return str(known.issuer) if known is not None else _origin(self.context.server_url)
+
+    def check(self) -> None:
+        """Raise `LoginFailed` if it asks another authorization server than it may."""
+        self.issuer.check(self.at)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
 class Login(httpx2.Auth):
     """Has the SDK's provider log in where a server wants that, and lets all other requests go side by side.
 
     The provider has one request answered before the next is sent, so that a slow call would hold up all others.
     """
 
-    def __init__(self, provider: OAuthClientProvider, reach: Reach) -> None:
+    def __init__(self, provider: _Provider, reach: Reach) -> None:
         self._provider = provider
         self._reach = reach
 
@@ -181,6 +252,8 @@ class Login(httpx2.Auth):
                     while True:
                         if sent is not request:
                             await self._reach.check(str(sent.url))
+                            if sent.method == "POST":  # it may have a secret, and what is only looked up has none
+                                self._provider.check()
                         response = yield sent
                         sent = await flow.asend(response)
         except OAuthFlowError as error:
@@ -205,21 +278,26 @@ def login_at(
     port = config.oauth.callback_port
     host = "127.0.0.1" if port is None else "localhost"  # as hosts with a chosen port have people register it
     port = FIRST_PORT + int(digest[:8], 16) % PORTS if port is None else port
-    redirect = _Redirect(host, port, open_url or _in_browser, reach, config.oauth.scopes)
+
+    def check() -> None:
+        provider.check()
+
+    redirect = _Redirect(host, port, open_url or _in_browser, reach, check, config.oauth.scopes)
     metadata = OAuthClientMetadata(
         client_name="Toolfold",
         redirect_uris=[AnyUrl(redirect.uri)],
         grant_types=["authorization_code", "refresh_token"],
         token_endpoint_auth_method="none",
     )
-    tokens = _Tokens(Files(folder, "stored tokens", _STORED), key, _named(config, metadata))
+    tokens = _Tokens(Files(folder, "stored tokens", _STORED), key, _named(config, metadata), lambda: provider.at)
     if key != url and tokens.of(url):
         log.warning(
             "a login at %s is stored that may be of another entry with this URL; it is not used for the one with "
             "headers or a client of its own, which asks to log in once more",
             url,
         )
-    provider = OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result)
+    provider = _Provider(url, metadata, tokens, redirect.begin, redirect.result)
+    provider.issuer = Issuer(config, lambda: tokens.of(key).get("issuer"))
     tokens.context = provider.context
     return Login(provider, reach)
 
@@ -309,13 +387,14 @@ def _place(address: IPv4Address | IPv6Address) -> str:
 
 
 class _Stored(TypedDict, total=False):
-    """The tokens for one server, and what its authorization server knows this program as.
+    """The tokens for one server, what its authorization server knows this program as, and which one that is.
 
     With them is what it takes to refresh them after a restart: when they expire, as a time of the clock, and where.
     """
 
     tokens: OAuthToken
     client: OAuthClientInformationFull
+    issuer: str
     expires_at: float | None
     server: OAuthMetadata | None
     resource: ProtectedResourceMetadata | None
@@ -330,12 +409,15 @@ class _Tokens:
     """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored.
 
     `context` is the SDK's state of the login: it would forget at a restart when tokens expire and where they are
-    refreshed, and ask the user to log in again.
+    refreshed, and ask the user to log in again. `at` returns which authorization server has given them.
     """
 
     context: OAuthContext
 
-    def __init__(self, files: Files[_Stored], key: str, named: OAuthClientInformationFull | None) -> None:
+    def __init__(
+        self, files: Files[_Stored], key: str, named: OAuthClientInformationFull | None, at: Callable[[], str]
+    ) -> None:
+        self._at = at
         self._files = files
         self._key = key
         self._named = named
@@ -353,6 +435,7 @@ class _Tokens:
         context = self.context
         now: _Stored = {
             "tokens": tokens,
+            "issuer": self._at(),
             "expires_at": context.token_expiry_time,
             "server": context.oauth_metadata,
             "resource": context.protected_resource_metadata,
@@ -376,17 +459,27 @@ class _Redirect:
     The port is always the same for a server, since some want the very address that was registered.
     """
 
-    def __init__(self, host: str, port: int, open_url: OpenUrl, reach: Reach, scopes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        open_url: OpenUrl,
+        reach: Reach,
+        check: Callable[[], None],
+        scopes: Sequence[str] = (),
+    ) -> None:
         self.uri = f"http://{host}:{port}{CALLBACK}"
         self._port = port
         self._open_url = open_url
         self._reach = reach
+        self._check = check
         self._scopes = scopes
         self._page = ""
 
     async def begin(self, url: str) -> None:
         """Take note of the page to log in at, which asks for the scopes that are configured, if any are."""
         await self._reach.check(url)
+        self._check()
         if self._scopes:
             parts = urlsplit(url)
             query = {**dict(parse_qsl(parts.query)), "scope": " ".join(self._scopes)}

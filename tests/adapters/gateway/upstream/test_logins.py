@@ -9,12 +9,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
+from attrs import define, field
+from mcp.shared.auth import AuthorizationCodeResult
 
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OAuthConfig
+from toolfold_adapters.gateway.upstream import http
 from toolfold_adapters.gateway.upstream.http import Reach, login_at, login_key
 from toolfold_adapters.gateway.upstream.life import LoginFailed
 
@@ -203,3 +207,118 @@ async def test_a_token_that_is_refused_before_its_time_is_refreshed_too(tmp_path
                 body = None if at_server else {**OLD, "access_token": "new"}
                 sent.append(await steps.asend(httpx2.Response(status, json=body, request=sent[-1])))
         assert sent[-1].headers["Authorization"] == last
+
+
+SECRET = "the-secret-of-the-client"
+FIRST, SECOND, OWN = "https://login.example.org", "https://evil.example.com", "https://mcp.example.org"
+
+
+def named(**more: Any) -> UpstreamConfig:
+    return UpstreamConfig(url=URL, oauth=OAuthConfig(client_id="team", client_secret=SECRET, **more))
+
+
+@define
+class World:
+    """A server that answers 401 and says to log in at one of some servers, and all of these; `asked` has what came."""
+
+    advertised: Sequence[str]
+    asked: list[httpx2.Request] = field(factory=list)
+
+    def answer(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.append(request)
+        path, origin = request.url.path, f"https://{request.url.host}"
+        if request.headers.get("authorization") == f"Bearer {id(self)}":
+            return httpx2.Response(200)
+        if "oauth-protected-resource" in path:
+            if not self.advertised:
+                return httpx2.Response(404)
+            return httpx2.Response(200, json={"resource": URL, "authorization_servers": list(self.advertised)})
+        if ".well-known" in path:
+            found = {name: f"{origin}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
+            return httpx2.Response(200, json={"issuer": origin, "response_types_supported": ["code"], **found})
+        if path == "/token_endpoint":
+            return httpx2.Response(200, json={"access_token": str(id(self)), "token_type": "Bearer"})
+        return httpx2.Response(401)
+
+    @property
+    def trusted(self) -> set[str]:
+        """The servers that got the secret."""
+        return {f"https://{one.url.host}" for one in self.asked if SECRET in one.content.decode()}
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pages that the user was sent to, from which they come back at once."""
+    shown: list[str] = []
+
+    async def back(redirect: Any) -> AuthorizationCodeResult:
+        shown.append(redirect._page)
+        return AuthorizationCodeResult(code="c", state=parse_qs(urlsplit(redirect._page).query)["state"][0])
+
+    monkeypatch.setattr(http._Redirect, "result", back)  # pyright: ignore[reportPrivateUsage]
+    return shown
+
+
+async def log_in(folder: Path, config: UpstreamConfig, world: World) -> None:
+    """Have a server asked whose answer is 401, by a gateway that has just started."""
+    request = httpx2.Request("POST", URL)
+    flow = login_at(URL, config, folder, None, addresses).async_auth_flow(request)
+    with suppress(StopAsyncIteration):
+        sent = await anext(flow)
+        while True:
+            answer = world.answer(sent)
+            answer.request = sent
+            if sent is request:
+                sent.headers.pop("authorization", None)
+            sent = await flow.asend(answer)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "advertised", "trusted"),
+    [
+        (None, [FIRST], FIRST),
+        (None, [], OWN),
+        (FIRST, [FIRST], FIRST),
+        (f"{FIRST}/", [FIRST], FIRST),
+        (FIRST, [SECOND, FIRST], FIRST),
+        (FIRST, [SECOND], FIRST),
+        (FIRST, [], None),
+        (OWN, [SECOND], OWN),
+    ],
+)
+async def test_the_secret_of_a_client_is_sent_to_the_issuer_of_its_entry_alone(
+    tmp_path: Path, pages: list[str], issuer: str | None, advertised: list[str], trusted: str | None
+) -> None:
+    world = World(advertised)
+    if trusted is None:
+        with pytest.raises(LoginFailed, match=f"a login at {OWN}.*oauth.issuer = '{FIRST}'"):
+            await log_in(tmp_path, named(issuer=issuer), world)
+    else:
+        await log_in(tmp_path, named(issuer=issuer), world)
+    assert world.trusted == ({trusted} if trusted else set())
+    assert len(pages) == len(world.trusted)
+
+
+@pytest.mark.parametrize(("first", "later"), [([FIRST], [SECOND]), ([FIRST], []), ([], [SECOND])])
+async def test_a_server_that_names_another_issuer_later_gets_neither_the_secret_nor_the_user_there(
+    tmp_path: Path, pages: list[str], first: list[str], later: list[str]
+) -> None:
+    await log_in(tmp_path, named(), World(first))
+    world = World(later)
+    before, now = (first or [OWN])[0], (later or [OWN])[0]
+    with pytest.raises(LoginFailed, match=f"a login at {now}.*logged in at {before}.*add issuer = '{now}'"):
+        await log_in(tmp_path, named(), world)
+    assert world.trusted == set()
+    assert len(pages) == 1
+    await log_in(tmp_path, named(issuer=now), world)
+    assert world.trusted == {now}
+
+
+async def test_the_issuer_of_the_first_login_is_used_again_wherever_it_stands_among_others(
+    tmp_path: Path, pages: list[str]
+) -> None:
+    await log_in(tmp_path, named(), World([FIRST]))
+    world = World([SECOND, FIRST])
+    await log_in(tmp_path, named(), world)
+    assert world.trusted == {FIRST}
+    assert len(pages) == 2
