@@ -36,6 +36,11 @@ class Tally:
         self._counts: Counter[Caller] = Counter()
         self._total = 0
 
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self._total
+
     def has_room(self, caller: Caller) -> bool:
         """Return whether a caller may have one more."""
         return self.exceeded(caller) is None

@@ -18,6 +18,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import ConfigError
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.http.operation import ConnectionBounds, within_descriptors
+from toolfold_adapters.mcp.http.sessions import HttpSessions
 from toolfold_adapters.mcp.request import address
 from toolfold_adapters.tally import Tally
 
@@ -124,6 +125,37 @@ async def test_authenticated_callers_are_counted_separately_whatever_their_addre
 )
 def test_the_addresses_of_one_network_are_one_caller(host: str, caller: str) -> None:
     assert address(host) == caller
+
+
+class NoStore:
+    """The sessions of a server that has no store."""
+
+    stored = None
+
+
+async def test_a_session_that_its_client_ends_gives_back_its_place_at_once() -> None:
+    tally = Tally("sessions", Limit(2, None))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"mcp-session-id", b"one")] if scope["method"] == "POST" else []
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    store: Any = NoStore()
+    sessions: Any = HttpSessions(app, build_server(make_desk()), tally, store)
+
+    async def ask(method: str, *headers: tuple[bytes, bytes]) -> None:
+        await sessions({"type": "http", "method": method, "headers": headers}, None, ignore)
+
+    await ask("POST")
+    assert tally.total == 1
+    await ask("DELETE", (b"mcp-session-id", b"two"))
+    assert tally.total == 1
+    await ask("DELETE", (b"mcp-session-id", b"one"))
+    assert tally.total == 0
+
+
+async def ignore(message: Any) -> None:
+    """Take a message that nobody waits for."""
 
 
 @pytest.mark.spec("SES-4")

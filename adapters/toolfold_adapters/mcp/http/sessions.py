@@ -96,6 +96,8 @@ class HttpSessions:
             await self._app(scope, receive, send)
         if self._resumes and session_id is not None and self._legacy.is_over(session_id):
             await self._end(session_id)  # so that the SDK answers 404 from now on
+        elif scope["method"] == "DELETE" and session_id not in http_sessions(self._server):
+            self._forget(session_id)
 
     async def _open(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> str | None:
         """Pass a request on; return the session that the response opens, and release its place if there is none."""
@@ -160,6 +162,11 @@ class HttpSessions:
     def _forget_ended(self) -> None:
         open_now = http_sessions(self._server)
         for session_id in [one for one in self._opened if one not in open_now]:
+            self._forget(session_id)
+
+    def _forget(self, session_id: str | None) -> None:
+        """Give back the place of a session that has ended, if it had one."""
+        if session_id is not None and session_id in self._opened:
             self._tally.give_back(self._opened.pop(session_id))
 
     async def _end_idlest(self, callers: Container[Caller] | None) -> None:
@@ -170,8 +177,7 @@ class HttpSessions:
 
     async def _end(self, session_id: str) -> None:
         """End what the SDK has of a session."""
-        if session_id in self._opened:
-            self._tally.give_back(self._opened.pop(session_id))
+        self._forget(session_id)
         await end_http_session(self._server, session_id)
 
     def _seconds_left(self, callers: Container[Caller] | None) -> float:
