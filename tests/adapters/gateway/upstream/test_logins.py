@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -223,11 +224,12 @@ class World:
 
     advertised: Sequence[str]
     asked: list[httpx2.Request] = field(factory=list)
+    token: str = field(factory=token_hex)
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
         path, origin = request.url.path, f"https://{request.url.host}"
-        if request.headers.get("authorization") == f"Bearer {id(self)}":
+        if request.headers.get("authorization") == f"Bearer {self.token}":
             return httpx2.Response(200)
         if "oauth-protected-resource" in path:
             if not self.advertised:
@@ -237,7 +239,7 @@ class World:
             found = {name: f"{origin}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
             return httpx2.Response(200, json={"issuer": origin, "response_types_supported": ["code"], **found})
         if path == "/token_endpoint":
-            return httpx2.Response(200, json={"access_token": str(id(self)), "token_type": "Bearer"})
+            return httpx2.Response(200, json={"access_token": self.token, "token_type": "Bearer"})
         return httpx2.Response(401)
 
     @property
