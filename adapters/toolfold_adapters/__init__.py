@@ -5,16 +5,14 @@ gateway/                 groups in front of existing MCP servers
 inprocess/               to a model in an agent's own loop
 integrations/            in other frameworks
 stores/                  engines that hold sessions beyond one process
+transport/               messages over standard streams and HTTP, and the programs at both ends
 evaluation/              whether offering tools in groups helps to get tasks done
 manifests, catalogs, skills, nouns    groups of tools from JSON files, one file, a SKILL.md, or their names
 search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 stored_usage, status     what is used, written to a store, and how servers and stores are doing
 data, names, tokens      data in files, names that clients and models accept, keys of `_meta`, costs of definitions
 hosts, tally, compiling  the programs that people run servers in; counting what has a limit; what clients can compile
-processes, sdk           processes and their children; the only module that uses private parts of the `mcp` SDK
-signals, starting        signals and standard streams of a program that serves, and what it loads
-lines, broken, bridge, redaction    messages over standard streams, what is none, over HTTP, and without secrets
-http_client, http_headers, http_refusals    what carries messages over HTTP, goes with them, and refuses them
+sdk                      the only module that uses private parts of the `mcp` SDK
 
 Nothing is imported here, so that each needs only its own extra.
 """

@@ -14,7 +14,7 @@ import click
 
 from toolfold import Component, ConfigError, ToolResult, ToolSet
 from toolfold.spi import ancestors, table
-from toolfold_adapters.signals import stdout_reserved
+from toolfold_adapters.transport.signals import stdout_reserved
 
 from .failures import Failed, run
 from .options import COMMAND, TargetCommand, active_option, chosen_target, target_command

@@ -6,8 +6,8 @@ from functools import partial
 
 import click
 
-from toolfold_adapters.signals import cancelled_by_signals
-from toolfold_adapters.starting import starting
+from toolfold_adapters.transport.signals import cancelled_by_signals
+from toolfold_adapters.transport.starting import starting
 
 from .failures import run
 from .kinds import is_url
@@ -48,7 +48,7 @@ def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -
 
 async def _connect(url: str, headers: dict[str, str]) -> None:
     with starting("mcp.client.streamable_http") as started:
-        from toolfold_adapters.bridge import bridge
+        from toolfold_adapters.transport.bridge import bridge
 
         started()
         await bridge(url, headers)

@@ -11,8 +11,8 @@ import anyio
 from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import render_for_hosts, wire_name
-from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens, measure, plural
+from toolfold_adapters.transport.signals import stdout_reserved
 
 from .failures import run
 from .targets import GatewayOptions, Target, open_target

@@ -52,7 +52,7 @@ async def _played(screen: Console, fast: bool, quiet: bool) -> list[DemoStep]:
     """Return the steps, each of which is printed as it happens, unless `quiet`."""
     import anyio
 
-    from toolfold_adapters.starting import starting
+    from toolfold_adapters.transport.starting import starting
     from toolfold_diagrams.tree import tree
 
     from .scenario import CLIENT, play, tools

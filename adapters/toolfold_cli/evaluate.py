@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import click
 
 from toolfold import Catalog, ConfigError
-from toolfold_adapters.signals import stdout_reserved
 from toolfold_adapters.tokens import plural
+from toolfold_adapters.transport.signals import stdout_reserved
 
 from .failures import Failed, run
 from .options import (

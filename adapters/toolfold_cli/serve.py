@@ -17,10 +17,10 @@ from click.core import ParameterSource
 from toolfold import Store, include_stubs
 from toolfold.spi import extras_named
 from toolfold_adapters.names import WIRE_SEPARATOR
-from toolfold_adapters.signals import cancelled_by_signals, stdout_reserved
-from toolfold_adapters.starting import starting
 from toolfold_adapters.stored_usage import writing
 from toolfold_adapters.tokens import ANSWER_TOKENS, plural
+from toolfold_adapters.transport.signals import cancelled_by_signals, stdout_reserved
+from toolfold_adapters.transport.starting import starting
 
 from .costs import in_brief, initial_view, wire_costs
 from .failures import run

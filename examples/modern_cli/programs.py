@@ -18,7 +18,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from attrs import define, evolve, field, frozen
 
 from toolfold import ToolError
-from toolfold_adapters import processes
+from toolfold_adapters.transport import processes
 
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),

@@ -14,10 +14,10 @@ from mcp_types import INVALID_PARAMS, TextContent
 
 from tests.external.support import FOLDER
 from tests.process.ports import free_port
-from toolfold_adapters import processes
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.mcp import FollowingClient
+from toolfold_adapters.transport import processes
 
 pytestmark = [pytest.mark.usefixtures("node_packages"), pytest.mark.spec("DEL-5", "GWY-2")]
 

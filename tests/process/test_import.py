@@ -28,7 +28,7 @@ HEAVY = {"anyio", "attr", "httpx", "httpx2", "jsonschema_rs", "mcp", "mcp_types"
 """What takes long to import."""
 
 SERVE = """
-from toolfold_adapters.starting import defer_sdk
+from toolfold_adapters.transport.starting import defer_sdk
 defer_sdk()
 from toolfold_adapters.gateway import open_gateway
 from toolfold_adapters.mcp import serve

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp
 from toolfold import ConfigError, ToolSet
 from toolfold.spi import table
 
-from ..lines import Messages, standard_streams
 from ..sdk import low_level_of, serve_era
-from ..signals import cancelled_by_signals, stdin_closed_by_signals
 from ..tally import Tally
+from ..transport.lines import Messages, standard_streams
+from ..transport.signals import cancelled_by_signals, stdin_closed_by_signals
 from .http.application import Existing, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
 from .http.guards import BODY_TIMEOUT, HEADER_TIMEOUT, MAX_REQUEST_BYTES

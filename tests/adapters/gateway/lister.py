@@ -13,8 +13,8 @@ from attrs import define, field
 from tests.adapters.gateway.inprocess import Clock
 from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
-from toolfold_adapters.lines import Lines
 from toolfold_adapters.names import GROUPS_EXTENSION
+from toolfold_adapters.transport.lines import Lines
 
 OBJECT = {"type": "object"}
 Answer = Callable[[Any], dict[str, Any]]

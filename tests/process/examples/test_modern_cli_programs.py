@@ -19,7 +19,7 @@ from examples.modern_cli.programs import Limits
 from tests.examples.callers import UNKNOWN, WAYS
 from tests.examples.programs import PRINT_INPUT, fake
 from toolfold import ToolSet
-from toolfold_adapters.processes import GRACE_SECONDS
+from toolfold_adapters.transport.processes import GRACE_SECONDS
 
 PATIENCE = 120
 METACHARACTERS = (

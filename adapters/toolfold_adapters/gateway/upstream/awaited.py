@@ -26,8 +26,8 @@ from mcp_types import (
 
 from toolfold import ToolfoldError
 
-from ...broken import BrokenLine
-from ...lines import BROKEN, Item, MessageTooLarge
+from ...transport.broken import BrokenLine
+from ...transport.lines import BROKEN, Item, MessageTooLarge
 
 LOST_SECONDS = 10.0
 """How long a request may wait whose answer was lost while others wait, so that it can't be told which it is."""

@@ -42,9 +42,9 @@ from mcp_types import INTERNAL_ERROR
 from pydantic import AnyUrl, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ...http_client import http_transport
-from ...http_refusals import refusal_of
-from ...lines import Around, Item, MessageTooLarge, misread
+from ...transport.http_client import http_transport
+from ...transport.http_refusals import refusal_of
+from ...transport.lines import Around, Item, MessageTooLarge, misread
 from ..config.settings import UpstreamConfig
 from ..stored import Files
 from .life import LoginFailed, Refused

@@ -23,8 +23,8 @@ from pydantic import ValidationError
 
 from toolfold import ProtocolError, ToolError, ToolfoldError
 
-from ...lines import MessageTooLarge
-from ...redaction import secrets_in, without
+from ...transport.lines import MessageTooLarge
+from ...transport.redaction import secrets_in, without
 from ..config.settings import UpstreamConfig
 from .awaited import AnswerLost
 

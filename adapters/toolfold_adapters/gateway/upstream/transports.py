@@ -23,9 +23,9 @@ import anyio.to_thread
 from anyio.abc import ByteReceiveStream, Process
 from mcp.client.stdio import get_default_environment
 
-from ... import processes
 from ...hosts import Environment
-from ...lines import Lines, answered
+from ...transport import processes
+from ...transport.lines import Lines, answered
 from ..config.settings import UpstreamConfig
 from .stderr import last_line, reason_in
 from .wire import OpenUrl, Transport

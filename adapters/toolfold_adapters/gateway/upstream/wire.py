@@ -44,12 +44,12 @@ from pydantic_core import to_json
 from toolfold import ProtocolError, __version__
 from toolfold.spi import array, table
 
-from ...http_headers import ModernHeaders
-from ...http_refusals import SESSION_GONE, StatusLine
-from ...lines import Around, Item, MessageTooLarge
 from ...mcp.answer.render import OWN_PREFIX
 from ...mcp.extensions.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
+from ...transport.http_headers import ModernHeaders
+from ...transport.http_refusals import SESSION_GONE, StatusLine
+from ...transport.lines import Around, Item, MessageTooLarge
 from ..beside import beside
 from .awaited import AnswerLost, Awaited
 from .life import ConnectionLost, NotMcp, Refused, SessionForgotten

@@ -12,11 +12,11 @@ import pytest
 from attrs import define, field
 
 from toolfold import ProtocolError
-from toolfold_adapters.broken import Line, read
 from toolfold_adapters.gateway.upstream import awaited
 from toolfold_adapters.gateway.upstream.life import ConnectionLost
 from toolfold_adapters.gateway.upstream.wire import Wire, connect
-from toolfold_adapters.lines import BROKEN, Lines, answered
+from toolfold_adapters.transport.broken import Line, read
+from toolfold_adapters.transport.lines import BROKEN, Lines, answered
 
 FACTS = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
 

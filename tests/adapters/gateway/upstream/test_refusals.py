@@ -19,9 +19,9 @@ from pydantic import ValidationError
 
 from tests.adapters.gateway.inprocess import Clock
 from toolfold import Session
-from toolfold_adapters.bridge import ReconnectingClient
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
-from toolfold_adapters.lines import BROKEN, misread
+from toolfold_adapters.transport.bridge import ReconnectingClient
+from toolfold_adapters.transport.lines import BROKEN, misread
 
 TOKEN = "sk-live-0123456789"
 JSON = {"content-type": "application/json"}

@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import METHOD_NOT_FOUND, jsonrpc_message_adapter
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from toolfold_adapters.http_client import http_transport
+from toolfold_adapters.transport.http_client import http_transport
 
 Message = dict[str, Any]
 Send = Callable[[Message], None]

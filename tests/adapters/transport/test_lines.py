@@ -11,7 +11,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from toolfold_adapters.lines import FLUSH_SECONDS, Item, Lines, MessageTooLarge, standard_streams
+from toolfold_adapters.transport.lines import FLUSH_SECONDS, Item, Lines, MessageTooLarge, standard_streams
 
 SMALL, OTHER = b'{"jsonrpc": "2.0", "method": "small"}', b'{"jsonrpc": "2.0", "method": "other"}'
 WAITING = 400_000

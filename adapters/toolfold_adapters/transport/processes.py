@@ -20,7 +20,7 @@ from anyio.abc import Process
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.os.win32.utilities import close_process_job, terminate_windows_process_tree
 
-from .sdk import assign_job
+from ..sdk import assign_job
 
 GRACE_SECONDS = 2.0
 POLL_SECONDS = 0.01

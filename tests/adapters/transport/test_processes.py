@@ -7,7 +7,7 @@ from pathlib import PureWindowsPath
 
 import pytest
 
-from toolfold_adapters.processes import windows_command
+from toolfold_adapters.transport.processes import windows_command
 
 NODE = r"C:\Program Files\nodejs"
 
