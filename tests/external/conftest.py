@@ -71,6 +71,14 @@ def uv() -> str:
     return shutil.which("uv") or _skip("uv is not installed: pip install uv")
 
 
+@pytest.fixture(scope="session")
+def image_builders() -> None:
+    """Skip a test if no image can be built; with TESTS_EXTERNAL=required, fail it."""
+    for program in ("buildah", "mmdebstrap"):
+        if shutil.which(program) is None:
+            _skip(f"{program} is not installed: apt-get install {program}")
+
+
 @pytest.fixture
 def foreign(request: pytest.FixtureRequest) -> Server:
     """A server of `foreign`, built. Without what it needs a test is skipped; with TESTS_EXTERNAL=required, fails."""

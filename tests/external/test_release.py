@@ -131,3 +131,17 @@ async def test_the_command_of_the_links_and_plugins_starts_the_gateway(
     entry = listing.entry(SERVER, configuration)
     assert entry["command"] == "uvx"
     await check_gateway([uv, "tool", "run", *entry["args"]], "2026-07-28", {"UV_FIND_LINKS": str(tmp_path)})
+
+
+@ONCE
+async def test_pipx_installs_the_program_from_the_wheel(
+    node_packages: None, bundle: Path, uv: str, configuration: str, tmp_path: Path
+) -> None:
+    """The package is not on an index yet: it comes from the folder of the wheel in the bundle."""
+    await started_from(bundle, tmp_path / "unpacked", {})
+    (wheel,) = (tmp_path / "unpacked").glob("*.whl")
+    homes = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    command = (uv, "tool", "run", "pipx", "install", f"toolfold[cli] @ {wheel.as_uri()}")
+    status, _ = await run(*command, env=homes)
+    assert status == 0
+    await check_gateway([str(tmp_path / "bin/toolfold"), "serve", configuration], "2026-07-28")
