@@ -19,7 +19,6 @@ from anyio.abc import TaskGroup
 from attrs import evolve
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 
 from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
 from toolfold.spi import Full, Kind, Memo, SessionKind, background
@@ -36,7 +35,7 @@ from .answer.answers import Answers, instructions_for, way_of_calling
 from .answer.delivery import Address, Delivery
 from .answer.proxy import proxies_of, reserve_names, with_handle
 from .answer.render import Renderer, dumped, raise_on_wire, wire_errors
-from .extensions.groups import Disclosure, GroupParams
+from .extensions.groups import Disclosure
 from .options import ServerSettings
 from .request import (
     Request,
@@ -76,6 +75,7 @@ class RequestHandlers:
         legacy: The sessions of legacy connections.
         subscriptions: The subscriptions of modern clients.
         calls: Counts requests in progress.
+        disclosure: The groups for clients that fetch them, by era, if they are served.
         on_announced: Is called when lists have changed for everybody, while the server runs.
 
     Raises:
@@ -126,8 +126,8 @@ class RequestHandlers:
             self._of_process = self._delivery(states, render(modern=True), settings.call_tool)
         self._deliveries = {False: legacy, True: modern}
         renderers = {era: render(modern=era) for era in self._deliveries if settings.disclosure}
-        self._disclosure = {era: Disclosure(tools, self._selections, one) for era, one in renderers.items()}
-        self._disclosed = {era: self._delivery(self._disclosure[era], one) for era, one in renderers.items()}
+        self.disclosure = {era: Disclosure(tools, self._selections, one) for era, one in renderers.items()}
+        self._disclosed = {era: self._delivery(self.disclosure[era], one) for era, one in renderers.items()}
         # The last step that can fail: a server that is not built must not reserve names.
         reserve_names(tools, wire, settings.proxies)
 
@@ -172,9 +172,9 @@ class RequestHandlers:
         modern = request.modern
         if modern and self._by_principal and not request.principal:
             raise unauthenticated()
-        extension = self._extension(request)
+        extension = self.extension(request)
         if extension == GROUPS_EXTENSION or (
-            extension == TOOLBOX_EXTENSION and name is not None and self._disclosure[True].has(request.ctx, kind, name)
+            extension == TOOLBOX_EXTENSION and name is not None and self.disclosure[True].has(request.ctx, kind, name)
         ):
             return self._disclosed[modern]
         return self._usual(modern=modern)
@@ -183,9 +183,9 @@ class RequestHandlers:
         """Return the delivery to clients without an extension; one that a process has alone is issued no handles."""
         return self._of_process if modern and one_client.get() else self._deliveries[modern]
 
-    def _extension(self, request: Request) -> str | None:
+    def extension(self, request: Request) -> str | None:
         """Return the extension for groups that the client of a request declares, if it is served."""
-        return request.extension if self._disclosure else None
+        return request.extension if self.disclosure else None
 
     def session(self, ctx: RequestContext) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
@@ -243,37 +243,9 @@ class RequestHandlers:
         """Serve a subscription."""
         with wire_errors("subscriptions", modern=True), self._streams.held(caller_of(ctx)):
             request = Request.of(ctx)
-            shown = self._extension(request) == GROUPS_EXTENSION
-            groups = partial(self._disclosure[request.modern].top, ctx) if shown else None
+            shown = self.extension(request) == GROUPS_EXTENSION
+            groups = partial(self.disclosure[request.modern].top, ctx) if shown else None
             return await self.subscriptions.listen(ctx, params, groups)
-
-    async def list_groups(self, ctx: RequestContext, params: types.PaginatedRequestParams) -> Any:
-        """Answer `groups/list`."""
-        with self.answering(ctx, "groups") as request:
-            disclosure, nested = self._groups(request, "groups/list")
-            if not request.modern:
-                async with self.session(ctx):  # its client is notified when lists change
-                    pass
-            return disclosure.groups(ctx, params.cursor) if nested else disclosure.every(ctx)
-
-    async def get_group(self, ctx: RequestContext, params: GroupParams) -> Any:
-        """Answer `groups/get`."""
-        with self.answering(ctx, params.name) as request:
-            disclosure, nested = self._groups(request, "groups/get")
-            return disclosure.group(ctx, params.name) if nested else disclosure.flat(ctx, params.name)
-
-    def _groups(self, request: Request, method: str) -> tuple[Disclosure, bool]:
-        """Return what has the groups of a request, and whether groups can be in groups there."""
-        self.delivery(request)
-        if (extension := self._extension(request)) is not None:
-            return self._disclosure[request.modern], extension == GROUPS_EXTENSION
-        if not request.modern:
-            raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
-        raise MCPError(
-            code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-            message=f"{method} needs the extension {GROUPS_EXTENSION} in the request's client capabilities.",
-            data={"requiredCapabilities": {"extensions": {GROUPS_EXTENSION: {}}}},
-        )
 
     # -- the server ---------------------------------------------------------------------------------------------------
 
@@ -307,11 +279,11 @@ class RequestHandlers:
         selection = self._selections.of(ctx.request)
         proxy, issued = self._settings.call_tool_for(modern=modern), modern and not one_client.get()
         if modern:  # the list of a client stays the same
-            discloses = bool(self._disclosure) and declared(ctx, modern=True) == GROUPS_EXTENSION
+            discloses = bool(self.disclosure) and declared(ctx, modern=True) == GROUPS_EXTENSION
             then = way_of_calling(proxy, handles=issued, lists_again=False)
         else:  # the session has the handshake only once it is answered
             handshake = types.InitializeRequestParams.model_validate(ctx.params)
-            discloses = bool(self._disclosure) and declares_groups(handshake)
+            discloses = bool(self.disclosure) and declares_groups(handshake)
             then = way_of_calling(proxy, handles=False, lists_again=lists_again(handshake.client_info.name))
         catalog, paths = selection.catalog, selection.paths
 

@@ -13,17 +13,17 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, PaginatedRequestParams
+from mcp_types import INVALID_PARAMS
 from pydantic_core import from_json
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, ToolSet, WireNames
 
-from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS, TOOLBOX_EXTENSION
+from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS
 from ..sdk import trace_what_is_recorded
-from .extensions.groups import GroupParams
-from .extensions.skills import EXTENSION as SKILLS
-from .extensions.skills import SkillHandlers, SkillParams, SkillsListParams, skills_of
+from .extensions.groups import Groups, Toolbox
+from .extensions.offer import offer
+from .extensions.skills import Skills, skills_of
 from .handlers import RequestHandlers
 from .http.sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
@@ -57,15 +57,11 @@ class ToolSetServer(Server[TaskGroup]):
         self._handlers = handlers
         self._settings = settings
         handlers.attach(self)
+        disclosing = (Groups(handlers), Toolbox()) if settings.disclosure else ()
+        for extension in (Skills(handlers), *disclosing):
+            offer(self, extension)
         self._have_skills()
         handlers.on_announced = self._have_skills
-        skills = SkillHandlers(handlers)
-        self.add_request_handler("skills/list", SkillsListParams, skills.list)
-        self.add_request_handler("skills/get", SkillParams, skills.get)
-        if settings.disclosure:
-            self.extensions |= {GROUPS_EXTENSION: dict(GROUPS_SETTINGS), TOOLBOX_EXTENSION: {}}
-            self.add_request_handler("groups/list", PaginatedRequestParams, handlers.list_groups)
-            self.add_request_handler("groups/get", GroupParams, handlers.get_group)
         trace_what_is_recorded(self)
         self.middleware.append(_with_arguments)
         if settings.extend is not None:
@@ -73,9 +69,9 @@ class ToolSetServer(Server[TaskGroup]):
 
     def _have_skills(self) -> None:
         """Say in introductions whether there are skills."""
-        self.extensions.pop(SKILLS, None)
+        self.extensions.pop(Skills.identifier, None)
         if skills_of(self._tools.catalog):
-            self.extensions[SKILLS] = {}
+            self.extensions[Skills.identifier] = {}
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""

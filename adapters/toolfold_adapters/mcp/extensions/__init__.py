@@ -1,5 +1,5 @@
-"""Extensions of the protocol: those that a server offers, and the groups that another one does.
+"""Extensions of the protocol, in the shape of the SDK's `Extension`: those of a server, and the groups of another one.
 
-groups.py          the draft for groups, and the states of its clients   skills.py  entries of skills
-offered_groups.py  the groups of another server
+groups.py          the draft for groups, and `toolbox.v1`  skills.py  entries of skills
+offered_groups.py  the groups of another server            offer.py   what an extension adds to a server
 """

@@ -11,15 +11,22 @@ in a group is called directly.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import frozen
+from mcp.server.extension import Extension, MethodBinding
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, RequestParams
+from mcp_types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    PaginatedRequestParams,
+    RequestParams,
+)
 
 from toolfold import (
     Component,
@@ -34,10 +41,13 @@ from toolfold import (
 )
 from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
 
-from ...names import LISTS, draft_name
+from ...names import GROUPS_EXTENSION, GROUPS_SETTINGS, LISTS, TOOLBOX_EXTENSION, draft_name
 from ..address.reference import ListSource, ThisCall
 from ..answer.render import Renderer
 from ..request import Request, Selections, component_called
+
+if TYPE_CHECKING:
+    from ..handlers import RequestHandlers
 
 _SHOWN = Memo[None, Mapping[str, Group]](most=1)
 """The groups that requests with one initial state are offered, where nothing but that state decides."""
@@ -233,6 +243,64 @@ class Disclosure:
         own = self._selections.by_headers(ctx.request) or disclosed.changing
         scope = {"cacheScope": "private"} if own and self._renderer.modern else {}
         return {**self._renderer.complete(result), **scope}
+
+
+class Groups(Extension):
+    """The draft for groups. Its methods are those of `toolbox.v1`, too, whose clients have answers in that form.
+
+    Args:
+        handlers: Those of the server, which know what a client declares, and the limits of its requests.
+    """
+
+    identifier = GROUPS_EXTENSION
+
+    def __init__(self, handlers: RequestHandlers) -> None:
+        self._handlers = handlers
+
+    def settings(self) -> dict[str, Any]:
+        """Return that a client is notified of changes."""
+        return dict(GROUPS_SETTINGS)
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Return its two methods."""
+        return (
+            MethodBinding("groups/list", PaginatedRequestParams, self.list),
+            MethodBinding("groups/get", GroupParams, self.get),
+        )
+
+    async def list(self, ctx: Any, params: PaginatedRequestParams) -> dict[str, Any]:
+        """Answer `groups/list`."""
+        with self._handlers.answering(ctx, "groups") as request:
+            disclosure, nested = self._groups(request, "groups/list")
+            if not request.modern:
+                async with self._handlers.session(ctx):  # its client is notified when lists change
+                    pass
+            return disclosure.groups(ctx, params.cursor) if nested else disclosure.every(ctx)
+
+    async def get(self, ctx: Any, params: GroupParams) -> dict[str, Any]:
+        """Answer `groups/get`."""
+        with self._handlers.answering(ctx, params.name) as request:
+            disclosure, nested = self._groups(request, "groups/get")
+            return disclosure.group(ctx, params.name) if nested else disclosure.flat(ctx, params.name)
+
+    def _groups(self, request: Request, method: str) -> tuple[Disclosure, bool]:
+        """Return what has the groups of a request, and whether groups can be in groups there."""
+        self._handlers.delivery(request)
+        if (extension := self._handlers.extension(request)) is not None:
+            return self._handlers.disclosure[request.modern], extension == GROUPS_EXTENSION
+        if not request.modern:
+            raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=method)
+        raise MCPError(
+            code=MISSING_REQUIRED_CLIENT_CAPABILITY,
+            message=f"{method} needs the extension {GROUPS_EXTENSION} in the request's client capabilities.",
+            data={"requiredCapabilities": {"extensions": {GROUPS_EXTENSION: {}}}},
+        )
+
+
+class Toolbox(Extension):
+    """`com.google.cloud/toolbox.v1`, whose methods are those of the draft."""
+
+    identifier = TOOLBOX_EXTENSION
 
 
 def _entry(name: str, group: Group) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from mcp.server.extension import Extension, MethodBinding
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, PaginatedRequestParams, RequestParams
+from mcp_types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import field_validator
 
 from toolfold import Catalog, Component, Session, ToolfoldError
@@ -25,7 +26,6 @@ from toolfold.spi import MAX_URI, quoted
 from ...skills import FILE, FRONT_MATTER_META, parts_of
 from ..answer.render import CACHE_HINTS
 from ..handlers import RequestContext, RequestHandlers
-from ..request import is_modern
 
 EXTENSION = "io.modelcontextprotocol/skills"
 
@@ -48,20 +48,30 @@ class SkillsListParams(PaginatedRequestParams):
             raise ValueError("there is no such page")
 
 
-class SkillHandlers:
-    """Answers the requests of the extension, each in the session that its request names.
+class Skills(Extension):
+    """The extension, whose requests are answered in the session that each names.
 
     Args:
         handlers: Those of the server, which know the sessions and limits of requests.
     """
 
+    identifier = EXTENSION
+
     def __init__(self, handlers: RequestHandlers) -> None:
         self._handlers = handlers
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Return its two methods, of the modern era."""
+        modern = frozenset(MODERN_PROTOCOL_VERSIONS)
+        return (
+            MethodBinding("skills/list", SkillsListParams, self.list, modern),
+            MethodBinding("skills/get", SkillParams, self.get, modern),
+        )
 
     async def list(self, ctx: RequestContext, params: SkillsListParams) -> dict[str, Any]:
         """Return the entries of all skills that can be read."""
         skills: list[dict[str, Any]] = []
-        async with self._session(ctx) as session:
+        async with self._handlers.request(ctx) as session:
             for uri, skill in skills_of(session.catalog).items():
                 try:
                     skills.append(await _entry(session, ctx, skill))
@@ -71,18 +81,11 @@ class SkillHandlers:
 
     async def get(self, ctx: RequestContext, params: SkillParams) -> dict[str, Any]:
         """Return the entry of a skill by the URI of its `SKILL.md`; raises `MCPError` if there is none."""
-        async with self._session(ctx) as session:
+        async with self._handlers.request(ctx) as session:
             skill = skills_of(session.catalog).get(params.uri)
             if skill is None:
                 raise MCPError(code=INVALID_PARAMS, message=f"Unknown skill: {quoted(params.uri, MAX_URI)}")
             return {"resultType": "complete", "skill": await _entry(session, ctx, skill), **CACHE_HINTS}
-
-    @asynccontextmanager
-    async def _session(self, ctx: RequestContext) -> AsyncGenerator[Session]:
-        if not is_modern(ctx):
-            raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
-        async with self._handlers.request(ctx) as session:
-            yield session
 
 
 def skills_of(catalog: Catalog) -> Mapping[str, Component]:
