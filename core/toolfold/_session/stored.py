@@ -203,7 +203,8 @@ class StoredSessions:
                     await session.executor.resume()
                 except SessionClosed:
                     return None
-        return None if _is_orphaned(session) or not session.is_open else session
+        is_over = _is_orphaned(session) or not session.is_open or self._tools.pool.is_ending(session)
+        return None if is_over else session
 
     async def _find_owner(self, session: Session) -> None:
         if (key := session.executor.stored.content.owner) is not None and self._owners is not None:

@@ -281,6 +281,10 @@ class OpenSessions:
         finally:
             self._ending.discard(session)
 
+    def is_ending(self, session: Session) -> bool:
+        """Return whether a session is being ended: it is open still, and takes no new requests."""
+        return session in self._ending
+
     def forget(self, session: Session) -> None:
         """End a session for this process alone, without hooks; one in a store goes on for others."""
         session.executor.leave()
