@@ -92,3 +92,12 @@ def test_the_tool_set_of_a_page_pays_or_the_page_says_that_it_is_small(
     assert says_that_it_is_small(TEXTS[name], costs.before, costs.after, modern), SMALL.format(
         before=costs.before, after=costs.after, modern=modern
     )
+
+
+def test_how_to_pages_have_the_names_in_the_table_that_they_have_as_titles() -> None:
+    named = re.findall(r"^\| .* \| \[([^\]]+)\]\(([\w-]+\.md)\) \|$", TEXTS["docs/how-to/index.md"], re.MULTILINE)
+    titles = {name: TEXTS[f"docs/how-to/{name}"].partition("\n")[0].removeprefix("# ") for _, name in named}
+    assert {name: title for title, name in named} == titles
+    assert {f"docs/how-to/{name}" for name in titles} == {
+        name for name in TEXTS if name.startswith("docs/how-to/") and not name.endswith("index.md")
+    }
