@@ -73,7 +73,7 @@ def plugins(server: Mapping[str, Any]) -> dict[str, Any]:
     listed = {"name": NAME, "description": server["description"]}
     return {
         ".claude-plugin/marketplace.json": {
-            "name": NAME,
+            **listed,
             "owner": OWNER,
             "plugins": [{**listed, "source": f"./{claude}"}],
         },
