@@ -124,7 +124,7 @@ class Conversation:
         if not session.is_open:
             raise SessionClosed(session.id, "is not open; open it with `async with`, for as long as it is used")
         made = cls.__new__(cls)
-        made._begin(session, None, session.executor.oldest_first, native, WireNameCodec(**name_options))
+        made._begin(session, None, session.oldest_first, native, WireNameCodec(**name_options))
         return made
 
     # -- restoring ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ state or an availability.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -45,7 +45,7 @@ class Session(Displayed):
         id: Its name in logs and events; the key of its record, if it is in a store.
         caller: Whose it is, where that is known.
         owner: The session that runs the hooks of the inherited groups, if there is one.
-        executor: Holds its state and changes it; for hosts, which also read and write its record there.
+        executor: Holds its state and changes it.
     """
 
     __slots__ = ("__weakref__", "_discarded", "_start", "caller", "executor", "id", "owner", "runtime")
@@ -116,7 +116,7 @@ class Session(Displayed):
                     await self.executor.begin_with(lambda _: start.plan(self.catalog), partial(HookContext, self))
                     self._discarded = start.restored(self.catalog)[1]
                 elif start:
-                    await self.executor.set_up(start, partial(HookContext, self))
+                    await self.set_up(start)
             except BaseException:
                 await self.close()
                 raise
@@ -140,7 +140,7 @@ class Session(Displayed):
             try:
                 if self.is_open:
                     failures = await self.executor.end(partial(HookContext, self))
-                    if self.executor.is_stored and not self.executor.stored.is_local:
+                    if self.is_stored and not self.executor.stored.is_local:
                         self.runtime.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
                 self.runtime.pool.forget(self)
@@ -160,7 +160,7 @@ class Session(Displayed):
         journal = self.executor.journal
         if journal is not None and await journal.find(journal.key) is not self:
             raise SessionClosed(self.id)
-        async with self.executor.request():
+        async with self.storing():
             yield
 
     @property
@@ -481,6 +481,57 @@ class Session(Displayed):
         self.executor.notify(changed)
         if (journal := self.executor.journal) is not None and journal.client is not None:
             journal.client(changed)
+
+    # -- for hosts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def oldest_first(self) -> tuple[str, ...]:
+        """The active groups, the longest-active first where that is known, else in canonical order."""
+        return self.executor.oldest_first
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a store has the session."""
+        return self.executor.is_stored
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the state is the one that was known last, since the store did not answer.
+
+        SPEC STO-5.
+        """
+        return self.executor.is_away
+
+    @property
+    def about(self) -> Any:
+        """What the host has recorded of a session in a store with it."""
+        return self.executor.stored.content.about
+
+    async def set_up(self, paths: Iterable[str]) -> None:
+        """Activate the groups that the session begins with, before anything is listed; raises as `activate` does."""
+        await self.executor.set_up(paths, partial(HookContext, self))
+
+    def storing(self) -> AbstractAsyncContextManager[None]:
+        """Return a context manager of one request: what it changed is stored at its end, if the session is in a store.
+
+        It raises `StoreError`. The caller has found the session in its store; see `request`.
+        """
+        return self.executor.request()
+
+    async def flush(self) -> None:
+        """Store the facts that were set since the last request, if the session is in a store; raises `StoreError`."""
+        await self.executor.flush()
+
+    def follow(self, notify: Callable[[frozenset[str]], None]) -> None:
+        """Have the client of a session in a store notified of changes that are to reach it alone."""
+        self.executor.stored.client = notify
+
+    async def claim(self) -> tuple[frozenset[str], ...]:
+        """Return the kinds of lists, for each transition, of which only the caller is to notify the client.
+
+        SPEC NTF-1.
+        """
+        return await self.executor.claim()
 
     # -- internals ----------------------------------------------------------------------------------------------------
 

@@ -210,7 +210,7 @@ class Recording:
             self._under_way.clear()
             self._retained.clear()
             pool = self.tools.pool
-            stored = (one for one in pool.live if one.executor.is_stored)
+            stored = (one for one in pool.live if one.is_stored)
             for session in [*dict.fromkeys((*pool.sessions, *stored))][-SESSIONS:]:
                 self._new(session.id, session.caller or "", is_session=True).source = ref(session)
             self._recall()
@@ -361,7 +361,7 @@ class Recording:
 
 
 def _outlives_its_request(tools: ToolSet, session: Session) -> bool:
-    return session.executor.is_stored or session in tools.pool.sessions
+    return session.is_stored or session in tools.pool.sessions
 
 
 def _state_of(source: SessionSource, known: Snapshot) -> Snapshot:

@@ -107,7 +107,7 @@ class HandleStates:
         if handle is not None and not is_signed(handle):
             session = await self._session(request, selection, handle)
             reference = ByHandle(handle, partial(_same, handle), self._discarded(session), opens=handle == self._own)
-            async with session.executor.request():
+            async with session.storing():
                 try:
                     yield session, reference
                 finally:
@@ -164,7 +164,7 @@ class HandleStates:
             session = self._stored.draft(name, session.profile, session.caller, snapshot=session.snapshot)
         await self._stored.ensure(session)
         self._last_active[session] = session.active
-        await session.executor.flush()
+        await session.flush()
         return new
 
     def _discarded(self, session: Session) -> tuple[str, ...]:

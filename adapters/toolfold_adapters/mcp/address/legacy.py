@@ -152,7 +152,8 @@ class LegacyConnection:
 
     def follow(self, session: Session) -> None:
         """Notify the client of changes of a stored session from now on."""
-        self.session, session.executor.stored.client = session, self.changed
+        self.session = session
+        session.follow(self.changed)
 
     def changed(self, announced: frozenset[str]) -> None:
         """Notify the client of an announcement, or of what is pending, unless a request is under way, which will."""
@@ -169,7 +170,7 @@ class LegacyConnection:
         """Notify the client of changed lists, unless another process does."""
         if self.session is not None:
             with suppress(StoreError):  # they stay in the record
-                for kinds in await self.session.executor.claim():
+                for kinds in await self.session.claim():
                     self.notify(kinds)
 
 
@@ -251,7 +252,7 @@ class LegacySessions:
             session = await self._found(stored, ctx)
             connection.follow(session)
             connection.requests += 1
-            async with session.executor.request():
+            async with session.storing():
                 try:
                     yield session, self._references.setdefault(session, ByList())
                 finally:
@@ -328,7 +329,7 @@ class LegacySessions:
         session = None if self.stored is None else await self.stored.peek(_name(session_id))
         if session is None:
             return None
-        if (params := table(session.executor.stored.content.about)) is None:
+        if (params := table(session.about)) is None:
             raise StoreError("The stored session is damaged, so it can't be used. Initialize a new one.")
         return params
 

@@ -58,7 +58,7 @@ class PrincipalSessions:
         if session in self._lost and request.ctx.method in _READ_BY_MODELS:
             self._lost.discard(session)
             raise StoreError(LOST)
-        async with session.executor.request():
+        async with session.storing():
             yield session, self._references.setdefault(session, ByList())
 
     async def follow(self, ctx: Any) -> Session:

@@ -106,7 +106,7 @@ class Delivery:
             if kind == "tool" and source.listing is not None:
                 source.listing.listed(page, cursor)
             meta: dict[str, Any] = {DISCARDED_META: [*source.discarded]} if source.discarded else {}
-            if session is not None and session.executor.is_away:
+            if session is not None and session.is_away:
                 meta[STORE_AWAY_META] = True
             answer = self._renderer.page(page, kind, meta)
             if self._renderer.modern and (source.private or catalog.components[kind].changing):

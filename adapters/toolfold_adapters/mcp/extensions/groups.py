@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +31,6 @@ from mcp_types import (
 from toolfold import (
     Component,
     Group,
-    HookContext,
     QuotaExceeded,
     Session,
     Snapshot,
@@ -163,7 +162,7 @@ class Disclosure:
                 yield session, ThisCall()
             return
         async with self._tools.request_session(Snapshot.of(state.catalog), profile) as session:
-            await session.executor.set_up(state.active, partial(HookContext, session))
+            await session.set_up(state.active)
             yield session, ThisCall()
 
     def groups(self, ctx: Any, cursor: str | None = None) -> dict[str, Any]:
