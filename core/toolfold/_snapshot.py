@@ -17,7 +17,7 @@ from ._catalog.catalog import Catalog
 from ._catalog.components import Component, Group, Kind
 from ._extras import Displayed
 from ._memo import Memo, Memory
-from .machine import Configuration, Plan, RegionState, TransitionRequest, bits
+from .machine import Configuration, Plan, RegionState, TransitionRequest, bits, plan
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
@@ -148,7 +148,8 @@ class Snapshot(Displayed):
 
         SPEC ACT-10, FND-3.
         """
-        return self.catalog.quota.plan(self.configuration, request)
+        quota = self.catalog.quota
+        return plan(self.configuration, request) if quota is None else quota.plan(self.configuration, request)
 
     def at(self, configuration: Configuration) -> Snapshot:
         """Return this snapshot in another configuration of its catalog's groups."""

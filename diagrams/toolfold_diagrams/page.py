@@ -62,7 +62,7 @@ def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "marks": {state.value: look.mark for state, look in LOOKS.items()},
         "words": {state.value: state.word for state in LOOKS},
         "limit": catalog.max_active,
-        "room": None if (length := catalog.quota.length) is None else length.most - length.base,
+        "room": None if (length := _length(catalog)) is None else length.most - length.base,
         "evicts": catalog.evict_oldest,
         "refusals": _refusals(catalog),
         "groups": [_group(catalog, number) for number in range(len(catalog.groups))],
@@ -89,9 +89,14 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
+def _length(catalog: Catalog) -> Any:
+    """Return the limit on the length of the list, if there is one."""
+    return None if catalog.quota is None else catalog.quota.length
+
+
 def _refusals(catalog: Catalog) -> dict[str, str]:
     """Return the messages of the core's refusals, with `{group}` and `{parent}` for the groups."""
-    remedy, length = "close a group before you open '{group}'", catalog.quota.length
+    remedy, length = "close a group before you open '{group}'", _length(catalog)
     return {
         "ParentInactive": str(ParentInactive("{group}", "{parent}")),
         "QuotaExceeded": str(QuotaExceeded("open groups", catalog.max_active or 0, remedy)),
@@ -105,7 +110,7 @@ def _group(catalog: Catalog, number: int) -> dict[str, Any]:
         "path": group.path,
         "title": group.title,
         "description": group.description,
-        "weight": 0 if (length := catalog.quota.length) is None else length.weights[number],
+        "weight": 0 if (length := _length(catalog)) is None else length.weights[number],
         "ancestors": bits(catalog.forest.ancestors[number]),
         "descendants": bits(catalog.forest.descendants[number]),
         "partners": bits(catalog.forest.partners[number]),

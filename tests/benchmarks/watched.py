@@ -67,11 +67,11 @@ async def _calls(samples: int) -> Row:
     async with Client(build_server(tools), mode="legacy") as client:
         observers, nobody = tools.runtime.observers, Observers()
 
-        async def call(heard: Observers) -> None:
-            tools.runtime.observers = heard
+        async def call(stream: Observers) -> None:
+            tools.runtime.observers = stream
             await client.call_tool("ping", {})
 
-        ways = [partial(call, heard) for heard in (observers, nobody)]
+        ways = [partial(call, stream) for stream in (observers, nobody)]
         counted, plain = await turn_by_turn(ways, samples=samples, inner=20, clock=process_time)
     return Row(
         what="a call over MCP in memory, counted against not",

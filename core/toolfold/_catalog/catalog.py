@@ -151,7 +151,7 @@ class Catalog(Displayed):
 
     forest: Forest = field(init=False)
     components: Mapping[Kind, Components] = field(init=False)
-    quota: Quota = field(init=False)
+    quota: Quota | None = field(init=False)
     opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
     interned: WeakValueDictionary[Any, Any] = field(init=False, factory=WeakValueDictionary[Any, Any], repr=False)
     memo: Memory = field(init=False, factory=dict[Memo[Any, Any], Any], repr=False)
@@ -176,8 +176,10 @@ class Catalog(Displayed):
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
 
-    def _quota(self, tools: Components) -> Quota:
-        """Return the limits on active groups; a group counts with the tools that need it to be listed."""
+    def _quota(self, tools: Components) -> Quota | None:
+        """Return the limits on active groups, if any; a group counts with the tools that need it to be listed."""
+        if self.max_active is None and self.list_budget is None:
+            return None
         groups, count, length = range(len(self.groups)), None, None
         if self.max_active is not None:
             count = Cap("open groups", self.max_active, 0, (1,) * len(groups))
@@ -308,10 +310,15 @@ class Catalog(Displayed):
         """What transitions of each group run, if anything."""
         return tuple(group.hooks if group.has_hooks else None for group in self.groups)
 
+    @cached_property
+    def hooked(self) -> int:
+        """The groups of which transitions run anything, as a bit set."""
+        return sum([1 << number for number, hooks in enumerate(self.hooks) if hooks])
+
     @property
     def has_hooks(self) -> bool:
         """Whether any transition runs something outside of the machine."""
-        return any(self.hooks)
+        return bool(self.hooked)
 
     @cached_property
     def selectable(self) -> int:

@@ -26,7 +26,7 @@ from ..machine.transaction import ABORTED, HookCall, Transaction
 from .events import Asked, Committed, HooksFailed, RolledBack
 from .hooks import ContextOf, HookRunner
 from .journal import Journal
-from .observers import Listener, log
+from .observers import UNTRACED, Listener, log
 from .reentry import Queue
 from .runtime import Runtime
 from .store import UNCERTAIN, Record
@@ -102,7 +102,8 @@ class Executor:
         Raises:
             ReentrantTransition: It would deadlock (SPEC HOOK-7).
         """
-        with self._runtime.observers.requested(self.id, what, "", request, force):
+        observers = self._runtime.observers
+        with observers.requested(self.id, what, "", request, force) if observers.is_traced else UNTRACED:
             queue = self.queue
             interrupted = await queue.enter(self.id, patient=what == "close")
             try:
@@ -224,7 +225,8 @@ class Executor:
         while True:
             before = self.snapshot
             step = planner(before)
-            self._runtime.observers.planned(self.id, step)
+            if self._runtime.observers.is_traced:
+                self._runtime.observers.planned(self.id, step)
             if step.after is step.before:
                 return Change(states=(before, before)), interrupted
 
@@ -264,6 +266,8 @@ class Executor:
         """
         deactivated, activated = (
             [hooks for number in bits(mask) if (hooks := catalog.hooks[number]) and hooks.path not in self.inherited]
+            if mask & catalog.hooked
+            else []
             for mask in (plan.deactivated, plan.activated)
         )
         return Transaction(reversed(deactivated), activated, force=force)
@@ -279,7 +283,8 @@ class Executor:
             self.inherited = tuple(filter(self._state.is_active, self.inherited))
         lists = frozenset[str]() if before is None else changes(before, before.of(self._state))
         change = Change(*plan.paths, lists, tuple(transaction.failures))
-        self._runtime.observers.notify(Committed(self.id, change))
+        if Committed in self._runtime.observers.listeners:
+            self._runtime.observers.notify(Committed(self.id, change))
         if change.failures:
             self._runtime.observers.notify(HooksFailed(self.id, change.failures))
         self.notify(change.lists)
@@ -511,7 +516,7 @@ class Executor:
 
     def notify(self, kinds: frozenset[str]) -> None:
         """Notify the listeners that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
-        if kinds:
+        if kinds and (self._listeners or self._runtime.observers.is_traced):
             self._runtime.observers.list_changed(self.id, kinds, self._listeners)
 
 

@@ -38,7 +38,7 @@ Observer = Callable[[Event], None]
 Tracer = Callable[[Event | Trace], None]
 
 _within: ContextVar[tuple[Observers | None, int | None]] = ContextVar("toolfold_within", default=(None, None))
-_UNTRACED = nullcontext()
+UNTRACED = nullcontext()
 
 
 class Observers:
@@ -46,13 +46,14 @@ class Observers:
 
     Attributes:
         clock: The time in seconds of those that measure calls, if there are any.
+        listeners: Who listens to events of a kind; of one that is not in it, none are made.
         is_traced: Whether anybody listens to requests as they happen.
     """
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] | None = None
         self.is_traced = False
-        self._listeners: dict[type[Event | Count | Trace], tuple[Callable[[Any], None], ...]] = {}
+        self.listeners: dict[type[Event | Count | Trace], tuple[Callable[[Any], None], ...]] = {}
         self._numbers = count(1)
 
     def add(
@@ -61,26 +62,22 @@ class Observers:
         """Have a listener called with each event of some kinds; return a function that ends that."""
         added = tuple(kinds)
         for kind in added:
-            self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
-        self.is_traced = Requested in self._listeners
+            self.listeners[kind] = (*self.listeners.get(kind, ()), listener)
+        self.is_traced = Requested in self.listeners
         return partial(self._remove, listener, added)
 
     def _remove(self, listener: Callable[[Any], None], kinds: Iterable[type[Event | Count | Trace]]) -> None:
         for kind in kinds:
-            left = list(self._listeners[kind])
+            left = list(self.listeners[kind])
             left.remove(listener)
-            self._listeners[kind] = tuple(left)
+            self.listeners[kind] = tuple(left)
             if not left:
-                del self._listeners[kind]
-        self.is_traced = Requested in self._listeners
-
-    def hears(self, kind: type[Event | Count | Trace]) -> bool:
-        """Return whether anybody listens to events of a kind; where nobody does, none are made."""
-        return kind in self._listeners
+                del self.listeners[kind]
+        self.is_traced = Requested in self.listeners
 
     def notify(self, event: Event | Count | Trace) -> None:
         """Pass an event to all that listen to its kind; what they raise is logged."""
-        for listener in self._listeners.get(type(event), ()):
+        for listener in self.listeners.get(type(event), ()):
             try:
                 listener(event)
             except BaseException as error:
@@ -98,11 +95,11 @@ class Observers:
         self, session: str, what: Asked, name: str = "", request: TransitionRequest | None = None, force: bool = False
     ) -> AbstractContextManager[None]:
         """Return a context manager for a request; tracers are notified of its beginning and end."""
-        return self._requested(session, what, name, request, force) if self.is_traced else _UNTRACED
+        return self._requested(session, what, name, request, force) if self.is_traced else UNTRACED
 
     def hook(self, session: str, group: str, phase: str, undoes: str | None) -> AbstractContextManager[None]:
         """Return a context manager for a hook; tracers are notified of its beginning and end."""
-        return self._hook(session, group, phase, undoes) if self.is_traced else _UNTRACED
+        return self._hook(session, group, phase, undoes) if self.is_traced else UNTRACED
 
     def planned(self, session: str, plan: Plan) -> None:
         """Notify tracers of the plan of a transition."""

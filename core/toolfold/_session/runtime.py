@@ -76,7 +76,7 @@ class Runtime:
     ) -> Page:
         """Return a page of what a view lists, for observers that of a session if it is one's; see `page_of`."""
         page = page_of(view, kind, cursor, self.page_size, extra)
-        if self.observers.hears(Listed):
+        if Listed in self.observers.listeners:
             self.observers.notify(Listed(session, kind, page.items, view.snapshot.catalog, cursor is None))
         return page
 
@@ -85,7 +85,7 @@ class Runtime:
 
         Without a view, there is nothing of that name: an adapter knows no tool that it calls so.
         """
-        if self.observers.hears(Refused):
+        if Refused in self.observers.listeners:
             reason = None if view is None else reason_for(name, "tool", view)
             self.observers.notify(Refused(session, "unknown" if reason is None else reason.why))
             text = "There is no tool of this name." if reason is None else reason.text

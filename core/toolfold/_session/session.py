@@ -27,7 +27,7 @@ from ..machine import TransitionRequest
 from .context import Context, HookContext
 from .events import Called, EventRefused, SessionEnded
 from .executor import Executor
-from .observers import Listener, log
+from .observers import UNTRACED, Listener, log
 from .runtime import Runtime
 from .state import Saved, dumped, with_fact
 
@@ -309,7 +309,7 @@ class Session(Displayed):
             ProtocolError: The handler asked for an error of the protocol.
         """
         observers = self.runtime.observers
-        with observers.requested(self.id, "tool", name):
+        with observers.requested(self.id, "tool", name) if observers.is_traced else UNTRACED:
             began = 0.0 if (clock := observers.clock) is None else clock()
             view = self._view_of_request(view)
             catalog = view.snapshot.catalog
