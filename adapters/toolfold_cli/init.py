@@ -15,7 +15,7 @@ import click
 from attrs import define
 
 from toolfold import ConfigError
-from toolfold_adapters.stored_usage import usage_file, usage_url
+from toolfold_adapters.observe.stored_usage import usage_file, usage_url
 from toolfold_adapters.tokens import approximate, plural
 
 from .costs import costs_of_servers, known_definitions, measured_definitions

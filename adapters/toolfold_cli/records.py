@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 
 from toolfold import Calls, Usage
-from toolfold_adapters.stored_usage import DAYS, stored_usage
+from toolfold_adapters.observe.stored_usage import DAYS, stored_usage
 from toolfold_adapters.stores.url import file_of, is_store, open_store
 from toolfold_adapters.tokens import plural
 

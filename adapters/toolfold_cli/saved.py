@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolfold import Calls, Usage
-from toolfold_adapters.stored_usage import today_in_utc
+from toolfold_adapters.observe.stored_usage import today_in_utc
 from toolfold_adapters.tokens import plural, rounded
 
 from .failures import run

@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from toolfold import Store, include_stubs
 from toolfold.spi import extras_named
 from toolfold_adapters.names import WIRE_SEPARATOR
-from toolfold_adapters.stored_usage import writing
+from toolfold_adapters.observe.stored_usage import writing
 from toolfold_adapters.tokens import ANSWER_TOKENS, plural
 from toolfold_adapters.transport.signals import cancelled_by_signals, stdout_reserved
 from toolfold_adapters.transport.starting import starting
@@ -359,7 +359,7 @@ async def _open(
         if beside.stubs:
             include_stubs(opened.tools)
         if beside.status_tool:
-            from toolfold_adapters.status import include_status
+            from toolfold_adapters.observe.status import include_status
 
             include_status(opened.tools, partial(_status, opened, beside.store))
         if beside.usage is None:
@@ -370,7 +370,7 @@ async def _open(
 
 
 def _status(opened: OpenTarget, store: Store | None) -> Awaitable[Sequence[Mapping[str, Any]]]:
-    from toolfold_adapters.status import status_of
+    from toolfold_adapters.observe.status import status_of
 
     return status_of(opened.tools, opened.status, store)
 

@@ -13,8 +13,8 @@ from urllib.request import Request, urlopen
 import click
 
 from toolfold import ConfigError, Usage
-from toolfold_adapters.status import status_of
-from toolfold_adapters.stored_usage import usage_file
+from toolfold_adapters.observe.status import status_of
+from toolfold_adapters.observe.stored_usage import usage_file
 
 from .failures import failing, run
 from .kinds import is_url

@@ -14,7 +14,7 @@ from toolfold_adapters.data import read_table
 from toolfold_adapters.gateway import load_config
 from toolfold_adapters.gateway.config.clients import servers_in
 from toolfold_adapters.hosts import HOSTS
-from toolfold_adapters.stored_usage import usage_url
+from toolfold_adapters.observe.stored_usage import usage_url
 from toolfold_cli.client_files import client_files
 
 pytestmark = pytest.mark.spec("GWY-2")

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.initialising import SERVERS, init, read, write
 from tests.cli.support import invoke
 from toolfold_adapters.gateway import load_config
-from toolfold_adapters.stored_usage import usage_file, usage_url
+from toolfold_adapters.observe.stored_usage import usage_file, usage_url
 
 pytestmark = pytest.mark.spec("GWY-2")
 

@@ -20,7 +20,7 @@ from tests.cli.support import invoke
 from tests.core.support import with_groups
 from tests.diagrams.live.watching import get
 from toolfold import ToolSet, Usage
-from toolfold_adapters.stored_usage import Writer, usage_file, usage_url
+from toolfold_adapters.observe.stored_usage import Writer, usage_file, usage_url
 from toolfold_adapters.stores import SQLiteStore
 from toolfold_adapters.stores.url import file_of
 from toolfold_cli import status as asking
@@ -171,7 +171,7 @@ def test_the_status_begins_with_what_was_used_this_week_and_saved(
     today = date(2026, 3, 9)
     for before, times in ((6, 3), (7, 100)):
         keep(used(times), record, today - timedelta(before))
-    monkeypatch.setattr("toolfold_adapters.stored_usage.today_in_utc", lambda: today)
+    monkeypatch.setattr("toolfold_adapters.observe.stored_usage.today_in_utc", lambda: today)
     monkeypatch.setattr("toolfold_cli.saved.today_in_utc", lambda: today)
     said = "3 calls of 1 tool by 1 session; 1 group opened; about "
     assert invoke("status").stdout.startswith(f"This week: {said}")

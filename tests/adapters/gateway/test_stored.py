@@ -24,7 +24,7 @@ from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, Files
 from toolfold_adapters.gateway.upstream.definitions import Definitions, Known
 from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
 from toolfold_adapters.names import ONE_SERVER
-from toolfold_adapters.status import as_text, status_of
+from toolfold_adapters.observe.status import as_text, status_of
 
 pytestmark = pytest.mark.spec("GWY-11")
 

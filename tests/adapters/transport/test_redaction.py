@@ -14,7 +14,7 @@ from tests.adapters.gateway.inprocess import Clock
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.config.settings import OAuthConfig
 from toolfold_adapters.gateway.upstream.life import without_secrets
-from toolfold_adapters.status import as_text, status_of
+from toolfold_adapters.observe.status import as_text, status_of
 from toolfold_adapters.transport.redaction import LONGEST, MASK, secrets_in, without
 
 pytestmark = pytest.mark.spec("GWY-4")

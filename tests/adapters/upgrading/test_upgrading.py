@@ -25,7 +25,7 @@ from toolfold_adapters.gateway.config.settings import Entry
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
 from toolfold_adapters.gateway.upstream.http import login_at
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.stored_usage import KIND, key_of, stored_usage
+from toolfold_adapters.observe.stored_usage import KIND, key_of, stored_usage
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
 RECORDED = Path(__file__).parent / "0.1"

@@ -11,7 +11,7 @@ from tests.adapters.gateway.lister import Lister, opened, tools_from
 from toolfold_adapters.gateway import UpstreamError
 from toolfold_adapters.gateway.upstream import definitions, wire
 from toolfold_adapters.mcp.extensions import offered_groups
-from toolfold_adapters.status import as_text, status_of
+from toolfold_adapters.observe.status import as_text, status_of
 
 
 def endless(params: Any) -> dict[str, Any]:

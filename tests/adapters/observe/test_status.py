@@ -9,7 +9,7 @@ from attrs import evolve
 
 from toolfold import StoreUnavailable, ToolSet
 from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
-from toolfold_adapters.status import as_text, include_status, status_of
+from toolfold_adapters.observe.status import as_text, include_status, status_of
 from toolfold_adapters.stores import MemoryStore
 
 

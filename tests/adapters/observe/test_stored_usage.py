@@ -12,7 +12,7 @@ import pytest
 
 from tests.core.support import with_groups
 from toolfold import Place, Store, StoreError, StoreUnavailable, ToolSet
-from toolfold_adapters.stored_usage import DAYS, INTERVAL, KIND, SOON, Writer, key_of, stored_usage, writing
+from toolfold_adapters.observe.stored_usage import DAYS, INTERVAL, KIND, SOON, Writer, key_of, stored_usage, writing
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
 DAY = date(2026, 3, 1)
@@ -156,7 +156,7 @@ async def test_what_is_used_is_written_within_seconds_and_nothing_while_nothing_
             self.writes += 1
             return await super().create(*arguments, **named)
 
-    monkeypatch.setattr("toolfold_adapters.stored_usage.anyio.sleep", sleep)
+    monkeypatch.setattr("toolfold_adapters.observe.stored_usage.anyio.sleep", sleep)
     tools, store = made(), Counted()
     await call(tools, 2)
     async with writing(tools, store):

@@ -8,8 +8,8 @@ from typing import Any
 from toolfold import Store, StoreError, ToolResult, ToolSet
 from toolfold.spi import enumerated
 
-from .gateway.upstream.upstream import UpstreamStatus
-from .tokens import plural
+from ..gateway.upstream.upstream import UpstreamStatus
+from ..tokens import plural
 
 STATUS_TOOL = "gateway_status"
 
