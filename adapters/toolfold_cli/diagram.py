@@ -15,8 +15,8 @@ import click
 from attrs import frozen
 
 from toolfold import ConfigError
-from toolfold_adapters.catalogs import is_catalog
 from toolfold_adapters.data import read_text
+from toolfold_adapters.manifests.catalogs import is_catalog
 from toolfold_adapters.transport.signals import stdout_reserved
 from toolfold_diagrams import drawing, tree
 from toolfold_diagrams.diagram import write_atomically

@@ -127,8 +127,8 @@ def evaluate_command(
 
 async def _catalog(chosen: tuple[Target, GatewayOptions] | None) -> Catalog:
     """Return the catalog of a target, or the built-in one."""
-    from toolfold_adapters.catalogs import load_catalog
     from toolfold_adapters.evaluation import OWN
+    from toolfold_adapters.manifests.catalogs import load_catalog
 
     if chosen is None:
         return load_catalog(OWN / "catalog.toml").catalog

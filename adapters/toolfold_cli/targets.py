@@ -277,7 +277,7 @@ def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:
 
 def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet | None:
     """Return what a catalog or skills describe, or `None` if the target is neither; raises `ConfigError`."""
-    from toolfold_adapters.catalogs import is_catalog, load_catalog
+    from toolfold_adapters.manifests.catalogs import is_catalog, load_catalog
     from toolfold_adapters.skills import has_skills
 
     if target.kind != "file":
@@ -394,8 +394,8 @@ def _is_fastmcp(server: object) -> bool:
 def _by_name(server: str, definitions: Sequence[ForeignDefinition]) -> dict[str, list[str]]:
     """Return the groups of a server, by patterns: none within the budget, one where names show none."""
     from toolfold_adapters.gateway.config.settings import BudgetsConfig
+    from toolfold_adapters.manifests.nouns import Sized, divide
     from toolfold_adapters.names import server_name
-    from toolfold_adapters.nouns import Sized, divide
     from toolfold_adapters.tokens import approximate_tokens
 
     sized = [Sized(name=str(one["name"]), tokens=approximate_tokens(dict(one))) for one in definitions]

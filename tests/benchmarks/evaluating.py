@@ -7,8 +7,8 @@ import sys
 
 import anyio
 
-from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.evaluation import ARMS, OWN, Plan, Record, World, load_tasks, run, scripted
+from toolfold_adapters.manifests.catalogs import load_catalog
 from toolfold_adapters.search import bm25
 
 from .harness import Comparison

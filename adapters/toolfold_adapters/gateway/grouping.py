@@ -16,10 +16,10 @@ from attrs import evolve, field, frozen
 from toolfold.spi import Kind, ancestors, table
 
 from ..data import quoted_key
+from ..manifests.nouns import Sized, divide, divided
 from ..mcp.existing.grouping import matches, tags_of
 from ..mcp.extensions.offered_groups import OfferedGroup
 from ..names import ALWAYS_LOAD_META, ONE_SERVER, numbered, path_of, server_name
-from ..nouns import Sized, divide, divided
 from ..skills import Skill, missing, not_served
 from ..tokens import approximate_tokens
 from .config.settings import GatewayConfig

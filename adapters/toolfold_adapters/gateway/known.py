@@ -14,8 +14,8 @@ from pathlib import Path
 
 from attrs import frozen
 
+from ..manifests.nouns import MIN_TOOLS, Parts, Sized
 from ..mcp.existing.grouping import matches
-from ..nouns import MIN_TOOLS, Parts, Sized
 
 _FILE = Path(__file__).with_name("known.toml")
 

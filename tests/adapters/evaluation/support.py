@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from toolfold import Catalog
-from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.evaluation import OWN, Plan, Player, Record, Task, World, load_tasks, run, scripted
+from toolfold_adapters.manifests.catalogs import load_catalog
 
 CATALOG = load_catalog(OWN / "catalog.toml").catalog
 TASKS = load_tasks(OWN / "tasks.toml", CATALOG)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolfold_adapters import nouns
 from toolfold_adapters.gateway.describing import description_of
 from toolfold_adapters.gateway.grouping import by_pattern
-from toolfold_adapters.nouns import MIN_TOOLS, Sized, divide, nouns_of, words_of
+from toolfold_adapters.manifests import nouns
+from toolfold_adapters.manifests.nouns import MIN_TOOLS, Sized, divide, nouns_of, words_of
 
 pytestmark = pytest.mark.spec("GWY-2")
 

@@ -13,7 +13,7 @@ from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import BudgetsConfig
 from toolfold_adapters.gateway.layout import Layout, layout_of
 from toolfold_adapters.gateway.upstream.definitions import Definitions, usable
-from toolfold_adapters.nouns import MIN_TOOLS
+from toolfold_adapters.manifests.nouns import MIN_TOOLS
 
 pytestmark = pytest.mark.spec("GWY-2", "GWY-6")
 

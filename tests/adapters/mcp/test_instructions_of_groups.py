@@ -15,9 +15,9 @@ from tests.adapters.mcp.existing import listing, plain_tool
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
 from toolfold import InvalidDefinition, Profile, ToolSet, group, prompt_section, tool
-from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.manifests import load_manifests
+from toolfold_adapters.manifests.catalogs import load_catalog
 from toolfold_adapters.mcp import group_server
 from toolfold_adapters.mcp.request import one_client
 from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN

@@ -20,9 +20,9 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold_adapters.catalogs import load_catalog
 from toolfold_adapters.evaluation import OWN, World, load_tasks
 from toolfold_adapters.evaluation.bench import Server, allowed, plain_definition, read_bench
+from toolfold_adapters.manifests.catalogs import load_catalog
 
 Definition = Mapping[str, Any]
 Group = Server

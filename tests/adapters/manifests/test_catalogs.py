@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolfold import ConfigError, ManifestError, ToolSet
-from toolfold_adapters.catalogs import is_catalog, load_catalog
+from toolfold_adapters.manifests.catalogs import is_catalog, load_catalog
 
 SHOP = """
 name = "the shop"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.adapters.manifests import BAD_ENTRIES, BAD_FILES, META, SCHEMA, but_one, entry, every, load, write
+from tests.adapters.manifests.support import BAD_ENTRIES, BAD_FILES, META, SCHEMA, but_one, entry, every, load, write
 from toolfold import ManifestError, ToolSet, WireNames, prompt_section
 from toolfold_adapters.manifests import ManifestReport, load_manifests
 

@@ -10,7 +10,7 @@ exclusions = [["orders", "cellar"]]       # sets of groups of which at most one 
 description = "Take orders"               # and instructions, title, pinned, opens_on: see `toolfold.GroupOptions`
 tools = ["cancel", { name = "place", description = "Order an item" }]
 
-[[tools]]                                 # tools that are in no group; for the keys of a tool, see `manifests`
+[[tools]]                                 # tools that are in no group; for the keys of a tool, see `folders`
 name = "hours"
 parameters = { type = "object" }
 
@@ -37,9 +37,9 @@ from attrs import field, fields, frozen
 from toolfold import ConfigError, ManifestError, Profile, ToolError, ToolfoldError, ToolSet
 from toolfold.spi import table
 
-from .data import data_in, quoted_key, read_text
-from .hosts import SECTIONS
-from .manifests import (
+from ..data import data_in, quoted_key, read_text
+from ..hosts import SECTIONS
+from .folders import (
     TOOL_KEYS,
     Handlers,
     InvalidEntry,
