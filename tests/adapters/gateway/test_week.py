@@ -27,7 +27,7 @@ from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, open_gate
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import HANDLE_META
-from toolfold_adapters.stored_usage import Writer, stored_usage
+from toolfold_adapters.observe.stored_usage import Writer, stored_usage
 from toolfold_adapters.stores import MemoryStore
 from toolfold_cli.saved import figures_of
 
