@@ -5,12 +5,12 @@ gateway/                 groups in front of existing MCP servers
 inprocess/               to a model in an agent's own loop
 integrations/            in other frameworks
 stores/                  engines that hold sessions beyond one process
+search/                  rankers for `find_tools`
 manifests/               groups of tools from JSON files, one file, or their names
 observe/                 what is used, and how servers and stores are doing
 transport/               messages over standard streams and HTTP, and the programs at both ends
 evaluation/              whether offering tools in groups helps to get tasks done
 skills                   groups of tools from a SKILL.md
-search, sentences        rankers for `find_tools`, and the models of sentences that two of them use
 data, names, tokens      data in files, names that clients and models accept, keys of `_meta`, costs of definitions
 hosts, tally, compiling  the programs that people run servers in; counting what has a limit; what clients can compile
 sdk                      the only module that uses private parts of the `mcp` SDK

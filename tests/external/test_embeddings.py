@@ -16,7 +16,7 @@ import pytest
 from tests.external.minilm import PACKAGE, make_model
 from toolfold import Ranker, SearchDocument, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
-from toolfold_adapters.sentences import BATCH, Encoder, bert_encoder, encoder_of, packaged_model
+from toolfold_adapters.search.sentences import BATCH, Encoder, bert_encoder, encoder_of, packaged_model
 
 NEEDED = ("huggingface_hub", "onnxruntime", "tokenizers", "onnx", "safetensors", PACKAGE)
 DOCUMENTS = [

@@ -22,7 +22,7 @@ import anyio
 
 from toolfold import Ranker, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
-from toolfold_adapters.sentences import bert_encoder, packaged_model
+from toolfold_adapters.search.sentences import bert_encoder, packaged_model
 
 from .task_sets import Task, TaskSet, as_users_speak, own, task_sets
 

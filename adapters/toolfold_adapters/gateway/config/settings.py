@@ -58,8 +58,8 @@ from toolfold import ConfigError, DuplicateName, Limit, ListBudget, Loader, Rank
 from ...data import quoted_key
 from ...hosts import Environment
 from ...names import ONE_SERVER, WIRE_SEPARATOR
-from ...search import bm25, by_meaning
-from ...sentences import packaged_model
+from ...search.rankers import bm25, by_meaning
+from ...search.sentences import packaged_model
 from ...skills import Skill
 from ...tally import share_of
 from ...tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens

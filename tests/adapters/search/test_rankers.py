@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolfold import ConfigError, MissingExtra, Ranking, SearchDocument, ToolSet
-from toolfold_adapters import search
 from toolfold_adapters.gateway import GatewayConfig
 from toolfold_adapters.gateway.config import settings
 from toolfold_adapters.search import bm25, by_meaning, embeddings, fused, in_background
+from toolfold_adapters.search import rankers as search
 
 pytestmark = pytest.mark.spec("FND-2")
 
