@@ -32,7 +32,7 @@ from mcp_types import (
 from toolfold.spi import table
 
 from .lines import TOO_LARGE, Around, Item, Messages
-from .redaction import without
+from .redaction import WORDS, quoted_short
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 SESSION_GONE = "Session terminated"
 """What the SDK's HTTP transport says when a server does not know the session any more: it did nothing."""
 SESSION_HEADER = "mcp-session-id"
-WORDS = 200
-"""How many characters of a server's own words are quoted."""
 
 _LATER = "try again later"
 _DAY = 86_400
@@ -330,6 +328,4 @@ def _location(response: httpx2.Response) -> str:
 def _without_secrets(words: str, response: httpx2.Response) -> str:
     """Return a server's words, cut, without what it was sent as credentials."""
     headers = response.request.headers
-    words = without(words, [value for name, value in headers.items() if not _PLAIN_HEADERS.fullmatch(name)])
-    words = " ".join(words.split())
-    return words if len(words) <= WORDS else f"{words[:WORDS]}…"
+    return quoted_short(words, [value for name, value in headers.items() if not _PLAIN_HEADERS.fullmatch(name)])

@@ -1,7 +1,8 @@
 """Takes secrets out of words that are not ours, before a model reads them (SPEC GWY-4).
 
 Who quotes a server (what it wrote to stderr, an error of its own, the answer of a proxy) quotes what it was given, too:
-in capitals, encoded, or a password alone out of the URL that had it. `without` is the one place that knows these forms.
+in capitals, encoded, or a password alone out of the URL that had it. Secrets of its own are known by what they are
+called or what they look like. `without` is the one place that knows these forms.
 """
 
 from __future__ import annotations
@@ -18,13 +19,32 @@ MASK = "…"
 """Stands for what was taken out."""
 LONGEST = 10_000
 """How many characters of such words are read; more is no reason, and would take long."""
+WORDS = 200
+"""How many characters of somebody else's words are quoted."""
+_CALLED = r"(?:passw(?:or)?d|passwd|pwd|secret|token|api[_-]?key|credentials?|authorization)"
+_NAMED = re.compile(
+    rf"""(?i)({_CALLED}["']?\s{{0,9}}(?:=|:(?=\s{{0,9}}["']?[^\s"',;)}}]{{0,200}}\d))\s{{0,9}}["']?"""
+    r"""(?:bearer |basic )?)[^\s"',;)}]{4,}"""
+)
+_BEARER = re.compile(r"(?i)\b(bearer\s+)[\w.~+/-]*\d[\w.~+/-]*=*")
+_ISSUED = re.compile(
+    r"\b(?:(?:sk|pk|rk)[-_](?=[\w-]{0,80}\d)|gh[opusr]_|github_pat_|glpat-|xox[abeprs]-|A[KS]IA(?=[A-Z0-9]{12})"
+    r"|eyJ[\w-]{4,500}\.)[\w.-]{8,}"
+)
+"""What well-known issuers begin their tokens with."""
+_RUN = re.compile(r"[A-Za-z0-9+]{16,}={0,2}")
+_SWITCH = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+MOST_SWITCHES = 2
+"""How often what somebody made up, such as the name of an error, changes between letters and digits."""
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
 _PAIR = re.compile(r"""([^\s=;&?,]+)\s*=\s*("[^"]*"|'[^']*'|[^\s;&,]+)""")
 _SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|credential|auth|dsn|cookie|private|_pat$", re.IGNORECASE)
 
 
 def without(text: str, given: Iterable[str]) -> str:
-    """Return a text without some values, in any form in which programs print them, and without credentials in URLs.
+    """Return a text without some values, in any form in which programs print them, and without what looks secret.
+
+    That is what has the name of a secret or the form of a token, and credentials in URLs.
 
     Args:
         text: The words of somebody else.
@@ -37,7 +57,15 @@ def without(text: str, given: Iterable[str]) -> str:
         text = _pattern(parts).sub(MASK, text)
         for part in parts:
             text = _without_beginning(text, part)
+    text = _BEARER.sub(rf"\1{MASK}", _ISSUED.sub(MASK, _NAMED.sub(rf"\1{MASK}", text)))
+    text = _RUN.sub(lambda run: MASK if len(_SWITCH.findall(run[0])) > MOST_SWITCHES else run[0], text)
     return _CREDENTIALS.sub(f"://{MASK}@", text)
+
+
+def quoted_short(text: str, given: Iterable[str] = ()) -> str:
+    """Return the first words of somebody else on one line, as `without` does."""
+    text = " ".join(without(text, given).split())
+    return text if len(text) <= WORDS else f"{text[:WORDS]}{MASK}"
 
 
 def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:

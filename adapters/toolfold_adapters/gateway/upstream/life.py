@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from toolfold import ProtocolError, ToolError, ToolfoldError
 
 from ...transport.lines import MessageTooLarge
-from ...transport.redaction import secrets_in, without
+from ...transport.redaction import quoted_short, secrets_in, without
 from ..config.settings import UpstreamConfig
 from .awaited import AnswerLost
 
@@ -245,7 +245,8 @@ def reason_of(error: BaseException, config: UpstreamConfig, unparsed: int, stder
         case SessionForgotten():
             return f"it does not know the session that it has begun ({cause}); have its instances share their sessions."
         case ProtocolError():
-            return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
+            said = quoted_short(cause.message)
+            return f"it answered with the error {cause.code} ({said}); check that it is an MCP server."
         case LoginFailed() | AnswerLost():
             return f"{cause}."
         case NotMcp():

@@ -122,6 +122,14 @@ REFUSALS: Mapping[str, tuple[Reply, tuple[str, ...]]] = {
     "more seconds than are counted": ((429, {"Retry-After": "9" * 30}, ""), ("Too Many Requests: try again later",)),
     "a wait that is none": ((429, {"Retry-After": "soon"}, ""), ("429 Too Many Requests: try again later",)),
     "a fault": ((500, {"content-type": "text/plain"}, "out of memory\nat line 7"), ("500 Internal", "out of memory)")),
+    "a fault that says a secret": (
+        (500, {"content-type": "text/plain"}, "no login at postgres://app:hunter22@db with key=abcdefgh"),
+        ("500 Internal", "(no login at postgres://…@db with key=abcdefgh)"),
+    ),
+    "a fault that says a token": (
+        (500, JSON, '{"detail": "bad token=ghp_16C7e42F292c6912E7710c838347Ae178B4a"}'),
+        ("500 Internal", "(bad token=…)"),
+    ),
     "a proxy": ((502, HTML, "<html>Bad Gateway</html>"), ("502 Bad Gateway: what stands before it",)),
     "an unknown status": ((599, {}, ""), ("status 599: try again later",)),
     "nothing": ((200, JSON, ""), ("(status 200 OK)",)),
