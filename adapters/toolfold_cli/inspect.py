@@ -82,6 +82,8 @@ def inspect_command(
         for one in status:
             if one.reason:
                 show(f"The server {one.name} is {one.state}: {one.reason}")
+            if one.cut:
+                show(f"The server {one.name} lists more than is kept, so {one.cut:,} or more are left out.")
     if check and (problems := list(_problems(view, costs[0], max_group_tokens))):
         raise Failed("\n".join(problems))
 
@@ -238,7 +240,7 @@ def _report(
 
 
 def _server_report(status: UpstreamStatus, cost: GroupCost | None) -> dict[str, Any]:
-    """Return how a server is doing, and what it puts into the list; `offered` is how many tools it says it has."""
+    """Return how a server is doing, and what it puts into the list; `offered` is how many of its tools are known."""
     return {
         "name": status.name,
         "tools": cost.tools if cost else 0,
@@ -249,6 +251,7 @@ def _server_report(status: UpstreamStatus, cost: GroupCost | None) -> dict[str, 
         "failures": status.failures,
         "reason": status.reason,
         "offered": status.tools,
+        "left_out": status.cut,
     }
 
 

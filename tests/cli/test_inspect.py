@@ -6,16 +6,17 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from anyio import to_thread
 from mcp import Client
 
 from tests.cli.support import invoke
+from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.tokens import approximate_tokens, measure, saved_percent
-from toolfold_cli.costs import initial_view
+from toolfold_cli.costs import Inspected, initial_view, inspected
 from toolfold_cli.shop import tools as back_office
 from toolfold_cli.targets import open_target, parse_target
 
@@ -45,6 +46,23 @@ def test_the_totals_are_the_sums_of_the_groups(shop: Path) -> None:
     assert report["tools"] == sum(len(group["tools"]) for group in report["groups"]) == 4
     assert report["listed"] == sum(group["listed"] for group in report["groups"])
     assert report["tokens"]["saved_percent"] == saved_percent(report["tokens"]["before"], report["tokens"]["after"])
+
+
+@pytest.mark.spec("GWY-12")
+def test_what_is_left_out_of_a_list_that_is_too_long_is_said_with_its_number(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*arguments: Any) -> Inspected:
+        status = UpstreamStatus(
+            name="big", state="idle", since=0, connections=0, failures=0, reason="", tools=20_000, cut=80_000
+        )
+        return inspected(*arguments)._replace(status=(status,))
+
+    monkeypatch.setattr("toolfold_cli.inspect.inspected", cut)
+    said = "The server big lists more than is kept, so 80,000 or more are left out."
+    assert said in invoke("inspect", "shop:tools").stdout
+    (server,) = json.loads(invoke("inspect", "shop:tools", "--json").stdout)["servers"]
+    assert (server["offered"], server["left_out"]) == (20_000, 80_000)
 
 
 def test_the_table_shows_the_description_of_a_group_on_one_line(shop: Path) -> None:

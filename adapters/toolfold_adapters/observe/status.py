@@ -63,7 +63,7 @@ def _of_server(one: UpstreamStatus) -> Line:
         times = "once" if one.failures == 1 else f"{one.failures} times in a row"
         parts.append(f"failed {times}: {one.public_reason}")
     if one.cut:
-        parts.append("it lists more than is kept, so the rest is left out")
+        parts.append(f"it lists more than is kept, so {one.cut:,} or more are left out")
     if one.withheld:
         parts.append("what changed is withheld until `toolfold approve`")
     if one.approvals:

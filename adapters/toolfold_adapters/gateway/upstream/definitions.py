@@ -47,7 +47,7 @@ class Definitions:
 
     `tools`, `prompts`, `resources` and `resource_templates` are definitions in the shape of the MCP specification, and
     are not trusted to be; what only `groups` have is among them. `warnings` are sentences for the operator, on what is
-    wrong with them, and `cut` is whether it lists more than is kept.
+    wrong with them, and `cut` is how many definitions are left out, at least, since it lists more than is kept.
     """
 
     name: str = ""
@@ -60,7 +60,7 @@ class Definitions:
     resource_templates: Sequence[Any] = ()
     groups: tuple[OfferedGroup, ...] = ()
     warnings: tuple[str, ...] = ()
-    cut: bool = False
+    cut: int = 0
 
     def of(self, kind: Kind) -> Sequence[Any]:
         """Return the definitions of a kind."""
@@ -126,7 +126,7 @@ async def known_of(wire: Wire) -> Known:
     if room.full:
         warnings.append(
             f"The server {facts.info.get('name', '')!r} lists more than {MOST_ITEMS:,} definitions or "
-            f"{MOST_BYTES // 1024 // 1024} MB in all, so the rest is left out; have it offer less."
+            f"{MOST_BYTES // 1024 // 1024} MB in all, so {room.left_out:,} or more are left out; have it offer less."
         )
     if wire.unparsed:
         warnings.append(f"The server {facts.info.get('name', '')!r} is untidy. {unparsed_warning(wire.unparsed)}")
@@ -137,7 +137,7 @@ async def known_of(wire: Wire) -> Known:
         instructions=facts.instructions,
         groups=tuple(offered.groups.values()),
         warnings=tuple(warnings),
-        cut=room.full,
+        cut=room.left_out,
         **{f"{kind}s": definitions for kind, definitions in found.items()},
     )
     return Known(
@@ -241,7 +241,7 @@ def merged(known: Definitions, before: Definitions | None, now: Definitions) -> 
         changed[f"{kind}s"] = [*(retained | newest).values()]
     groups = [{one.name: one for one in each.groups} for each in (known, before or Definitions(), now)]
     left = {name: one for name, one in groups[0].items() if name not in groups[1]}
-    changed["cut"] = known.cut or now.cut
+    changed["cut"] = max(known.cut, now.cut)
     changed["groups"] = (*(left | groups[2]).values(),)
     return evolve(known, **changed)
 

@@ -72,7 +72,7 @@ class UpstreamStatus:
     to its operator, and `public_reason` to all others. `withheld` says whether some of it is withheld until it
     is approved (SPEC GWY-11), and `approvals` why what is approved can't be stored or read, if it can't (SPEC ISO-3).
     `without_output` names the tools that are served without an output schema that clients can't compile (SPEC GWY-20).
-    `cut` says whether it lists more than is kept.
+    `cut` is how many definitions are left out, at least, since it lists more than is kept.
     """
 
     name: str
@@ -83,7 +83,7 @@ class UpstreamStatus:
     reason: str
     tools: int | None
     withheld: bool = False
-    cut: bool = False
+    cut: int = 0
     approvals: str = ""
     public_reason: str = ""
     without_output: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class Upstream:
             reason=worst.reason if worst else "",
             public_reason=without_secrets(worst.reason, self.config) if worst and worst.reason else "",
             tools=len(self.known.definitions.tools) if self.known is not None else None,
-            cut=self.known is not None and self.known.definitions.cut,
+            cut=self.known.definitions.cut if self.known is not None else 0,
         )
 
     # -- connections --------------------------------------------------------------------------------------------------

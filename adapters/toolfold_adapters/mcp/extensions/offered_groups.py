@@ -63,12 +63,14 @@ def extension_of(capabilities: Mapping[str, Any]) -> str | None:
 class Room:
     """How much of all lists of one server is kept, in bytes of JSON and in items (SPEC GWY-12).
 
-    `full` is whether something did not fit; from then on nothing does.
+    `full` is whether something did not fit; from then on nothing does. `left_out` is how many items that is, of those
+    that were read.
     """
 
     bytes: int = field(factory=lambda: MOST_BYTES)
     items: int = field(factory=lambda: MOST_ITEMS)
     full: bool = False
+    left_out: int = 0
 
     def fitting(self, given: Sequence[T]) -> list[T]:
         """Return the first of what a list has that there is room for, which it takes."""
@@ -81,6 +83,7 @@ class Room:
             self.bytes -= weight
             self.items -= 1
             kept.append(one)
+        self.left_out += len(given) - len(kept)
         return kept
 
 

@@ -22,11 +22,17 @@ def endless(params: Any) -> dict[str, Any]:
 
 @pytest.mark.spec("GWY-12")
 @pytest.mark.parametrize(
-    ("limit", "value", "pages", "kept"),
-    [("MOST_ITEMS", 25, 3, 25), ("MOST_BYTES", 5_000, 4, 30), ("MOST_PAGES", 7, 7, 70)],
+    ("limit", "value", "pages", "kept", "left_out"),
+    [("MOST_ITEMS", 25, 3, 25, 6), ("MOST_BYTES", 5_000, 4, 30, 11), ("MOST_PAGES", 7, 7, 70, 0)],
 )
 async def test_a_list_without_an_end_is_read_up_to_a_limit_and_what_fits_is_served(
-    limit: str, value: int, pages: int, kept: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    limit: str,
+    value: int,
+    pages: int,
+    kept: int,
+    left_out: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     for module in (definitions, offered_groups):
         monkeypatch.setattr(module, limit, value, raising=False)
@@ -36,8 +42,8 @@ async def test_a_list_without_an_end_is_read_up_to_a_limit_and_what_fits_is_serv
         assert (await session.call(f"t{kept - 1}")).text == "done"
         assert f"t{kept}" not in gateway.tools.catalog.tools
         lines = [as_text(line) for line in await status_of(gateway.tools, gateway.status)]
-    assert ("lists more than is kept" in lines[0]) is (limit != "MOST_PAGES")
-    assert re.search(r"lists more than|more than 7 pages", caplog.text)
+    assert (f"lists more than is kept, so {left_out} or more are left out" in lines[0]) is (limit != "MOST_PAGES")
+    assert re.search(rf"lists more than .* so {left_out} or more are left out|more than 7 pages", caplog.text)
 
 
 @pytest.mark.spec("GWY-12")
