@@ -108,7 +108,8 @@ class Observers:
 
     def answered(self, session: str, is_error: bool) -> None:
         """Notify tracers that a call has a result."""
-        self.notify(Answered(session, self.request, is_error))
+        if self.is_traced:
+            self.notify(Answered(session, self.request, is_error))
 
     def list_changed(self, session: str, kinds: frozenset[str], listeners: Sequence[Listener]) -> None:
         """Notify tracers, and the listeners of a session, that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
