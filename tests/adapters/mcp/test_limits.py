@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -11,10 +10,9 @@ import pytest
 from mcp import Client
 
 from tests.adapters.mcp.asgi import callers_of
-from tests.adapters.mcp.callers import ERAS, Patience, refused_at_once
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
+from tests.adapters.mcp.test_handle_delivery import MODERN
 from toolfold import ConfigError
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.http.operation import ConnectionBounds, within_descriptors
@@ -23,22 +21,6 @@ from toolfold_adapters.mcp.request import address
 from toolfold_adapters.tally import Tally
 
 pytestmark = pytest.mark.spec("SAF-4")
-
-
-# -- calls ------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_busy_server_answers_everybody_that_it_is_busy() -> None:
-    tools = Patience()
-    async with (
-        client_of(build_server(tools, limits=Limits(calls=Limit(1, None))), MODERN) as (client, _),
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(client.call_tool, "wait", {})
-        await tools.begun.reaches(1)
-        refused = text_of(await client.call_tool("ping", {}))
-        assert refused == "The limit of 1 requests in progress in all is reached: try again in 1 second."
-        tools.proceed.set()
 
 
 # -- streams and connections ------------------------------------------------------------------------------------------
@@ -92,24 +74,6 @@ def test_connections_never_take_all_the_files_that_the_process_may_open(monkeypa
 
 
 # -- who a caller is --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("SES-4")
-async def test_authenticated_callers_are_counted_separately_whatever_their_address() -> None:
-    limits = Limits(sessions=Limit(None, 1), handles=Limit(None, 1))
-    server = build_server(Patience(), limits=limits)
-    async with callers_of(server) as target, AsyncExitStack() as stack:
-        clients = {
-            (name, era): await stack.enter_async_context(Client(target(name), mode=era))
-            for era in ERAS
-            for name in ("ada", "bob")
-        }
-        for client in clients.values():
-            assert not (await client.call_tool("quick.activate", {})).is_error
-        assert "of one caller" in text_of(await clients["ada", MODERN].call_tool("quick.activate", {}))
-        with refused_at_once("of one caller"):
-            async with Client(target("ada"), mode="legacy"):
-                pass
 
 
 @pytest.mark.parametrize(

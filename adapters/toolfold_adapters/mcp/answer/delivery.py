@@ -31,7 +31,7 @@ from toolfold import (
     ToolResult,
     ToolSet,
 )
-from toolfold.spi import HANDLE, Kind, RequestView, listed
+from toolfold.spi import HANDLE, Full, Kind, RequestView, listed
 
 from ...names import DISCARDED_META, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..address.handle import HandleStates
@@ -44,6 +44,7 @@ from ..request import (
     SELECTION_FAILURES,
     Request,
     component_called,
+    record_refusal,
     refusal_text,
 )
 from .answers import Answers, with_discarded
@@ -133,6 +134,8 @@ class Delivery:
             result = ToolResult.of_text(str(error), is_error=True)
             result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if handle == own else result
         except (*SELECTION_FAILURES, InvalidArguments, StoreError) as error:
+            if isinstance(error, Full):
+                record_refusal(error)
             result = ToolResult.of_text(refusal_text(error), is_error=True)
         if discarded:
             result = with_discarded(result, discarded)

@@ -12,46 +12,15 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.callers import ADA, BOB, ERAS, EVE, INITIALIZE, Patience, client_from, web_from
+from tests.adapters.mcp.callers import ADA, BOB, EVE, INITIALIZE, client_from, web_from
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import PATIENCE, RawLegacy, names_of, over_http
+from tests.adapters.mcp.support import PATIENCE, RawLegacy, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from tests.core.test_counted_threads import Blocking
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.http.operation import EXEMPT
 
 pytestmark = pytest.mark.spec("SAF-4")
-
-
-@pytest.mark.spec("STO-7")
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("name", ["wait", "slow.activate"])
-async def test_a_caller_with_many_calls_in_progress_does_not_limit_others(era: str, name: str) -> None:
-    tools = Patience()
-    limits = Limits(calls=Limit(5, 2))
-    async with (
-        over_http(tools, limits=limits) as url,
-        client_from(ADA, url, era) as ada,
-        client_from(BOB, url, era) as bob,
-    ):
-        await names_of(ada)
-        async with anyio.create_task_group() as tasks:
-            for number in range(2):
-                tasks.start_soon(ada.call_tool, name, {})
-                if era == MODERN or name == "wait":  # transitions of one session wait for one another
-                    await tools.begun.reaches(number + 1)
-            await tools.begun.reaches(1)
-            with anyio.fail_after(PATIENCE):
-                while not (refused := await ada.call_tool("ping", {})).is_error:
-                    pass
-            received = "The limit of 2 requests in progress of one caller is reached"
-            assert text_of(refused) == f"{received}: end one of them, or try again in 1 second."
-            with pytest.raises(MCPError, match=received) as unlisted:
-                await names_of(ada)
-            assert unlisted.value.data == {"retryAfter": 1}
-            assert text_of(await bob.call_tool("ping", {})) == "pong"
-            tools.proceed.set()
-        assert text_of(await ada.call_tool("ping", {})) == "pong"
 
 
 @pytest.mark.spec("SAF-2")

@@ -127,8 +127,8 @@ async def test_signed_handles_do_not_count() -> None:
             assert not (await through(client, "stock.count", {"item": "tea"}, handle)).is_error
 
 
-@pytest.mark.spec("DEL-4")
-async def test_selections_count_for_their_callers_and_end_no_handle() -> None:
+@pytest.mark.spec("DEL-4", "SAF-7")
+async def test_selections_count_for_their_callers_and_end_no_handle(caplog: pytest.LogCaptureFixture) -> None:
     journal = Journal()
     limits = Limits(handles=Limit(3, 1, "end_idlest"))
     tools = make_desk(journal)
@@ -142,6 +142,8 @@ async def test_selections_count_for_their_callers_and_end_no_handle() -> None:
         ):
             assert not (await first.call_tool("ping", {})).is_error
             assert "1 stored sessions of one caller" in text_of(await second.call_tool("ping", {}))
+            (refusal,) = [text for text in caplog.messages if text.startswith("refused")]
+            assert "address 127.0.0.1: The limit of 1 stored sessions of one caller is reached" in refusal
             assert not (await first.call_tool("ping", {})).is_error
             assert not (await same.call_tool("ping", {})).is_error
         assert not (await through(bob, "ping", {}, handle_of_bob)).is_error
