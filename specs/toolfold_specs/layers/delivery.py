@@ -220,7 +220,7 @@ def _judge_forged(wire: Wire) -> None:
             refused = reply.refused is None and reply.is_error
             message = f"the altered handle {altered!r} {where} is not answered by an isError result"
             if wire.judge("DEL-3", refused, message, got=seen(reply)):
-                advises = "activate" in reply.text.lower()
+                advises = any(verb in reply.text.lower() for verb in ("activate", "open"))
                 wire.judge("DEL-3", advises, "the refusal of a handle does not say to activate again", got=reply.text)
 
 
