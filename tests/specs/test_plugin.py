@@ -12,8 +12,10 @@ import toolfold_adapters.mcp  # noqa: F401 (before any test, as pytester forgets
 import toolfold_specs.drivers.over_mcp  # noqa: F401
 from tests.specs.made import PAIRS
 from toolfold import ToolSet
+from toolfold_specs.layers import all_checks
 from toolfold_specs.suites import Suite, suite
 
+all_checks()  # imports the layers, for the same reason
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.spec("CNF-2")
 
