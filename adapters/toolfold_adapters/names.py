@@ -104,10 +104,12 @@ def server_name(name: str) -> str:
 def allowed_names(
     names: Sequence[str], taken: Iterable[str] = (), server: str | None = None, before: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return what each of the different `names` is called here, in at most 48 characters (SPEC GWY-6).
+    """Return what each of the different `names` is called here, in at most 48 characters.
 
     An allowed name stays unchanged. Other characters become `_`; what is too long, or taken, ends in a hash of the
     whole. An allowed name comes before one that has to be changed, and no name depends on another server's.
+
+    SPEC GWY-6.
 
     Args:
         names: The upstream's names, in its order.

@@ -104,11 +104,13 @@ def saved_percent(before: int, after: int) -> float:
 
 
 def measure(view: RequestView, extra: Iterable[Component] = (), render: Render = Component.render) -> Costs:
-    """Return the cost of the tools that a session lists, and of all tools of its catalog (SPEC GWY-5).
+    """Return the cost of the tools that a session lists, and of all tools of its catalog.
 
     Tools that are never listed are not counted. Control tools count only in `after`, since without groups there are
     none. A loader counts among the tools in no group, and so do the tools that an adapter adds to a list, `extra`.
     Names are those that the caller of the view knows; `render` makes the definitions that it reads.
+
+    SPEC GWY-5.
     """
     catalog = view.snapshot.catalog
     before: dict[str | None, list[Component]] = {None: [], **{group.path: [] for group in catalog.groups}}

@@ -65,7 +65,9 @@ class Diagram:
         return f"drawn from DOT {sha256(self.dot.encode()).hexdigest()[:16]}"
 
     def render(self, path: str | PathLike[str]) -> Path:
-        """Write the picture to a file, and return its path; the same picture gives the same bytes (SPEC DIA-1).
+        """Write the picture to a file, and return its path; the same picture gives the same bytes.
+
+        SPEC DIA-1.
 
         Args:
             path: Its suffix selects the format: `.svg`, `.png`, `.pdf`, `.dot`, `.mmd`, `.scxml` or `.json`.

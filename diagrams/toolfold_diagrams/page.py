@@ -31,9 +31,11 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
 def page(source: Source, *, title: str | None = None) -> str:
-    """Return one HTML file that shows groups and tools, and in which groups can be opened and closed (SPEC DIA-1).
+    """Return one HTML file that shows groups and tools, and in which groups can be opened and closed.
 
     It starts from the state of `source` (SPEC DIA-3), and needs no network. The same input gives the same text.
+
+    SPEC DIA-1.
 
     Args:
         source: What to show.

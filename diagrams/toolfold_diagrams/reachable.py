@@ -24,11 +24,13 @@ MOST_LINES = 12
 
 
 def reachable(source: Source, *, limit: int = 64) -> Diagram:
-    """Return the graph of all states that activations and deactivations of single groups reach (SPEC DIA-1, DIA-3).
+    """Return the graph of all states that activations and deactivations of single groups reach.
 
     It begins where nothing is active; the state of a session or a snapshot is highlighted. An arrow with two heads
     stands for an activation and the deactivation that undoes it. The Mermaid form is left out where the graph is larger
     than what Mermaid draws.
+
+    SPEC DIA-1, DIA-3.
 
     Args:
         source: The groups; for a session under a profile, only those that the profile admits.

@@ -76,7 +76,9 @@ class Report:
 
 
 def report(usage: Usage) -> Report:
-    """Return the report of what was counted (SPEC EXP-3).
+    """Return the report of what was counted.
+
+    SPEC EXP-3.
 
     Args:
         usage: The counters, as `tools.usage` has them.

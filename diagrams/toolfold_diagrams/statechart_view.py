@@ -30,10 +30,12 @@ HERE = "#e3e8ed"
 
 
 def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
-    """Return the catalog as a statechart, with its exports to SCXML and XState (SPEC DIA-1, DIA-3).
+    """Return the catalog as a statechart, with its exports to SCXML and XState.
 
     The state of a session or a snapshot is highlighted. A catalog that limits its active groups is drawn with a
     note, and has no exports.
+
+    SPEC DIA-1, DIA-3.
 
     Args:
         source: What to draw.

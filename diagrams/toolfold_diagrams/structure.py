@@ -42,10 +42,12 @@ TRAIL = 38
 
 
 def structure(source: Source) -> Diagram:
-    """Return the forest of groups with tool counts, exclusions, and the state of each group (SPEC DIA-1, DIA-3).
+    """Return the forest of groups with tool counts, exclusions, and the state of each group.
 
     The state is that of the session or snapshot; for a catalog or a tool set, nothing is active. There is no Mermaid
     form of a catalog that is larger than what Mermaid draws.
+
+    SPEC DIA-1, DIA-3.
     """
     snapshot = snapshot_of(source)
     facts = _Facts.of(snapshot)

@@ -18,14 +18,19 @@ from .text import identifier, mermaid, mermaid_lines
 
 
 def transaction_chart() -> Diagram:
-    """Return the life of one transaction: its states, the events that move it, and how it ends (SPEC DIA-2)."""
+    """Return the life of one transaction: its states, the events that move it, and how it ends.
+
+    SPEC DIA-2.
+    """
     return Diagram("the life of one transaction", _transaction_dot(), _transaction_mermaid())
 
 
 def region_chart() -> Diagram:
-    """Return the states of one group and what moves it between them, as `event [guard] / effect` (SPEC DIA-2).
+    """Return the states of one group and what moves it between them, as `event [guard] / effect`.
 
     Events that do not change the state stand inside of the state.
+
+    SPEC DIA-2.
     """
     return Diagram("the states of one group", _region_dot(), _region_mermaid())
 

@@ -144,12 +144,18 @@ class Tool:
 
     @property
     def full_name(self) -> str:
-        """The name by which it is listed and called (SPEC NAM-2)."""
+        """The name by which it is listed and called.
+
+        SPEC NAM-2.
+        """
         return self.name if self.group is None or self.flat else f"{self.group}.{self.name}"
 
     @property
     def follows(self) -> str | None:
-        """The group that must be active for it to be available, if any (SPEC VIS-2, NAM-4)."""
+        """The group that must be active for it to be available, if any.
+
+        SPEC VIS-2, NAM-4.
+        """
         return None if self.when == "always" or self.name in RESERVED else self.group
 
     @property
@@ -204,7 +210,10 @@ class Setup:
 
     @property
     def fixed(self) -> frozenset[str]:
-        """The groups that clients can't close (SPEC CTL-1, FND-4)."""
+        """The groups that clients can't close.
+
+        SPEC CTL-1, FND-4.
+        """
         return frozenset({*self.pinned, *(group.path for group in self.groups if not group.deactivator)})
 
     def without(self, gone: Collection[str]) -> Setup:
@@ -419,7 +428,10 @@ class Driver:
         raise NotSupported("finish")
 
     def exchange(self) -> Exchange | None:
-        """Return what was sent and received since `configure`, if that is over MCP; SPEC CNF-11."""
+        """Return what was sent and received since `configure`, if that is over MCP.
+
+        SPEC CNF-11.
+        """
         return None
 
     def close(self) -> None:

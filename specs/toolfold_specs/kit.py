@@ -24,7 +24,9 @@ ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **IN_A_STORE, **OF_HAND
 
 
 def check(factory: Target, **options: Unpack[OptionArguments]) -> Report:
-    """Return the report on an implementation, clause by clause (SPEC CNF-2, CNF-3).
+    """Return the report on an implementation, clause by clause.
+
+    SPEC CNF-2, CNF-3.
 
     Args:
         factory: What to check: a function that makes a driver of the implementation, or anything else that

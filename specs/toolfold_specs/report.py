@@ -73,9 +73,11 @@ class Violation:
 
 @frozen
 class Expectation:
-    """A clause that the adopter expects to be violated, and why (SPEC CNF-4).
+    """A clause that the adopter expects to be violated, and why.
 
     With a `check` or a `setting` it is only about that check or setting.
+
+    SPEC CNF-4.
     """
 
     clause: str

@@ -114,7 +114,10 @@ class Verdict:
 
 
 def judge(task: Task, calls: Sequence[ObservedCall]) -> Verdict:
-    """Return how a task went by the calls that were made (SPEC EVA-1)."""
+    """Return how a task went by the calls that were made.
+
+    SPEC EVA-1.
+    """
     made = [call for call in calls if call.reached]
     forbidden = [call for call in calls if task.forbids(call.tool)]
     problems = [f"{call.tool} was called, which is forbidden" for call in forbidden if call.reached]

@@ -120,7 +120,10 @@ class World:
         return (*(tool for tool in own if tool.name in kept), *itertools.islice(fillers(self.seed), missing))
 
     def rule(self, task: Task, tool: str) -> Rule:
-        """Return what should keep a task from a tool that it forbids (SPEC EVA-1)."""
+        """Return what should keep a task from a tool that it forbids.
+
+        SPEC EVA-1.
+        """
         if tool in task.withdrawn:
             return "withdrawn"
         component = self.catalog.tools.get(tool)

@@ -73,7 +73,10 @@ class Gateway:
 
     @property
     def status(self) -> tuple[UpstreamStatus, ...]:
-        """How each upstream is doing (SPEC GWY-3)."""
+        """How each upstream is doing.
+
+        SPEC GWY-3.
+        """
         withheld, problems = self.registration.withheld_of, self.registration.approval_problems
         without = self.registration.without_output
         return tuple(
@@ -289,7 +292,9 @@ class Gateway:
                 log.info("the configuration and the approvals were read again")
 
     async def reconfigure(self, config: GatewayConfig) -> None:
-        """Serve another configuration from now on; what is the same in it goes on as it was (SPEC GWY-9).
+        """Serve another configuration from now on; what is the same in it goes on as it was.
+
+        SPEC GWY-9.
 
         Raises:
             ConfigError: It is wrong; nothing has changed.
@@ -372,11 +377,13 @@ def open_gateway(
     runtime: Runtime | None = None,
     wait: bool = True,
 ) -> Gateway:
-    """Return a gateway: `async with` opens it as a tool set that has the tools of the configured servers (SPEC GWY-1).
+    """Return a gateway: `async with` opens it as a tool set that has the tools of the configured servers.
 
     Every tool keeps its definition; with one server, it keeps its name where that is allowed, and with several it is
     called `server__tool` (SPEC GWY-6). A call of it is one of the server's. Groups come from the configuration, or are
     derived (SPEC GWY-2). When the block ends, so do the servers.
+
+    SPEC GWY-1.
 
     Args:
         config: From `load_config`, or made in Python.

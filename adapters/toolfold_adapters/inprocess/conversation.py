@@ -116,10 +116,12 @@ class Conversation:
 
     @classmethod
     def of_session(cls, session: Session, *, native: Native | None = None, **name_options: Unpack[NameOptions]) -> Self:
-        """Return a conversation over an open session: a fork for a sub-agent, or one in a store (SPEC SES-7, STO-1).
+        """Return a conversation over an open session: a fork for a sub-agent, or one in a store.
 
         Whoever opened the session closes it: `close` leaves it open. With `native`, the tools that are listed now are
         declared in full. Raises `SessionClosed` if the session is not open, and `ConfigError` as a new conversation.
+
+        SPEC SES-7, STO-1.
         """
         if not session.is_open:
             raise SessionClosed(session.id, "is not open; open it with `async with`, for as long as it is used")
@@ -139,10 +141,12 @@ class Conversation:
         native: Native | None = None,
         **name_options: Unpack[NameOptions],
     ) -> Self:
-        """Return a dumped conversation, with the same groups loaded in the same order (SPEC GRP-6).
+        """Return a dumped conversation, with the same groups loaded in the same order.
 
         What a changed catalog does not allow is in `discarded` (SPEC PER-2). The result of `Session.dump` is accepted
         too.
+
+        SPEC GRP-6.
 
         Args:
             tools: The tool set.
@@ -180,7 +184,7 @@ class Conversation:
         native: Native | None = None,
         **name_options: Unpack[NameOptions],
     ) -> Self:
-        """Return a conversation with the groups that its messages have loaded (SPEC GRP-6).
+        """Return a conversation with the groups that its messages have loaded.
 
         An answer whose metadata has the result of `dump`, as the integrations with frameworks store it, sets that
         state, facts included. Other turns are replayed in the current catalog, the calls of each in the order in which
@@ -191,6 +195,8 @@ class Conversation:
         clients. They lack facts, and the groups that handlers or code opened and closed. A group that opens on the
         success of a tool is taken to have opened, though its hook may have failed; and OpenAI's messages, which mark no
         errors, do not show that such a tool failed with a message of its own.
+
+        SPEC GRP-6.
 
         Args:
             tools: The tool set.
@@ -293,14 +299,19 @@ class Conversation:
 
     @property
     def discarded(self) -> tuple[str, ...]:
-        """The groups that were discarded when it was restored (SPEC PER-2)."""
+        """The groups that were discarded when it was restored.
+
+        SPEC PER-2.
+        """
         return self._session.discarded
 
     def tools(self, format: Format | None = None) -> list[ProviderDefinition]:
-        """Return the definitions of the tools for the next turn of the model (SPEC AGT-1, AGT-3).
+        """Return the definitions of the tools for the next turn of the model.
 
         Tools of no group come first, then those of each group in the order of loading. A tool keeps its place for as
         long as it is listed, so the definitions that a provider has cached stay the beginning of the list.
+
+        SPEC AGT-1, AGT-3.
 
         Args:
             format: `None` for the shape of the MCP specification or, with `native`, for the provider's declarations of
@@ -317,11 +328,17 @@ class Conversation:
         return [formats.definition(component, format, self._names.to_wire) for component in components]
 
     def system_prompt(self, base: str = "") -> str:
-        """Return a system prompt that ends with the section on groups (SPEC GRP-5, AGT-1)."""
+        """Return a system prompt that ends with the section on groups.
+
+        SPEC GRP-5, AGT-1.
+        """
         return system_prompt(base, self._session, to_wire=self._names.to_wire, active=self._begun)
 
     def tokens(self) -> Tokens:
-        """Return the approximate cost of the next turn's tools and prompt section, and of all tools (SPEC AGT-4)."""
+        """Return the approximate cost of the next turn's tools and prompt section, and of all tools.
+
+        SPEC AGT-4.
+        """
         costs = measure(self._tools.runtime.view_of(self._snapshot, self._names.to_wire))
         section = prompt_section(self._session, to_wire=self._names.to_wire, active=self._begun)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
@@ -329,12 +346,14 @@ class Conversation:
     # -- the calls of the model ---------------------------------------------------------------------------------------
 
     async def execute(self, calls: Iterable[tuple[str, Any]]) -> list[ToolResult]:
-        """Return the results of the calls of one turn, in the order of the calls (SPEC AGT-1, AGT-2).
+        """Return the results of the calls of one turn, in the order of the calls.
 
         Calls of control tools run in the order in which the model wrote them, and all others concurrently after them,
         so that a tool can be called in the turn in which its group is loaded. But calls that were written before one
         that closes a group run before it, and so does a call whose success opens groups. Each call has its own result;
         that of a tool that can't be called is an error, which with `ToolSet(on_hidden="hint")` names the group to load.
+
+        SPEC AGT-1, AGT-2.
 
         Args:
             calls: Names, as the model knows them, with arguments: a mapping or JSON text.
@@ -353,10 +372,12 @@ class Conversation:
     async def call(
         self, name: str, arguments: Any, *, request: Any = None, place: QueuePosition | None = None
     ) -> ToolResult:
-        """Return the result of one call, for a framework that makes the calls of a turn itself (SPEC AGT-2).
+        """Return the result of one call, for a framework that makes the calls of a turn itself.
 
         Calls may be made at the same time. That of a control tool waits for earlier calls, and later ones wait for it;
         so start them, or have them line up, in the order in which the model wrote them.
+
+        SPEC AGT-2.
 
         Args:
             name: The tool, as the model knows it.
@@ -392,7 +413,9 @@ class Conversation:
         return self._late.calls(output)
 
     def answer(self, written: Any, result: ToolResult) -> list[ProviderDefinition]:
-        """Return what answers a call as the model wrote it, with the result of `call`; see `answers` (SPEC INT-3).
+        """Return what answers a call as the model wrote it, with the result of `call`; see `answers`.
+
+        SPEC INT-3.
 
         Raises:
             ConfigError: The conversation was made without a provider whose answers announce tools.
@@ -402,12 +425,14 @@ class Conversation:
         return self._late.answers([written], [result], self._listed())
 
     async def answers(self, output: Iterable[Any]) -> list[ProviderDefinition]:
-        """Execute the calls in what the model wrote, and return their answers in the provider's shape (SPEC INT-3).
+        """Execute the calls in what the model wrote, and return their answers in the provider's shape.
 
         They announce the tools that have become available. For `"anthropic"` they are the content of the next user
         message, for `"openai"` items for the input of the next request; without calls there are none. Otherwise they
         are messages, to be appended as they are; without calls, where code has opened or closed groups, after a message
         of the user.
+
+        SPEC INT-3.
 
         Args:
             output: `message.content` of the Messages API, `response.output` of the Responses API, or the message or

@@ -35,12 +35,14 @@ S = TypeVar("S")
 def group_server(
     server: S, by: By | None = None, *, tools: ToolSet | None = None, **options: Unpack[GroupedOptions]
 ) -> S:
-    """Return the same server with its tools in groups that clients open and close (SPEC INT-1).
+    """Return the same server with its tools in groups that clients open and close.
 
     Its middleware, authentication, lifespan, context injection, prompts, resources, mounted servers and background
     tasks work as before; definitions and results are its own. Tools in no group stay in view. Group the server that
     runs: tools of servers that are mounted in it are grouped like the others, by the names that they have there. If a
     mounted server was grouped itself, its groups count for tools that would stay in view otherwise.
+
+    SPEC INT-1.
 
     Args:
         server: The server.

@@ -68,9 +68,11 @@ class ConversationSource:
             )
 
     def conversation(self, history: Iterable[Any] = ()) -> Conversation:
-        """Return a new conversation, with the groups that the messages of `history` have opened (SPEC GRP-6).
+        """Return a new conversation, with the groups that the messages of `history` have opened.
 
         One over a session has the state of the session.
+
+        SPEC GRP-6.
         """
         if isinstance(self.tools, Session):
             return Conversation.of_session(self.tools, native=self.native)

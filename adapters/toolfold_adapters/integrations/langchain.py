@@ -98,7 +98,7 @@ class _AgentRun:
 
 
 class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
-    """A tool set as middleware: `create_agent(model, middleware=[ToolfoldToolset(tools)])` (SPEC INT-2).
+    """A tool set as middleware: `create_agent(model, middleware=[ToolfoldToolset(tools)])`.
 
     Each run has a session of its own, opened by its first call of a tool and closed at its end; an interrupted run that
     is resumed continues with it. With a checkpointer, the groups that are open at the end of a run are open in the next
@@ -108,6 +108,8 @@ class ToolfoldToolset(AgentMiddleware[ToolfoldState, Any, Any]):
     A run that fails, or is never resumed, leaves its session open. Where hooks hold what must be released, use the
     middleware with `async with`, or `with` if agents are invoked without `await`; that closes them. Sessions of agents
     that are invoked without `await` are closed at the end of the program at the latest.
+
+    SPEC INT-2.
 
     Args:
         tools: The tool set, or an open session for a run to use, such as one in a store, or a fork for a sub-agent:

@@ -62,7 +62,7 @@ class ServerOptions(TypedDict, total=False):
 
 
 class ToolfoldToolset(MCPServer):
-    """A tool set as a server of the OpenAI Agents SDK, for one conversation (SPEC INT-2).
+    """A tool set as a server of the OpenAI Agents SDK, for one conversation.
 
     Use it like the SDK's own servers: `async with ToolfoldToolset(tools) as toolset`, and
     `Agent(..., mcp_servers=[toolset])`. Its groups stay open from run to run, as long as it is connected; for another
@@ -72,6 +72,8 @@ class ToolfoldToolset(MCPServer):
     A handler finds the `RunContextWrapper` of the run in `context.request`. A call that fails is answered with the
     reason, as by the SDK's own servers. A model may call a tool whose group has closed since. The SDK ends the run
     then, unless it has `RunConfig(tool_not_found_behavior="return_error_to_model")`.
+
+    SPEC INT-2.
 
     Args:
         tools: The tool set, or an open session, such as one in a store, or a fork for a sub-agent:

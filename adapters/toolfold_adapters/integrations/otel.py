@@ -64,7 +64,9 @@ def instrument(
     tracer_provider: trace.TracerProvider | None = None,
     meter_provider: metrics.MeterProvider | None = None,
 ) -> Callable[[], None]:
-    """Record spans and metrics of a tool set from now on, and return a function that ends that (SPEC INT-5).
+    """Record spans and metrics of a tool set from now on, and return a function that ends that.
+
+    SPEC INT-5.
 
     Args:
         tools: The tool set.

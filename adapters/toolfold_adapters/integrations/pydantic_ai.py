@@ -36,7 +36,7 @@ _AN_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 
 class ToolfoldToolset(AbstractToolset[AgentDepsT]):
-    """A tool set as a toolset of pydantic-ai: `Agent(model, toolsets=[ToolfoldToolset(tools)])` (SPEC INT-2).
+    """A tool set as a toolset of pydantic-ai: `Agent(model, toolsets=[ToolfoldToolset(tools)])`.
 
     Each run has a session of its own. The groups that are open at its end are open in the next run that is given its
     messages as `message_history`; take these from a store of the application, not from its clients. A handler finds the
@@ -45,6 +45,8 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
     Wrong arguments are a `ModelRetry`, and any other failure of a tool is a `ToolFailed`. The metadata of a definition
     has the `annotations` and the `meta` of the tool, as with pydantic-ai's own MCP toolset, for what wraps a toolset:
     `approval_required`, `filtered`, `prefixed` and so on work as with any other.
+
+    SPEC INT-2.
 
     Args:
         tools: The tool set, or an open session for a run to use, such as one in a store, or a fork for a sub-agent:
@@ -102,7 +104,10 @@ class ToolfoldToolset(AbstractToolset[AgentDepsT]):
         return self._of_run
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Self:
-        """Return the toolset of one run, with the groups that its message history has opened (SPEC GRP-6)."""
+        """Return the toolset of one run, with the groups that its message history has opened.
+
+        SPEC GRP-6.
+        """
         run = copy(self)
         run._of_run = conversation = self._source.conversation(ctx.messages)
         parts = (part for message in ctx.messages for part in message.parts)

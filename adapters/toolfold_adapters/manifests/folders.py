@@ -63,10 +63,12 @@ class ManifestReport:
 def load_manifests(
     tools: ToolSet, *paths: str | PathLike[str], handlers: Handlers, flat: bool = True, strict: bool = False
 ) -> ManifestReport:
-    """Register the groups and tools of manifest files and return what was loaded, and the errors (SPEC GRP-1, GRP-2).
+    """Register the groups and tools of manifest files and return what was loaded, and the errors.
 
     An invalid entry or file is reported, and everything else is loaded. A group is registered with all its valid tools,
     or, if it has none, not at all.
+
+    SPEC GRP-1, GRP-2.
 
     Args:
         tools: The tool set to register them in.

@@ -65,15 +65,20 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\ua
 
 
 def bm25(documents: Sequence[SearchDocument]) -> Ranking:
-    """Return the BM25 index of some tools: names split at case and separators, words stemmed (SPEC FND-2).
+    """Return the BM25 index of some tools: names split at case and separators, words stemmed.
 
     It is a table of SQLite's FTS5 in memory, with the Porter stemmer.
+
+    SPEC FND-2.
     """
     return _Index(documents).ranked
 
 
 def fused(*rankers: Ranker) -> Ranker:
-    """Return a ranker that fuses several by reciprocal rank: what more of them rank higher comes first (FND-2)."""
+    """Return a ranker that fuses several by reciprocal rank: what more of them rank higher comes first.
+
+    SPEC FND-2.
+    """
 
     def ranker(documents: Sequence[SearchDocument]) -> Ranking:
         rankings = [make(documents) for make in rankers]
@@ -91,9 +96,11 @@ def fused(*rankers: Ranker) -> Ranker:
 
 
 def embeddings(model: str | Path | Encoder) -> Ranker:
-    """Return a ranker by the similarity of meaning, as an embedding model sees it (SPEC FND-2).
+    """Return a ranker by the similarity of meaning, as an embedding model sees it.
 
     A text is encoded once, however many indexes there are: one tool more takes one vector more.
+
+    SPEC FND-2.
 
     Args:
         model: The folder of a sentence model in ONNX form, its name on the Hugging Face Hub, or a function that encodes
@@ -130,10 +137,12 @@ def embeddings(model: str | Path | Encoder) -> Ranker:
 
 
 def by_meaning() -> Ranker:
-    """Return BM25 fused with the embedding model that is installed; nothing is fetched (SPEC FND-5).
+    """Return BM25 fused with the embedding model that is installed; nothing is fetched.
 
     An index takes some seconds for a hundred tools. It is made in the background, from the first search on; until it is
     there, searches are by BM25 alone.
+
+    SPEC FND-5.
 
     Raises:
         ConfigError: No model is installed, or not what runs it.

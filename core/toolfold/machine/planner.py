@@ -83,7 +83,10 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
 
 
 def close(configuration: Configuration, keep: Iterable[str] = (), run_of: Runner = Run) -> Plan:
-    """Return the plan that deactivates every group but those in `keep`: the end of a session (SPEC HOOK-9)."""
+    """Return the plan that deactivates every group but those in `keep`: the end of a session.
+
+    SPEC HOOK-9.
+    """
     forest, run = configuration.forest, run_of(configuration)
     excepted = forest.mask(path for path in keep if path in forest.index)
     for number in reversed(bits(configuration.active & ~excepted)):
@@ -92,10 +95,12 @@ def close(configuration: Configuration, keep: Iterable[str] = (), run_of: Runner
 
 
 def restore(forest: Forest, paths: Iterable[str], run_of: Runner = Run) -> Plan:
-    """Return the plan from no active group to what a forest allows of a stored state (SPEC PER-2).
+    """Return the plan from no active group to what a forest allows of a stored state.
 
     Groups that do not exist are discarded, then those without active parents, then, of an exclusion set, all but the
     first in canonical order.
+
+    SPEC PER-2.
 
     Args:
         forest: Where the state is restored.
@@ -111,10 +116,12 @@ def restore(forest: Forest, paths: Iterable[str], run_of: Runner = Run) -> Plan:
 
 
 def use(configuration: Configuration, paths: Iterable[str]) -> Configuration:
-    """Return the configuration after some groups were used, where the forest is ordered (SPEC FND-3).
+    """Return the configuration after some groups were used, where the forest is ordered.
 
     They, and the groups that they are in, are now the last in the order. No region changes its state, so no event of
     the table is sent. Groups that are not active, or do not exist, are passed over.
+
+    SPEC FND-3.
     """
     forest, used = configuration.forest, 0
     if not forest.ordered:
@@ -126,7 +133,10 @@ def use(configuration: Configuration, paths: Iterable[str]) -> Configuration:
 
 
 def catch_up(plan: Plan, now: Configuration) -> Configuration:
-    """Return where a plan leads if groups were used since it was made, so that the session is in `now` (SPEC FND-3)."""
+    """Return where a plan leads if groups were used since it was made, so that the session is in `now`.
+
+    SPEC FND-3.
+    """
     return plan.after if now is plan.before else _reordered(plan.after, (*now.order, *bits(plan.activated)))
 
 

@@ -71,7 +71,9 @@ _NOT_IN_FILES = ("source", "place", "left_out", "problems")
 
 
 def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> GatewayConfig:
-    """Return the configuration in a file, checked as far as it can be without the servers (SPEC GWY-2).
+    """Return the configuration in a file, checked as far as it can be without the servers.
+
+    SPEC GWY-2.
 
     Args:
         path: A `.toml` file, of the gateway's own form or that of Codex, or a `.json`, `.jsonc` or `.yaml` file of

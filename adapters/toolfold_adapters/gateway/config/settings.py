@@ -167,7 +167,10 @@ class UpstreamConfig(_Table):
 
     @property
     def connections(self) -> Limit:
-        """The limit on its connections, in all and of one caller (SPEC SAF-4)."""
+        """The limit on its connections, in all and of one caller.
+
+        SPEC SAF-4.
+        """
         own = self.max_connections_per_caller or share_of(self.max_connections, CONNECTIONS_PER_CALLER)
         return Limit(self.max_connections, own)
 
@@ -303,7 +306,10 @@ class GatewayConfig(_Table):
 
     @property
     def prefixed(self) -> bool:
-        """Whether servers have names: those of their tools begin with them, however many servers there are (GWY-6)."""
+        """Whether servers have names: those of their tools begin with them, however many servers there are.
+
+        SPEC GWY-6.
+        """
         return ONE_SERVER not in self.upstreams
 
     def prefix(self, server: str) -> str:
@@ -325,7 +331,10 @@ class GatewayConfig(_Table):
             raise ConfigError(f'{self.source} names no server: add [upstream] with command = ["…"] or url = "…".')
 
     def same_upstreams(self, other: GatewayConfig) -> frozenset[str]:
-        """Return the servers that another configuration has, too, and reaches in the same way (SPEC GWY-9)."""
+        """Return the servers that another configuration has, too, and reaches in the same way.
+
+        SPEC GWY-9.
+        """
 
         def reached(config: GatewayConfig) -> dict[str, object]:
             return {name: one.model_dump(exclude=_OF_THE_GATEWAY) for name, one in config.upstreams.items()}

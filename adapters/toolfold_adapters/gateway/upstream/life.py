@@ -200,7 +200,10 @@ def _row(life: Life, event: Event, now: float, backoff: Backoff) -> Row:
 
 
 class UpstreamError(ToolError):
-    """A server behind a gateway can't be used now, or its answer was lost; a model may read why (SPEC GWY-3)."""
+    """A server behind a gateway can't be used now, or its answer was lost; a model may read why.
+
+    SPEC GWY-3.
+    """
 
 
 class ConnectionLost(ToolfoldError):

@@ -213,11 +213,13 @@ _grouped: WeakKeyDictionary[Server[Any], GroupedServer] = WeakKeyDictionary()
 def group_server(
     server: S, by: By | None = None, *, tools: ToolSet | None = None, **options: Unpack[GroupedOptions]
 ) -> S:
-    """Return the same server with its tools in groups that clients open and close (SPEC INT-1).
+    """Return the same server with its tools in groups that clients open and close.
 
     Its middleware, authentication, lifespan, context injection, prompts and resources work as before; definitions and
     results are its own. Tools in no group stay in view. Call it once, after the server's tools are registered; those
     that come later are grouped when they are first listed.
+
+    SPEC INT-1.
 
     Args:
         server: An `MCPServer` or a low-level `Server` of the MCP SDK.

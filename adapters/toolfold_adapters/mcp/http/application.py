@@ -39,10 +39,12 @@ def http_app(
     live: ASGIApp | None = None,
     **options: Unpack[ServerOptions],
 ) -> HttpApp:
-    """Return an ASGI application that serves MCP over streamable HTTP, to be run or mounted (SPEC DEL-10, INT-1).
+    """Return an ASGI application that serves MCP over streamable HTTP, to be run or mounted.
 
     It refuses requests for other servers. Mounted in a Starlette or FastAPI application, it needs its lifespan run:
     `FastAPI(lifespan=app.lifespan)`; without that, requests raise `ConfigError`.
+
+    SPEC DEL-10, INT-1.
 
     Args:
         served: A tool set; or a server, with groups or without.
