@@ -8,6 +8,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from typing import Any, NoReturn, Unpack
 
 from attrs import evolve
@@ -49,6 +50,7 @@ class KitRun:
 
     def __init__(self, target: Target, options: Options = DEFAULT) -> None:
         every = all_checks(options.layers) if options.checks is None else options.checks
+        self._begun = monotonic()
         self._options = options
         self._expected = _expectations(options.expected, every)
         self.checks = in_order(every, options.layers)
@@ -99,6 +101,7 @@ class KitRun:
             left_out={**absent, **not_checked, **_left_out(drivers)},
             expected=self._expected,
             profiles=self._options.profiles,
+            seconds=monotonic() - self._begun,
         )
 
 

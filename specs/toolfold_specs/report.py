@@ -168,6 +168,8 @@ class Report:
     left_out: Mapping[str, str] = field(factory=dict[str, str])
     expected: tuple[Expectation, ...] = ()
     profiles: tuple[str, ...] = AIMED_AT
+    seconds: float = 0.0
+    """How long the run took: less than its checks together where settings were checked concurrently."""
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:

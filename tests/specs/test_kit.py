@@ -25,6 +25,7 @@ from toolfold_specs.driver import CAPABILITIES, Driver, TargetFailed
 from toolfold_specs.expected import ExpectationError
 from toolfold_specs.kit import ALL, check, kit_version
 from toolfold_specs.layers import all_checks
+from toolfold_specs.render.trace import summary
 from toolfold_specs.report import Expectation, Report, Status, Verdict
 
 pytestmark = pytest.mark.spec("CNF-2")
@@ -157,6 +158,13 @@ def test_the_version_of_a_kit_that_is_not_installed_is_unknown(monkeypatch: pyte
     assert kit_version() != "unknown"
     monkeypatch.setattr("toolfold_specs.kit.version", missing)
     assert kit_version() == "unknown"
+
+
+def test_a_report_says_how_long_the_run_took_and_not_its_settings_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolfold_specs.kit.monotonic", iter((10.0, 12.5)).__next__)
+    report = check({"one": TinyDriver, "other": TinyDriver}, checks=CHECKS, at_once=2)
+    assert report.seconds == 2.5
+    assert summary(report).endswith(" answers judged in 2.5 s.")
 
 
 def test_progress_is_reported() -> None:

@@ -139,7 +139,7 @@ def test_text_has_violations_then_clauses_then_what_was_left_out() -> None:
             "Not applicable: 2 clauses (1: no persistence; 1: no check of the kit is about them)",
             "Left out",
             "persistence: it stores nothing",
-            "It does not conform: 1 held; 2 violated; 1,202 answers judged in 1.0 s.",
+            "It does not conform: 1 held; 2 violated; 1,202 answers judged in 0.5 s.",
         )
     ]
     assert places == sorted(places)

@@ -299,3 +299,12 @@ def test_the_tour_takes_every_edge_of_a_system() -> None:
         world, _ = driver.oracle.apply(world, operation)
     assert len(taken) == 3 * 6  # states, and transitions of two groups and an unknown one
     assert driver.configured == 1
+
+
+def test_the_progress_of_a_given_system_has_the_number_of_the_tour_and_of_groups() -> None:
+    reported: list[str] = []
+    driver = Rightly()
+    driver.given = PAIR
+    (check,) = [check for check in exhaustive.CHECKS if "ACT-1" in check.clauses]
+    check.run(TestRun(driver, progress=reported.append))
+    assert reported == ["tour 1, 2 groups"]

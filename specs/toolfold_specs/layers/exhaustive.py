@@ -131,7 +131,7 @@ def _tour_of_given(test_run: TestRun, setup: Setup) -> None:
     reads = [Operation("list")] if test_run.can("listing") else []
     left: Left = {}
     for number in range(1, TOURS + 1):
-        test_run.progress(f"tour {number} of {len(setup.groups)} groups")
+        test_run.progress(f"tour {number}, {len(setup.groups)} groups")
         if tour(test_run, setup, reads, LARGEST_TOUR, left) and not any(left.values()):
             return
 

@@ -89,10 +89,9 @@ def summary(report: Report) -> str:
     aimed = [row for row in report.rows if any(map(row.clause.is_of, report.profiles)) or _is_known_besides(row)]
     clauses = "; ".join(f"{number} {verdict}" for verdict, number in counts(aimed).items())
     judged = sum(result.cases for result in report.results)
-    seconds = sum(result.seconds for result in report.results)
     outcomes = {0: "It conforms", 1: "It does not conform", 2: "It could not be checked to the end"}
     about = f" ({', '.join(report.profiles)})" if any(row.clause.profile for row in aimed) else ""
-    return f"{outcomes[report.exit_status]}{about}: {clauses}; {judged:,} answers judged in {seconds:.1f} s."
+    return f"{outcomes[report.exit_status]}{about}: {clauses}; {judged:,} answers judged in {report.seconds:.1f} s."
 
 
 def label(row: Row) -> str:
