@@ -1,7 +1,7 @@
 """Document C's tests of its registry, in the terms of this library; its loader is in test_loader_texts.py.
 
 Through clients of both eras they are in tests/adapters/mcp/test_document_c.py, of conversations in
-tests/adapters/inprocess/test_conversation.py; those of its manifests are in tests/adapters/test_manifests.py.
+tests/adapters/inprocess/test_conversation.py; those of its manifests are in tests/adapters/manifests/test_folders.py.
 """
 
 import pytest
