@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
-from mcp_types import Implementation
+from mcp_types import Implementation, TextContent
 
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import client_of
@@ -15,7 +15,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold_adapters.hosts import HOSTS, host_called, lists_again
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.request import one_client
-from toolfold_adapters.names import CHANGE_META
+from toolfold_adapters.names import CHANGE_META, HANDLE_META
 
 PROXIES = ("call_tool", "read_tool", "call_tools")
 
@@ -48,6 +48,33 @@ async def test_a_client_that_has_its_process_alone_reads_of_no_handle() -> None:
     assert "opens one; call_tool then calls its tools." in said
     assert "handle" not in said + text_of(opened) + text_of(called)
     assert not called.is_error
+
+
+CLOSING = {"name": "close_group", "arguments": {"group": "stock"}}
+CHANGES: list[tuple[str, dict[str, Any], bool]] = [
+    ("open_group", {"group": "stock"}, True),
+    ("close_group", {"group": "stock"}, False),
+    ("call_tools", {"calls": [{"name": "open_group", "arguments": {"group": "stock"}}]}, True),
+    ("call_tools", {"calls": [CLOSING]}, False),
+]
+
+
+@pytest.mark.spec("CTL-4", "CTL-8")
+@pytest.mark.parametrize("alone", [True, False], ids=["stdio", "handles"])
+async def test_how_tools_are_called_is_said_before_tools_alone(alone: bool) -> None:
+    with process_of_one_client() if alone else nullcontext():
+        async with client_of(shop_server(), MODERN) as (client, _):
+            given: dict[str, Any] = {}
+            for name, arguments, follow in CHANGES:
+                answer = await client.call_tool(name, {**arguments, **given})
+                text, handle = text_of(answer), (answer.meta or {})[HANDLE_META]
+                given = {} if alone else {"handle": handle}
+                assert ("Call the tools below" in text, "which calls these tools" in text) == (
+                    follow and alone,
+                    follow and not alone,
+                )
+                assert text.startswith(f"Handle: {handle}\nGive it as 'handle' to call_tool") is not alone
+                assert all(block.text for block in answer.content if isinstance(block, TextContent))
 
 
 @pytest.mark.spec("CTL-8", "DEL-12")

@@ -66,7 +66,7 @@ class ByList:
         """Return the refusal of a name that is unknown: as it is."""
         return error
 
-    async def issued(self, call_tool: str | None) -> tuple[str | None, str]:
+    async def issued(self, call_tool: str | None, *, tools: bool) -> tuple[str | None, str]:
         """Return that there is no handle, and nothing to say of it."""
         return None, ""
 
@@ -112,14 +112,15 @@ class ByHandle:
             why, under = "the handle was made before you opened its group", "under this one"
         return ToolNotFound(error.name, f"{why}: {give}; {under} {error.hint}", error.kind)
 
-    async def issued(self, call_tool: str | None) -> tuple[str | None, str]:
-        """Return a handle of the state as it is now, and its description for a model."""
+    async def issued(self, call_tool: str | None, *, tools: bool) -> tuple[str | None, str]:
+        """Return a handle of the state as it is now, and what a model reads of it, before `tools` if they follow."""
         handle = await self._issue()
         if self.opens:
-            return handle, f"Call the tools below by {call_tool}."
-        return handle, (
-            f"Handle: {handle}\nGive it as {HANDLE!r} to {call_tool}, which calls these tools, "
-            "and to open or close more groups."
+            return handle, f"Call the tools below by {call_tool}." if tools else ""
+        which = ", which calls these tools," if tools else ""
+        return (
+            handle,
+            f"Handle: {handle}\nGive it as {HANDLE!r} to {call_tool}{which} and to open or close more groups.",
         )
 
 
@@ -144,7 +145,7 @@ class ThisCall:
         """Return the refusal of a name that is unknown: as it is."""
         return error
 
-    async def issued(self, call_tool: str | None) -> tuple[str | None, str]:
+    async def issued(self, call_tool: str | None, *, tools: bool) -> tuple[str | None, str]:
         """Return that there is no handle, and nothing to say of it."""
         return None, ""
 

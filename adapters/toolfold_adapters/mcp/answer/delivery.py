@@ -199,9 +199,10 @@ class Delivery:
         results = await make_calls(asked.request.ctx, call.arguments, make, controls, room=room, modern=modern)
         if not reference.issues or not _differ(start, session.snapshot):
             return joined(calls, results, room)
-        handle, way = await reference.issued(self._call_tool)
+        tools = bool(_new_tools(start, session.snapshot, self._view(session)))
+        handle, way = await reference.issued(self._call_tool, tools=tools)
         answer = joined(calls, results, room - len(f"{way}\n"))
-        return with_text(answer, f"{way}\n", first=True, meta={HANDLE_META: handle})
+        return with_text(answer, f"{way}\n" if way else "", first=True, meta={HANDLE_META: handle})
 
     async def _called(
         self, asked: Asked, call: ToolCall, proxy: CallToolProxy | None, part: Part | None = None
@@ -241,12 +242,13 @@ class Delivery:
         self, asked: Asked, result: ToolResult, view: RequestView, room: int, *, control: bool, alone: bool
     ) -> ToolResult:
         """Return the answer to a call that changed what its caller has to refer to by a handle from now on."""
-        handle, way = await asked.reference.issued(self._call_tool) if alone else (None, "")
         before, asked.reported = asked.reported, asked.session.snapshot
+        new = [] if control else _new_tools(before, asked.reported, view)
+        structured: Any = result.structured or {}
+        tools = bool(structured.get("tools") if control else new)
+        handle, way = await asked.reference.issued(self._call_tool, tools=tools) if alone else (None, "")
         if control:
             return self._answers.for_change(result, room, handle=handle, way=way, read=asked.request.host.shows_meta)
-        known = {component.name for component in listed(view.of(before), "tool")}
-        new = [component for component in listed(view.of(asked.reported), "tool") if component.name not in known]
         return self._answers.with_new_tools(result, new, room, handle, way)
 
     # -- what is called -----------------------------------------------------------------------------------------------
@@ -288,3 +290,9 @@ class Delivery:
 
 def _differ(before: Snapshot, now: Snapshot) -> bool:
     return now is not before and (now.active != before.active or now.facts != before.facts)
+
+
+def _new_tools(before: Snapshot, now: Snapshot, view: RequestView) -> list[Component]:
+    """Return the tools that are listed now and were not before."""
+    known = {component.name for component in listed(view.of(before), "tool")}
+    return [component for component in listed(view.of(now), "tool") if component.name not in known]

@@ -331,14 +331,14 @@ def passed(answer: Any) -> Passed:
 def with_text(
     result: ToolResult, text: str, *, first: bool = False, meta: Mapping[str, Any] | None = None
 ) -> ToolResult:
-    """Return a result with one more text, before all others or after them, and with more in its `_meta`.
+    """Return a result with one more text, before all others or after them, unless it is empty, and more in its `_meta`.
 
     Clients fall back to structured content where there is nothing else, so where it has to be read it is a text, too.
     """
-    block = {"type": "text", "text": text}
+    blocks = [{"type": "text", "text": text}] if text else []
 
     def joined(content: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        return [block, *content] if first else [*content, block]
+        return [*blocks, *content] if first else [*content, *blocks]
 
     if not isinstance(result, Passed):
         return evolve(result, content=joined(result.readable), meta={**(result.meta or {}), **(meta or {})} or None)
