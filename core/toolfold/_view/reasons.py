@@ -248,9 +248,13 @@ def needing(path: str, how: str | None) -> str:
 
 
 def _of_base_name(kind: Kind, name: str, view: RequestView) -> list[str]:
-    """Return the full names of what is listed in groups under a base name, as the caller knows them (SPEC CALL-1)."""
+    """Return the names, as the caller knows them, of what is listed under a base name in groups (SPEC CALL-1).
+
+    A tool's full name is one, too, where the caller knows the tool by another.
+    """
     known = view.snapshot.catalog.components[kind].by_name.values()
-    alike = (one for one in known if one.name.rpartition(SEPARATOR)[2] == name != one.name)
+    other = name if kind == "tool" and view.to_wire(name) != name else None
+    alike = (one for one in known if one.name == other or one.name.rpartition(SEPARATOR)[2] == name != one.name)
     return [view.to_wire(one.name) for one in only_listed(alike, view)]
 
 

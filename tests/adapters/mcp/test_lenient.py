@@ -12,7 +12,7 @@ from mcp_types import INVALID_PARAMS
 from tests.adapters.gateway.inprocess import wired
 from tests.adapters.mcp.support import client_of, schemas_in
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
-from toolfold import ProtocolError, ToolSet
+from toolfold import ProtocolError, ToolSet, Visibility
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 
@@ -212,6 +212,24 @@ async def test_a_mistyped_name_gets_the_name_near_it(era: str, is_open: bool, na
         if era == "legacy":
             with pytest.raises(MCPError, match="did you mean 'notes__save'"):
                 await client.call_tool(name, {})
+
+
+@ERAS
+@pytest.mark.parametrize("settings", [{}, {"on_hidden": "opaque"}], ids=["hints", "opaque"])
+async def test_the_full_name_of_a_tool_that_is_listed_gets_its_name_on_the_wire(era: str, settings: Any) -> None:
+    tools = notes([], **settings)
+    locked = Visibility.when(lambda _: False)
+    tools.register("hidden", lambda arguments: None, group="notes", input_schema=NOTE, hidden=True)
+    tools.register("locked", lambda arguments: None, group="notes", input_schema=NOTE, visibility=locked)
+    tools.register("send", lambda arguments: None, group="other", input_schema=NOTE)
+    async with client_of(build_server(tools), era) as (client, _):
+        handle = await opened(client)
+        refused = await client.call_tool("call_tool", {"name": "notes.save", **handle})
+        assert text_of(refused).startswith("Unknown tool: notes.save (did you mean 'notes__save'")
+        for other in ("notes.hidden", "notes.locked", *(["other.send"] if settings else [])):
+            refused = await client.call_tool("call_tool", {"name": other, **handle})
+            assert refused.is_error
+            assert f"'{other.replace('.', '__')}'" not in text_of(refused)
 
 
 @ERAS
