@@ -8,6 +8,7 @@ and `stock.count` exclude each other; nothing can be counted with a scanner that
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
 
@@ -55,7 +56,8 @@ def open_database(hook: HookContext) -> None:
 
 def close_database(hook: HookContext) -> None:
     """Close the session's connection."""
-    database.empty(hook).close()
+    with suppress(LookupError):  # where the process that opened it has ended
+        database.empty(hook).close()
 
 
 def check_scanner(hook: HookContext) -> None:
@@ -86,7 +88,13 @@ def is_manager(view: View) -> bool:
     return view.facts.get("role") == "manager"
 
 
-tools.register_group("orders", "Find, change and ship orders", on_activate=open_database, on_deactivate=close_database)
+tools.register_group(
+    "orders",
+    "Find, change and ship orders",
+    on_activate=open_database,
+    on_deactivate=close_database,
+    resume=open_database,
+)
 tools.register_group("refunds", "Pay money back to customers", parent="orders")
 tools.register_group("customers", "Look after the people who order", parent="orders")
 tools.register_group("stock", "Products, prices and shelves")

@@ -12,7 +12,7 @@ from .._catalog.rules import View
 from .._limits import escaped
 from .._names import ToWire
 from .._snapshot import Snapshot
-from .._view.calling import Progress, no_progress
+from .._view.calling import EmptySlot, Progress, no_progress
 from .._view.visibility import RequestView
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ class Slot(Generic[T]):
             return database.of(context).execute("select count(*) from orders").fetchone()[0]
 
     Each session has a value of its own; one that inherits the group from another session uses that one's. It is kept in
-    this process alone: give a group of stored sessions a `resume` hook that fills the slot again.
+    this process alone: give a group of stored sessions a `resume` hook that fills the slot again, and let the hook that
+    closes it pass over the `LookupError` of a slot that a process has left empty which ended while it opened the group.
 
     SPEC HOOK-1, CALL-5.
 
@@ -166,10 +167,24 @@ class Slot(Generic[T]):
         for session in (context.session, context.session.owner):
             if session is not None and session in self._values:
                 return self._values[session]
-        raise self._nothing(context.session)
+        raise self._nothing(context.session, _to_reopen(context) if isinstance(context, Context) else None)
 
-    def _nothing(self, session: Session) -> LookupError:
-        return LookupError(
+    def _nothing(self, session: Session, reopen: str | None = None) -> LookupError:
+        return EmptySlot(
             f"The slot {self.name!r} of session {session.id!r} is empty: no hook has filled it in this process. Fill "
-            "it in on_activate of the group whose tools use it, and in resume if sessions are stored."
+            "it in on_activate of the group whose tools use it, and in resume if sessions are stored.",
+            reopen,
         )
+
+
+def _to_reopen(context: Context) -> str | None:
+    """Return the innermost group of a tool that has a hook which no `resume` hook repeats in another process."""
+    catalog, tool = context.snapshot.catalog, context.snapshot.catalog.tools.get(context.name)
+    is_stored = (context.session.owner or context.session).executor.journal is not None
+    path = tool.group if is_stored and tool is not None else None
+    while path is not None:
+        group = catalog.group(path)
+        if group.on_activate is not None and group.resume is None:
+            return path
+        path = group.parent
+    return None

@@ -111,7 +111,11 @@ async def fetch(
             raise
         kind = words(component.kind)
         log.exception("the handler of the %s %r failed", kind, component.name)
-        raise ToolError(internal_error(name or f"The {kind} {component.name}").text) from error
+        called = name or f"The {kind} {component.name}"
+        if isinstance(error, EmptySlot) and (group := error.reopen) is not None:
+            text = f"{called} failed: what the group {group} opens for it is not there in this process."
+            raise ToolError(f"{text} Close the group {group} and open it again.") from error
+        raise ToolError(internal_error(called).text) from error
 
 
 def _carried(error: ProtocolError) -> ProtocolError:
@@ -225,6 +229,17 @@ class Passed(ToolResult):
 def _says_something(block: Mapping[str, Any]) -> bool:
     text = block.get("text")
     return bool(text.strip()) if isinstance(text, str) else len(block) > 1
+
+
+class EmptySlot(LookupError):
+    """A slot has no value for a session.
+
+    `reopen` is the group that a model has to close and open again, where another process had filled the slot.
+    """
+
+    def __init__(self, text: str, reopen: str | None = None) -> None:
+        self.reopen = reopen
+        super().__init__(text)
 
 
 def misfit(name: str, problems: str) -> ToolResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import anyio
@@ -15,7 +15,7 @@ from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
-from toolfold import Context, HookContext, Session, Store, StoreUnavailable, ToolError, ToolSet
+from toolfold import Context, HookContext, Session, Slot, Store, StoreUnavailable, ToolError, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.names import HANDLE_META
 from toolfold_adapters.stores import MemoryStore
@@ -47,6 +47,32 @@ async def test_a_restart_runs_no_hooks_and_loses_no_handle(store: Store) -> None
     async with client_of(build_server(make_desk(journal), store=store), MODERN) as (client, _):
         assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
     assert journal == ["database on"]
+
+
+async def test_what_another_process_opened_for_a_tool_is_opened_anew_with_its_group(store: Store) -> None:
+    tools, slot = ToolSet("desk"), Slot[str]("books")
+
+    def close(hook: HookContext) -> None:
+        with suppress(LookupError):
+            slot.empty(hook)
+
+    tools.register_group("books", on_activate=lambda hook: slot.fill(hook, "open"), on_deactivate=close)
+    tools.register_group("pages", parent="books")
+
+    @tools.tool(group="books.pages")
+    def read(context: Context) -> str:
+        return slot.of(context)
+
+    async with client_of(build_server(tools, store=store), MODERN) as (client, _):
+        handle = await opened(client, "books.pages", await opened(client, "books"))
+        assert text_of(await through(client, "books.pages.read", {}, handle)) == "open"
+    async with client_of(build_server(tools, store=store), MODERN) as (client, _):
+        failed = await through(client, "books.pages.read", {}, handle)
+        assert failed.is_error
+        assert "Close the group books and open it again." in text_of(failed)
+        assert not (await client.call_tool("books.deactivate", {"handle": handle})).is_error
+        handle = await opened(client, "books.pages", await opened(client, "books", handle))
+        assert text_of(await through(client, "books.pages.read", {}, handle)) == "open"
 
 
 async def test_a_call_that_opens_nothing_leaves_nothing_in_the_store(store: Store) -> None:
