@@ -14,15 +14,18 @@ import anyio
 import click
 from attrs import frozen
 
-from toolfold import ConfigError
+from toolfold import Catalog, ConfigError
 from toolfold_adapters.data import read_text
 from toolfold_adapters.manifests.catalogs import is_catalog
+from toolfold_adapters.names import render_for_hosts, wire_name
+from toolfold_adapters.tokens import cost
 from toolfold_adapters.transport.signals import stdout_reserved
 from toolfold_diagrams import drawing, tree
 from toolfold_diagrams.diagram import write_atomically
+from toolfold_diagrams.page import CATALOG_ALONE, Offer
 from toolfold_diagrams.svg import embedded
 
-from .costs import initial_view
+from .costs import CALL_TOOL, initial_view
 from .failures import Failed, failing, run
 from .options import ARGUMENTS, FILE, Integer, OneOf, active_option, chosen_target, names_in, target_command
 from .printing import console
@@ -98,6 +101,7 @@ def diagram_command(
     form = _format_for(ctx, view, form, file)
     drawn_from = VIEWS[view][2]
     source: Any = None
+    offer = CATALOG_ALONE
     stored = drawn_from == "trace" and len(targets) == 1 and _is_trace(targets[0])
     if stored or drawn_from == "nothing":
         what = "A stored trace" if stored else f"The view {view!r}"
@@ -108,12 +112,14 @@ def diagram_command(
     elif drawn_from != "nothing":
         target, options = chosen_target(ctx, targets, **given)
         source = run(partial(source_of, target, options, profile, active, trace=drawn_from == "trace"))
+        if form == "html":
+            offer = _offer_of(source.catalog, read_tool=target.is_gateway)
     width = console().width if file is None and sys.stdout.isatty() else None
     with failing():
         if check is not None:
-            _check(ctx, check, partial(drawing.difference, view, form, source, limit=limit))
+            _check(ctx, check, partial(drawing.difference, view, form, source, limit=limit, offer=offer))
         else:
-            picture = drawing.draw(view, form, source, limit=limit, width=width)
+            picture = drawing.draw(view, form, source, limit=limit, width=width, offer=offer)
             _write(picture, form, output)
             if warning := drawing.warning(view, form, picture):
                 click.echo(warning, err=True)
@@ -159,6 +165,19 @@ def _format_for(ctx: click.Context, view: str, form: str | None, output: Path | 
     if form in BINARY and output is None and sys.stdout.isatty():
         raise click.UsageError(f"A terminal can't show {form}: write it to a file, with -o FILE.{form}.", ctx)
     return form
+
+
+def _offer_of(catalog: Catalog, *, read_tool: bool) -> Offer:
+    """Return what a client with a session gets of a catalog, as `inspect` counts it (SPEC GWY-5)."""
+    try:
+        from toolfold_adapters.mcp.answer.proxy import proxies_of
+    except ModuleNotFoundError:
+        return Offer({name: cost([component], wire_name) for name, component in catalog.tools.items()})
+    tokens = {name: cost([component], wire_name, render_for_hosts) for name, component in catalog.tools.items()}
+    if not catalog.groups:
+        return Offer(tokens)
+    proxies = proxies_of(CALL_TOOL, with_handle=False, read_tool=read_tool, call_tools=False).values()
+    return Offer(tokens, tuple(proxy.component for proxy in proxies))
 
 
 def _write(picture: bytes, form: str, output: Path | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from toolfold import ConfigError, Profile, ToolfoldError, ToolSet
 
 from .diagram import RENDERED, Diagram, snapshot_of
-from .page import page
+from .page import CATALOG_ALONE, Offer, page
 from .reachable import reachable
 from .rendering import PNG_ZOOM, pixels
 from .sequence import sequence
@@ -68,7 +68,15 @@ def form_of(suffix: str) -> str | None:
     return _SUFFIXES.get(suffix)
 
 
-def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, width: int | None = None) -> bytes:
+def draw(
+    view: str,
+    form: str,
+    source: Any = None,
+    *,
+    limit: int | None = None,
+    width: int | None = None,
+    offer: Offer = CATALOG_ALONE,
+) -> bytes:
     """Return a picture; texts are UTF-8.
 
     Args:
@@ -77,6 +85,7 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
         source: A `Source` or a `Trace`, or nothing, as the view is drawn from.
         limit: The greatest number of groups or states to draw, where the view has such a limit.
         width: The greatest number of characters in a line of a tree.
+        offer: What clients get of it, for a page of HTML.
 
     Raises:
         ConfigError: The view has no such format or no limit, there is too much to draw, or Graphviz is missing.
@@ -88,7 +97,7 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
     if form == "tree":
         return tree(source, width=width).encode()
     if form == "html":
-        return page(source).encode()
+        return page(source, offer=offer).encode()
     if form in EXPORTS:
         return exported(snapshot_of(source).catalog, form).encode()
     diagram = _diagram(view, source, limit)
@@ -110,7 +119,15 @@ def warning(view: str, form: str, picture: bytes) -> str | None:
     return f"It is {size[0]:,} × {size[1]:,} pixels, too large to read at a glance: {instead}."
 
 
-def difference(view: str, form: str, source: Any, stored: bytes, *, limit: int | None = None) -> str | None:
+def difference(
+    view: str,
+    form: str,
+    source: Any,
+    stored: bytes,
+    *,
+    limit: int | None = None,
+    offer: Offer = CATALOG_ALONE,
+) -> str | None:
     """Return how a stored picture differs from what would be drawn now, or `None` if it does not (SPEC DIA-2).
 
     What Graphviz draws is not drawn for that: the stored one has to name the same DOT.
@@ -121,13 +138,14 @@ def difference(view: str, form: str, source: Any, stored: bytes, *, limit: int |
         source: As in `draw`.
         stored: The content of the file.
         limit: As in `draw`.
+        offer: As in `draw`.
 
     Raises:
         ConfigError: As in `draw`.
     """
     if form in RENDERED and (diagram := _diagram(view, source, limit)).texts.get(f".{form}") is None:
         return None if diagram.stamp.encode() in stored else "it was drawn from something else"
-    wanted = draw(view, form, source, limit=limit).decode().splitlines()
+    wanted = draw(view, form, source, limit=limit, offer=offer).decode().splitlines()
     lines = stored.decode(errors="replace").splitlines()
     if lines == wanted:
         return None

@@ -15,6 +15,8 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from attrs import field, frozen
+
 from toolfold import Catalog, Component, ParentInactive, QuotaExceeded, Snapshot
 from toolfold.machine import TABLE, Row, bits
 
@@ -30,7 +32,24 @@ _SCHEMAS = ("inputSchema", "outputSchema")
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
-def page(source: Source, *, title: str | None = None) -> str:
+@frozen
+class Offer:
+    """What the clients of a server get of a catalog.
+
+    Attributes:
+        tokens: The approximate tokens of definitions as clients get them, by the name of the tool; of others, those of
+            the definition that was registered.
+        beside: The tools that the server lists beside those of the catalog, such as `call_tool`.
+    """
+
+    tokens: Mapping[str, int] = field(factory=dict[str, int])
+    beside: tuple[Component, ...] = ()
+
+
+CATALOG_ALONE = Offer()
+
+
+def page(source: Source, *, title: str | None = None, offer: Offer = CATALOG_ALONE) -> str:
     """Return one HTML file that shows groups and tools, and in which groups can be opened and closed.
 
     It starts from the state of `source` (SPEC DIA-3), and needs no network. The same input gives the same text.
@@ -40,6 +59,7 @@ def page(source: Source, *, title: str | None = None) -> str:
     Args:
         source: What to show.
         title: What the page is called; the catalog's name otherwise.
+        offer: What clients get of it; by default, the definitions as they were registered, and nothing beside them.
     """
     snapshot = snapshot_of(source)
     name = printable(title or snapshot.catalog.name)
@@ -50,14 +70,16 @@ def page(source: Source, *, title: str | None = None) -> str:
         "policy": _policy(style, script),
         "style": style,
         "script": script,
-        "data": json.dumps(page_data(snapshot, name), separators=(",", ":")).replace("<", "\\u003c"),
+        "data": json.dumps(page_data(snapshot, name, offer), separators=(",", ":")).replace("<", "\\u003c"),
     }
     return _SLOT.sub(lambda slot: slots[slot[1]], page_part("page.html"))
 
 
-def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
+def page_data(snapshot: Snapshot, name: str, offer: Offer = CATALOG_ALONE) -> dict[str, Any]:
     """Return what the page is made from, as JSON data: groups by their numbers, tools in ascending order of name."""
     catalog = snapshot.catalog
+    beside = {component.name: component for component in offer.beside}
+    tools = {**catalog.tools, **beside}
     return {
         "name": name,
         "table": _table(),
@@ -68,7 +90,14 @@ def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "evicts": catalog.evict_oldest,
         "refusals": _refusals(catalog),
         "groups": [_group(catalog, number) for number in range(len(catalog.groups))],
-        "tools": [_tool(catalog, catalog.tools[name]) for name in sorted(catalog.tools)],
+        "tools": [
+            {
+                **_tool(catalog, tools[name]),
+                "beside": name in beside,
+                "tokens": offer.tokens.get(name, tools[name].tokens),
+            }
+            for name in sorted(tools)
+        ],
         "states": [snapshot.configuration.state(number).value for number in range(len(catalog.groups))],
         "order": list(snapshot.configuration.order),
     }
@@ -133,7 +162,6 @@ def _tool(catalog: Catalog, component: Component) -> dict[str, Any]:
         "hidden": component.never_listed,
         "rule": _offered(component, catalog.index),
         "changing": not component.is_settled,
-        "tokens": component.tokens,
         "parts": _parts(component.definition),
     }
 

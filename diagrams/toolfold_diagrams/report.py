@@ -128,11 +128,11 @@ def summary(data: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"{plural(total['calls'], 'call')} in {plural(data['sessions'], 'session')}, {total['errors']:,} of them with "
         f"an error; half took {seconds(total['p50'])}, 99 % {seconds(total['p99'])} or less; their answers had "
-        f"≈ {total['tokens']:,} tokens."
+        f"~{total['tokens']:,} tokens."
     )
     yield (
-        f"{plural(lists['lists'], 'list')} of ≈ {lists['tokens']:,} tokens; without groups they would have had "
-        f"≈ {lists['ungrouped']:,}."
+        f"{plural(lists['lists'], 'list')} of ~{lists['tokens']:,} tokens; without groups they would have had "
+        f"~{lists['ungrouped']:,}."
     )
     yield (
         f"{plural(searches['asked'], 'search', 'searches')}: {searches['empty']:,} found nothing, and "
@@ -225,7 +225,7 @@ def _on_tool(row: Row) -> Iterator[str]:
     if row["p99"] > SLOW:
         yield f"{name} takes up to {seconds(row['p99'])}: report progress, or have it do less at a time."
     if row["tokens"] > MANY_TOKENS * calls:
-        yield f"{name} answers with ≈ {row['tokens'] // calls:,} tokens on average: have it return less."
+        yield f"{name} answers with ~{row['tokens'] // calls:,} tokens on average: have it return less."
 
 
 # -- HTML -------------------------------------------------------------------------------------------------------------

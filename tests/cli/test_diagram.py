@@ -10,10 +10,22 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import invoke
+from tests.diagrams.pages import Parsed
 from toolfold import ToolSet
 from toolfold_diagrams import drawing, sequence, tracing
 from toolfold_diagrams.rendering import PNG_ZOOM, pixels
 
+NO_GROUPS = """
+from toolfold import ToolSet
+
+tools = ToolSet("shop")
+
+
+@tools.tool()
+def count(item: str) -> int:
+    "How many there are."
+    return 0
+"""
 ORDERS = ("shop:tools", "--active", "orders")
 
 
@@ -60,6 +72,22 @@ def test_the_suffix_of_a_file_names_the_format(suffix: str, shop: Path, tmp_path
     form = drawing.form_of(suffix)
     assert result.stderr == f"Wrote {file} ({form}).\n"
     assert file.read_text(encoding="utf-8") == invoke("diagram", *ORDERS, "--format", str(form)).stdout
+
+
+@pytest.mark.spec("DIA-1", "GWY-5")
+@pytest.mark.parametrize("own", [True, False], ids=["groups", "no groups"])
+def test_a_page_counts_the_tools_and_tokens_that_inspect_counts(own: bool, shop: Path) -> None:
+    if not own:
+        (shop / "shop.py").write_text(NO_GROUPS, encoding="utf-8")
+    page = Parsed(invoke("diagram", "shop:tools", "--format", "html").stdout).data
+    found = json.loads(invoke("inspect", "shop:tools", "--json").stdout)
+    offered = [tool for tool in page["tools"] if not tool["hidden"]]
+    own_tools = [tool for tool in offered if not tool["control"] and not tool["beside"]]
+    listed = [tool for tool in offered if tool["rule"] == ["always"]]
+    assert [tool["name"] for tool in page["tools"] if tool["beside"]] == (["call_tool"] if own else [])
+    assert (len(own_tools), len(listed)) == (found["tools"], found["listed"])
+    assert sum(tool["tokens"] for tool in own_tools) == found["tokens"]["before"]
+    assert sum(tool["tokens"] for tool in listed) == found["tokens"]["after"]
 
 
 @pytest.mark.spec("DIA-1")

@@ -45,7 +45,7 @@ def calls_of(tool: str, calls: int, errors: int = 0, seconds: float = 0.0, token
         ),
         (
             {"calls": [calls_of("x.t", 10, tokens=60_000)]},
-            "x.t answers with ≈ 6,000 tokens on average: have it return less.",
+            "x.t answers with ~6,000 tokens on average: have it return less.",
         ),
         (
             {"calls": [calls_of("x.t", 10, bucket=200)]},

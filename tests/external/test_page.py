@@ -100,7 +100,7 @@ def expected(before: Snapshot, moved: Snapshot, path: str, error: ToolfoldError 
         "listed": sorted(names),
         "added": sorted(names - was),
         "removed": sorted(was - names),
-        "cost": f"≈ {spent:,} → {spends:,} token{'' if spends == 1 else 's'} listed ({more})",
+        "cost": f"~{spent:,} → {spends:,} token{'' if spends == 1 else 's'} listed ({more})",
     }
 
 
@@ -207,7 +207,7 @@ def test_the_tree_can_be_used_with_only_the_keyboard(pages: Pages) -> None:
     assert said[2 : 2 * len(keys) + 3 : 2] == went
     chosen, labels, history, stops = said[-4:]
     tokens = cost(tools.catalog.tools[name] for name in ("files.search", "files.print"))
-    assert (chosen, labels) == (["files"], [f"files, closed, 3 tools · ≈ {tokens} tokens"])
+    assert (chosen, labels) == (["files"], [f"files, closed, 3 tools · ~{tokens} tokens"])
     assert [line.split(" · ")[0] for line in history] == ["Opened mail.send", "Opened mail", "Start"]
     assert stops.count("0") == 1
 

@@ -42,7 +42,7 @@ function aboutGroup({ title, description, hooks, pinned, transient, opensOn }) {
 // A tool. What is inside, such as its schemas, is made when it is opened.
 function card(tool) {
   const fill = () => made.open && made.childElementCount === 1 && made.append(inside(tool));
-  const tokens = span("faint", `≈ ${number(tool.tokens)}`);
+  const tokens = span("faint", `~${number(tool.tokens)}`);
   const made = element(
     "details",
     { "data-tool": tool.name, on: { toggle: fill } },

@@ -39,7 +39,7 @@ const above = (node) => groups[node]?.ancestors ?? [];
 const parentOf = (node) => above(node).at(-1) ?? NONE;
 const hasChildren = new Set(groups.map((_, group) => parentOf(group)).filter((parent) => parent !== NONE));
 const pathOf = (node) => groups[node]?.path ?? "In no group";
-const isUsers = ({ control }) => !control;
+const isUsers = ({ control, beside }) => !control && !beside; // without groups, only those would be listed
 const isShowable = ({ hidden }) => !hidden;
 const ungrouped = sum(tools.filter(isUsers).filter(isShowable));
 const searched = new Map(); // a group or a tool: its texts, made when first looked at

@@ -21,9 +21,9 @@ function names(title, kind, list) {
 
 function costOf({ list }, before) {
   const [is, was] = [sum(list), before && sum(before.list)];
-  if (!before) return `≈ ${plural(is, "token")} listed`;
+  if (!before) return `~${plural(is, "token")} listed`;
   const more = `${is < was ? "−" : "+"}${number(Math.abs(is - was))}`;
-  return `≈ ${number(was)} → ${plural(is, "token")} listed (${is === was ? "the same" : more})`;
+  return `~${number(was)} → ${plural(is, "token")} listed (${is === was ? "the same" : more})`;
 }
 
 function showStep() {
@@ -45,7 +45,7 @@ function showStep() {
 function showHistory() {
   const item = (step) => {
     const also = displaced(step).map(pathOf).join(", ");
-    const rest = `${also && ` closing ${also}`} · ≈ ${plural(sum(step.list), "token")}`;
+    const rest = `${also && ` closing ${also}`} · ~${plural(sum(step.list), "token")}`;
     return element("li", { class: step.error && "refusal" }, sentence(step), span("faint", rest));
   };
   byId("history").replaceChildren(...steps.map(item).reverse());
@@ -59,7 +59,7 @@ function showFigures() {
   byId("figure-groups").textContent = `${number(activeIn(states).length)} of ${number(groups.length)}${limit}`;
   const all = tools.filter(isUsers).filter(isShowable).length;
   byId("figure-tools").textContent = `${plural(all, "tool")}; ${number(list.length)} listed${depends}`;
-  byId("figure-tokens").textContent = `≈ ${number(sum(list))} / ${plural(ungrouped, "token")}`;
+  byId("figure-tokens").textContent = `~${number(sum(list))} / ${plural(ungrouped, "token")}`;
   byId("share").max = Math.max(ungrouped, sum(list), 1);
   byId("share").value = sum(list);
 }

@@ -25,7 +25,7 @@ function row(node) {
 function figuresOf(node) {
   const own = toolsOf.get(node).filter(isUsers);
   const inside = groups[node]?.descendants.length;
-  const cost = `${plural(own.length, "tool")} · ≈ ${plural(sum(own.filter(isShowable)), "token")}`;
+  const cost = `${plural(own.length, "tool")} · ~${plural(sum(own.filter(isShowable)), "token")}`;
   return [own.length ? cost : "no tools", ...(inside ? [`${plural(inside, "group")} inside`] : [])].join(" · ");
 }
 

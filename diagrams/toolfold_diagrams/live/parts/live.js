@@ -55,8 +55,8 @@ function item(row) {
 function showRow(row) {
   const { box, name, line, last } = item(row);
   name.textContent = row.session || !row.caller ? row.name : `${row.name} of ${row.caller}`;
-  const more = row.undecided ? "≥" : "≈";
-  line.textContent = row.ended ? "ended" : `${number(row.count)} open · ${more} ${plural(row.listed, "token")}`;
+  const more = row.undecided ? "≥ " : "~";
+  line.textContent = row.ended ? "ended" : `${number(row.count)} open · ${more}${plural(row.listed, "token")}`;
   last.textContent = row.last ? row.last.title : "";
   box.dataset.outcome = row.last?.outcome ?? "";
   box.classList.toggle("ended", row.ended);
@@ -77,7 +77,7 @@ function showFigures() {
   const open = [...rows.values()].filter((row) => row.session && !row.ended);
   const [listed, all] = [sum(open.map((row) => row.listed)), sum(open.map((row) => row.ungrouped))];
   put("figure-open", number(open.length));
-  put("figure-tokens", `≈ ${number(listed)} / ${number(all)}`);
+  put("figure-tokens", `~${number(listed)} / ${number(all)}`);
   byId("share").value = all ? Math.min(1, listed / all) : 0;
   const shown = visible().length;
   put("found", shown === rows.size ? number(shown) : `${number(shown)} of ${number(rows.size)}`);
@@ -169,7 +169,7 @@ function show() {
   put("standing", "ended");
   const undecided = detail.undecided ? `, and ${plural(detail.undecided, "tool")} that the program decides on` : "";
   const caller = detail.session && detail.caller ? `${detail.caller} · ` : "";
-  put("about", `${caller}≈ ${number(stop.listed)} of ${plural(stop.ungrouped, "token")} listed${undecided}`);
+  put("about", `${caller}~${number(stop.listed)} of ${plural(stop.ungrouped, "token")} listed${undecided}`);
   showStep(stop, place, all.length);
   showChart(stop, before);
   const marked = detail.catalogs[stop.catalog].filter((_, group) => moved(stop, before, group)).map(({ id }) => id);
@@ -397,7 +397,7 @@ source.addEventListener("head", (event) => {
 
 source.addEventListener("changes", (event) => {
   const { rows: changed, keys, problems, lists } = JSON.parse(event.data);
-  put("figure-saved", `≈ ${number(lists.ungrouped - lists.tokens)} in ${plural(lists.lists, "list")}`);
+  put("figure-saved", `~${number(lists.ungrouped - lists.tokens)} in ${plural(lists.lists, "list")}`);
   for (const row of changed) rows.set(row.key, row);
   changed.forEach(showRow);
   const present = new Set(keys);
