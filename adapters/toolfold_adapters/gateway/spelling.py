@@ -52,12 +52,12 @@ def normal(uri: str) -> str:
     text = "".join(one for one in text if one.isprintable() and not one.isspace())
     found = _SCHEME.fullmatch(text)
     scheme, rest = (found[1], found[2]) if found else ("", text)
+    if scheme == "file" and rest.startswith("//"):  # servers read the path, whatever host is named
+        rest = rest[2:].partition("/")[2]
     segments: list[str] = []
     for number, segment in enumerate(_AFTER.split(rest)[0].lstrip("/").split("/")):
         if number == 0:
             segment = _PORT.sub("", segment.rpartition("@")[2])
-            if segment == "localhost":
-                continue
         if segment == "..":
             del segments[-1:]
         elif plain := segment.rstrip("."):

@@ -21,6 +21,8 @@ def test_spellings_are_those_of_what_is_listed(uri: str) -> None:
     [
         ("file://localhost/etc/a", "file:///etc/a"),
         ("file:/etc//a", "file:///etc/a"),
+        ("file://127.0.0.1/etc/a", "file:///etc/a"),
+        ("file://x:80/etc/a", "file:///etc/a"),
         ("out://\uff4cist", "out://list"),
         ("HTTP://Site.Example:80/a", "http://site.example/a"),
     ],
@@ -29,7 +31,9 @@ def test_a_file_and_an_address_have_more(uri: str, resource: str) -> None:
     assert Spellings([resource], []).resources(uri) == [resource]
 
 
-@pytest.mark.parametrize("uri", ["out://lists", "out://list/more", "in://list", "out://", "out://itemsmore/1", ""])
+@pytest.mark.parametrize(
+    "uri", ["out://lists", "out://list/more", "in://list", "out://", "file://list", "out://itemsmore/1", ""]
+)
 def test_what_differs_is_no_spelling(uri: str) -> None:
     known = Spellings(["out://list"], ["out://items/{x}"])
     assert (known.resources(uri), known.templates(uri)) == ([], [])

@@ -207,7 +207,8 @@ async def _list(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list
     if not ended:
         name = wire.facts.info.get("name", "")
         warnings.append(
-            f"The server {name!r} answers {method} with more than {MOST_PAGES:,} pages; the rest is left out."
+            f"The server {name!r} answers {method} with more than {MOST_PAGES:,} pages, or a cursor that is too long; "
+            "the rest is left out."
         )
     return found
 

@@ -25,6 +25,8 @@ MOST_GROUPS = 500
 MOST_BYTES = 16 * 1024 * 1024
 MOST_ITEMS = 20_000
 """How much of all lists of a server is kept."""
+MOST_CURSOR = 8192
+"""How many characters a cursor may have: all of a list are known until it ends, since one that comes again ends it."""
 
 T = TypeVar("T")
 Table = Mapping[str, Any]
@@ -110,7 +112,7 @@ async def list_groups(ask: Ask, room: Room | None = None) -> list[Any]:
 async def take_pages(ask: Ask, method: str, most: int, take: Callable[[Table], Awaitable[bool]]) -> bool:
     """Have `take` take the pages of a list of another server, one at a time, until it wants no more.
 
-    Returns whether the list ended within `most` pages; raises `ProtocolError`.
+    Returns whether the list ended within `most` pages and with cursors of a length; raises `ProtocolError`.
     """
     params: Table = {}
     seen: set[str | int | float] = set()
@@ -120,6 +122,8 @@ async def take_pages(ask: Ask, method: str, most: int, take: Callable[[Table], A
         more = await take(page)
         if not more or isinstance(cursor, bool) or not isinstance(cursor, str | int | float) or cursor in seen:
             return True
+        if isinstance(cursor, str) and len(cursor) > MOST_CURSOR:
+            return False
         seen.add(cursor)
         params = {"cursor": cursor}  # as it came: some servers have numbers
     return False

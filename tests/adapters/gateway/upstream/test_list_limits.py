@@ -84,6 +84,19 @@ async def test_a_list_with_numbers_as_cursors_loses_no_page() -> None:
 
 
 @pytest.mark.spec("GWY-12")
+@pytest.mark.parametrize(("length", "pages"), [(8192, 3), (8193, 1)])
+async def test_a_cursor_has_a_length(length: int, pages: int) -> None:
+    def padded(params: Any) -> dict[str, Any]:
+        page = int(params.get("cursor", "0")[0])
+        return {"tools": tools_from(page, 1), **({"nextCursor": f"{page + 1:x<{length}}"} if page < 2 else {})}
+
+    lister = Lister({"tools/list": padded})
+    async with opened(lister) as (gateway, _):
+        assert lister.asked.count("tools/list") == pages
+        assert f"t{pages - 1}" in gateway.tools.catalog.tools
+
+
+@pytest.mark.spec("GWY-12")
 @pytest.mark.parametrize("part", ["instructions", "capabilities", "serverInfo"])
 async def test_a_server_that_introduces_itself_at_length_is_not_served(
     part: str, monkeypatch: pytest.MonkeyPatch
