@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from toolfold import Snapshot, ToolSet, TransitionRequest
+from toolfold import Snapshot, ToolfoldError, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import render_for_hosts, wire_name
 from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens, measure, plural
@@ -137,22 +137,24 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
 
 
 async def measured_definitions(
-    config: GatewayConfig, noted: Callable[[str, Definitions | None], None]
+    config: GatewayConfig, noted: Callable[[str, Definitions | ToolfoldError], None]
 ) -> Mapping[str, Definitions]:
     """Return what the servers of a gateway offer: of those that were never asked, once each was started for it.
 
     Args:
         config: The configuration.
-        noted: Called with the name of each server that was started, and what it offers, `None` if it can't be asked.
+        noted: Called with the name of each server that was started, and what it offers, or why it can't be asked.
     """
     found = dict(await known_definitions(config, start=False))
 
     async def ask(name: str) -> None:
         alone = config.model_copy(update={"upstreams": {name: config.upstreams[name]}})
-        answer = (await _asked(alone)).get(name)
-        if answer is not None:
-            found[name] = answer
-        noted(name, answer)
+        try:
+            found[name] = (await _asked(alone))[name]
+        except ToolfoldError as error:  # one that fails is no reason to know less of the others
+            noted(name, error)
+        else:
+            noted(name, found[name])
 
     with stdout_reserved():
         async with anyio.create_task_group() as tasks:
@@ -162,7 +164,10 @@ async def measured_definitions(
 
 
 async def _asked(config: GatewayConfig) -> Mapping[str, Definitions]:
-    """Start the servers of a gateway, and return what they offer, which is cached; those that fail are left out."""
+    """Start the servers of a gateway, and return what they offer, which is cached.
+
+    Those that fail are logged and left out; if all do, it raises `UpstreamError`.
+    """
     from toolfold_adapters.gateway import open_gateway
     from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import click
 from attrs import define
 
-from toolfold import ConfigError
+from toolfold import ConfigError, ToolfoldError
 from toolfold_adapters.observe.stored_usage import usage_file, usage_url
 from toolfold_adapters.tokens import approximate, plural
 
 from .costs import costs_of_servers, known_definitions, measured_definitions
-from .failures import Failed, failing, run
+from .failures import Failed, escaped, failing, run
 from .options import examples, traceback_option
 from .printing import show, table
 
@@ -176,9 +176,11 @@ async def _known(config: GatewayConfig) -> Mapping[str, Definitions]:
     return await known_definitions(config, start=False)
 
 
-def _note_answer(server: str, definitions: Definitions | None) -> None:
-    """Say that a server was asked, for whoever waits for that."""
-    click.echo(f"  {server}: {plural(len(definitions.tools), 'tool') if definitions else 'no answer'}", err=True)
+def _note_answer(server: str, answer: Definitions | ToolfoldError) -> None:
+    """Say that a server was asked, for whoever waits for that, and why it has no figures if it can't be."""
+    failed = isinstance(answer, ToolfoldError)
+    said = str(answer) if failed else f"{server}: {plural(len(answer.tools), 'tool')}"
+    click.echo(f"  {escaped(said)}", err=True)
 
 
 @define
@@ -199,11 +201,17 @@ class _Total:
         """Print it, with what to do about servers that were never measured if that is wanted."""
         if not self.servers:
             return
-        said = f"{self.known} of {plural(self.servers, 'server')} measured"
-        if self.known:
-            before, listed = approximate(self.before), approximate(self.listed)
-            said += f": {before} tokens of tool definitions become {listed} at first"
-        show(f"{said}.")
+        if not self.known:
+            one = self.servers == 1
+            said = "The server was not measured" if one else f"None of the {self.servers:,} servers was measured"
+            cost = "it and see what it costs" if one else "them and see what they cost"
+            show(f"{said}: add --measure to start {cost}." if advise else f"{said}.")
+            return
+        before, listed = approximate(self.before), approximate(self.listed)
+        show(
+            f"{self.known} of {plural(self.servers, 'server')} measured: "
+            f"{before} tokens of tool definitions become {listed} at first."
+        )
         if self.known < self.servers and advise:
             show("Add --measure to ask the others, which starts them.")
 

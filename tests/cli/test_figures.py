@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.initialising import init, read, write
 from tests.cli.support import invoke
+from toolfold import ToolfoldError
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
 from toolfold_adapters.gateway.upstream.definitions import Definitions, Known
@@ -62,16 +63,38 @@ def test_only_servers_that_were_never_asked_are_started_each_with_a_line(
 
     async def ask(config: GatewayConfig) -> Mapping[str, Definitions]:
         started.extend(config.upstreams)
-        return {name: OFFERED for name in config.upstreams if name != "dead"}
+        if "dead" in config.upstreams:
+            raise ToolfoldError("The MCP server 'dead' did not start: it is dead.")
+        return dict.fromkeys(config.upstreams, OFFERED)
 
     monkeypatch.setattr("toolfold_cli.costs._asked", ask)
     write(home / ".cursor" / "mcp.json", servers("a", "b", "dead"))
     remember("a")
     result = invoke("init", "--dry-run", "--measure")
     assert sorted(started) == ["b", "dead"]
-    assert sorted(result.stderr.splitlines()) == ["  b: 2 tools", "  dead: no answer"]
+    assert sorted(result.stderr.splitlines()) == ["  The MCP server 'dead' did not start: it is dead.", "  b: 2 tools"]
     assert line_of(result.stdout, "dead") == ["dead", "no", "answer"]
     assert "2 of 3 servers measured" in result.stdout
+
+
+@pytest.mark.spec("GWY-5")
+@pytest.mark.parametrize(
+    ("names", "options", "said"),
+    [
+        (
+            "ab",
+            ("--dry-run",),
+            "None of the 2 servers was measured: add --measure to start them and see what they cost.",
+        ),
+        ("a", ("--dry-run",), "The server was not measured: add --measure to start it and see what it costs."),
+        ("ab", ("--yes",), "None of the 2 servers was measured."),
+    ],
+)
+def test_where_no_server_was_measured_that_is_said_without_others(
+    home: Path, names: str, options: tuple[str, ...], said: str
+) -> None:
+    write(home / ".cursor" / "mcp.json", servers(*names))
+    assert said in init(*options).splitlines()
 
 
 @pytest.mark.parametrize(
