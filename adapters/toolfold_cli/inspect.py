@@ -10,7 +10,7 @@ from rich.text import Text
 
 from toolfold import Component, GroupInfo, Visibility
 from toolfold.spi import RequestView, listed
-from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens
+from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens, saved_percent
 
 from .costs import costs_by_server, in_brief, inspected, wire_costs
 from .failures import Failed
@@ -146,7 +146,7 @@ def _show_table(view: RequestView, costs: Costs, without_session: int | None, wi
                 rows.add_row(Text("  " * (depth + 1) + label, style="dim" if mark == "-" else ""))
     rows.add_row("total", "", *_cells(costs), style="bold")
     show(rows)
-    show(_verdict(view, costs, target))
+    show(_verdict(view, costs, without_session, target))
     if bare := view.snapshot.catalog.undescribed:
         show(
             f"Without a description: {', '.join(bare)}. A model can't know what {'they do' if bare[1:] else 'it does'}."
@@ -166,13 +166,20 @@ def _cells(cost: GroupCost | Costs) -> tuple[str, ...]:
     return f"{cost.tools:,}", f"{cost.listed:,}", approximate(cost.before), approximate(cost.after)
 
 
-def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
+def _verdict(view: RequestView, costs: Costs, without_session: int | None, target: Target) -> str:
     when = f"with {', '.join(view.snapshot.active)} open" if view.snapshot.active else "at first"
     if not costs.before:
         added = f" but what opens groups: {approximate(costs.after)} tokens {when}" if costs.after else ""
         return f"\nThere are no tools to list{added}."
     if costs.after <= costs.before:
-        return f"\n{in_brief(costs, when)}: {costs.saved:g}% saved."
+        said = f"\n{in_brief(costs, when)}: {costs.saved:g}% saved"
+        if without_session is None or without_session <= costs.before:
+            return f"{said}."
+        more = -saved_percent(costs.before, without_session)
+        return (
+            f"{said} with a session, but {more:g}% more without one. "
+            f"What costs less: {' or '.join(_advice(view, target))}."
+        )
     return (
         f"\nThe list costs {-costs.saved:g}% more {when} than all tools would: their definitions are shorter than "
         f"those of the control tools. What costs less: {' or '.join(_advice(view, target))}."

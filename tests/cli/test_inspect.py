@@ -160,6 +160,15 @@ def test_what_is_listed_and_saved_is_said_with_units_in_the_words_of_serve(shop:
     assert "42 tools in 6 groups; 6 listed at first (~4,124 → ~601 tokens): 85.4% saved." in result.stdout
 
 
+@pytest.mark.spec("GWY-5")
+def test_a_list_that_saves_with_a_session_alone_is_said_to_cost_more_without_one(shop: Path) -> None:
+    output = invoke("inspect", "examples.desk:tools").stdout
+    report = json.loads(invoke("inspect", "examples.desk:tools", "--json").stdout)["tokens"]
+    assert report["after"] < report["before"] < report["after_without_session"]
+    more = -saved_percent(report["before"], report["after_without_session"])
+    assert f": {report['saved_percent']:g}% saved with a session, but {more:g}% more without one. What costs" in output
+
+
 def test_names_are_never_cut_off_without_a_terminal(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "n" * 60
     (shop / "long.py").write_text(
