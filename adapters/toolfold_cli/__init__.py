@@ -57,11 +57,30 @@ def main() -> None:
     try:
         from .program import program
 
-        program(prog_name="toolfold")
+        try:
+            program(prog_name="toolfold")
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # what fails here would otherwise be a traceback when the interpreter ends
     except ImportError as error:
         sys.exit(f"toolfold: {_missing_extra(error)}")
+    except OSError as error:
+        sys.exit(_unwritten(error))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def _unwritten(error: OSError) -> str | int:
+    """Return the status or sentence to exit with after an error of the output, which is written to no more."""
+    from .failures import debugging
+
+    if error.filename is not None or debugging():
+        raise error
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # the reader of the output has gone: a quiet end
+        return 1
+    return f"toolfold: The output can't be written: {error.strerror or error}."
 
 
 def _missing_extra(error: ImportError) -> ImportError:

@@ -92,7 +92,9 @@ def _parsed_object(ctx: click.Context, text: str) -> Mapping[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise click.UsageError(f"The arguments are not JSON: {error}. Put one object in quotes.", ctx) from error
+        raise click.UsageError(
+            f"The arguments are neither NAME=VALUE each nor JSON: {error}. Put one object in quotes.", ctx
+        ) from error
     if not isinstance(value, dict):
         raise click.UsageError('The arguments are not a JSON object, such as \'{"item": "tea"}\'.', ctx)
     return cast("dict[str, Any]", value)

@@ -87,7 +87,8 @@ def test_arguments_are_names_with_values_or_an_object(shop: Path, words: list[st
     [
         (["item=tea", "count"], "NAME=VALUE each, or as one JSON object"),
         (["item=tea", "item=milk"], "item is given twice; a list is JSON"),
-        (["{item: tea}"], "The arguments are not JSON"),
+        (["{item: tea}"], "The arguments are neither NAME=VALUE each nor JSON"),
+        (["tea"], "The arguments are neither NAME=VALUE each nor JSON"),
     ],
 )
 def test_arguments_that_are_neither_are_refused_with_what_to_write(shop: Path, words: list[str], message: str) -> None:

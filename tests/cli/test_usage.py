@@ -65,7 +65,7 @@ def test_the_version_is_printed() -> None:
         (("diagram", "shop:tools", "--format", "pgn"), "Did you mean png?"),
         (("inspect", "shop:tools", "--max-group-tokens", "5"), "add --check"),
         (("call", "shop:tools"), "Say which TOOL to call"),
-        (("call", "shop:tools", "hours", "{"), "The arguments are not JSON"),
+        (("call", "shop:tools", "hours", "{"), "nor JSON: "),
         (("call", "shop:tools", "hours", "[]"), "not a JSON object"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

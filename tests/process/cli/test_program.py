@@ -94,6 +94,28 @@ def test_a_reader_that_closes_the_pipe_ends_the_program_quietly(shop: Path) -> N
         assert process.wait(SECONDS) == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(
+    "arguments", ["--version", "demo --fast", "demo --json", "inspect shop:tools", "inspect shop:tools --json", "man"]
+)
+def test_output_that_can_not_be_written_is_one_sentence(shop: Path, arguments: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*forked_toolfold(), *arguments.split()],
+            cwd=shop,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "toolfold: The output can't be written: No space left on device.\n",
+    )
+
+
 @pytest.mark.spec("DIA-1", "DIA-3")
 def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> None:
     ours, theirs = pty.openpty()
