@@ -76,8 +76,7 @@ def _unwritten(error: OSError) -> str | int:
 
     if error.filename is not None or debugging():
         raise error
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):  # the reader of the output has gone: a quiet end
         return 1
     return f"toolfold: The output can't be written: {error.strerror or error}."

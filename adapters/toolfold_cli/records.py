@@ -16,6 +16,7 @@ from toolfold_adapters.stores.url import file_of, is_store, open_store
 from toolfold_adapters.tokens import plural
 
 from .failures import run
+from .kinds import FILES
 
 
 async def usage_in(source: str, days: int) -> Usage:
@@ -26,7 +27,7 @@ async def usage_in(source: str, days: int) -> Usage:
         ConfigError: It is not the URL of a store, or the file is no store.
         StoreError: It can't be read.
     """
-    url = source if is_store(source) else f"sqlite:///{quote(Path(source).as_posix())}"
+    url = _url(source)
     if (file := file_of(url)) is not None and not file.is_file():
         raise click.UsageError(f"There is no file {file}: a server writes it with `toolfold serve --usage {url}`.")
     store = open_store(url)
@@ -36,25 +37,39 @@ async def usage_in(source: str, days: int) -> Usage:
         await store.aclose()
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
+def is_record(text: str) -> bool:
+    """Return whether a text stands for a record, and not for a TARGET: the URL of a store, or a file that is none."""
+    return is_store(text) or (not text.lower().endswith((".py", *FILES)) and Path(text).is_file())
+
+
+def lines_of(source: str) -> list[dict[str, Any]]:
     """Return a line on a record, and one on each group in it that is in no other: a server's is such (SPEC EXP-4)."""
-    minutes = max(0.0, time.time() - _written(file)) / 60  # before it is read, since that can touch it
-    usage: Usage = run(partial(usage_in, str(file), DAYS))
+    file = file_of(_url(source))
+    written = _written(file) if file is not None else None  # before it is read, since that can touch it
+    usage: Usage = run(partial(usage_in, source, DAYS))
     used = {_outermost(group): Calls() for group in usage.tools.values() if group}
     for (group,), calls in usage.by(1).items():
         if group:
             used.setdefault(_outermost(group), Calls()).add(calls)
-    about = _line("record", str(file), usage.by().get((), Calls()))
+    name = source if file is not None else f"{source.partition(':')[0]}:…"  # it may have a password
+    about = _line("record", name, usage.by().get((), Calls()))
     if about["state"] == "unused":
         about["text"] = f"no calls in {DAYS} days"
     else:
-        about["text"] += f" in {DAYS} days, the last {minutes:,.0f} min ago"
+        about["text"] += f" in {DAYS} days"
+        if written is not None:
+            about["text"] += f", the last {max(0.0, time.time() - written) / 60:,.0f} min ago"
     return [about, *(_line("group", name, calls) for name, calls in sorted(used.items()))]
 
 
-def _written(file: Path) -> float:
-    """Return when a database was last written, which is first seen in the log beside it."""
-    return max(one.stat().st_mtime for one in (file, file.with_name(f"{file.name}-wal")) if one.exists())
+def _url(source: str) -> str:
+    return source if is_store(source) else f"sqlite:///{quote(Path(source).as_posix())}"
+
+
+def _written(file: Path) -> float | None:
+    """Return when a database was last written, which is first seen in the log beside it; `None` if there is none."""
+    times = [one.stat().st_mtime for one in (file, file.with_name(f"{file.name}-wal")) if one.exists()]
+    return max(times, default=None)
 
 
 def _line(what: str, name: str, calls: Calls) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from toolfold import Calls, Usage
@@ -18,9 +17,9 @@ WEEK = 7
 """How many days a week has: today and the six days before it, in UTC, as records have days."""
 
 
-def line_of_week(file: Path) -> dict[str, Any]:
+def line_of_week(source: str) -> dict[str, Any]:
     """Return a line on what was used this week, as a record has it."""
-    usage: Usage = run(partial(usage_in, str(file), WEEK))
+    usage: Usage = run(partial(usage_in, source, WEEK))
     since = today_in_utc() - timedelta(WEEK - 1)
     return {**line_of(usage, "this week"), "since": since.isoformat()}
 

@@ -20,7 +20,7 @@ from .failures import failing, run
 from .kinds import is_url
 from .options import examples
 from .printing import show, show_json, table
-from .records import lines_of
+from .records import is_record, lines_of
 from .saved import line_of, line_of_week
 from .targets import GatewayOptions, open_target, parse_target
 
@@ -34,6 +34,7 @@ _SECONDS = 10
     epilog=examples(
         "toolfold status                           of the server on this machine, and of what `toolfold init` wrote",
         "toolfold status http://localhost:8000     of that at a URL",
+        "toolfold status usage.db                  of the servers that recorded there, by `toolfold serve --usage`",
         "toolfold status gateway.toml              of the servers of a configuration, which are started for it",
     ),
 )
@@ -46,8 +47,10 @@ def status_command(ctx: click.Context, source: str | None, as_json: bool) -> Non
     What is saved are the definitions of tools that lists did not have, in approximate tokens, without those in the
     answers that opened groups. Of a server at a URL it is what was used since it started.
 
-    The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. Without a
-    URL or FILE it is the server on this machine, and what was used of servers that clients start by `toolfold init`.
+    The server at a URL was started with --live; its operator's token is read from TOOLFOLD_OPERATOR_TOKEN. A FILE is a
+    configuration, or a record: an SQLite file that `toolfold serve --usage` writes to, or the URL of a store of such.
+    Without a URL or FILE it is the server on this machine, and what was used of servers that clients start by
+    `toolfold init`.
     The status is 1 if something has failed.
     """
     lines: list[Any]
@@ -56,6 +59,8 @@ def status_command(ctx: click.Context, source: str | None, as_json: bool) -> Non
             lines = _of_machine()
         elif is_url(source):
             lines = [*_used(source), *asked(source, "status")]
+        elif is_record(source):
+            lines = _of_record(source)
         else:
             lines = run(partial(_of_configuration, source))
     if as_json:
@@ -78,15 +83,20 @@ def _of_machine() -> list[Any]:
 
     These can't be asked, since each speaks with its client alone: what they have recorded is what is known of them.
     """
-    file = usage_file()
-    if not file.is_file():
+    if not usage_file().is_file():
         found: list[Any] = asked_without_record("status")
         return [*_used(DEFAULT), *found]
     try:
         live: list[Any] = [*_used(DEFAULT), *asked(DEFAULT, "status")]
     except ConfigError:
         live = []
-    return [line_of_week(file), *live, *lines_of(file)]
+    first, *others = _of_record(str(usage_file()))
+    return [first, *live, *others]
+
+
+def _of_record(source: str) -> list[Any]:
+    """Return what a record says: what was used this week, and then of all of it."""
+    return [line_of_week(source), *lines_of(source)]
 
 
 def _used(url: str) -> list[Any]:
@@ -114,8 +124,11 @@ def asked_without_record(what: str) -> Any:
     try:
         return asked(DEFAULT, what)
     except ConfigError as error:
-        when = "what `toolfold init` has clients start records there once it is used."
-        raise ConfigError(f"Nothing is recorded yet in {usage_file()}: {when} {error}") from error
+        raise ConfigError(
+            "Nothing is recorded on this machine yet. Servers that `toolfold init` has clients start record their use "
+            f"in {usage_file()}, and those of `toolfold serve --usage sqlite:///usage.db` in a file to be named here.\n"
+            f"No server that could be asked answers either: {error}"
+        ) from error
 
 
 def asked(url: str, what: str) -> Any:

@@ -240,8 +240,11 @@ def test_a_record_in_which_nothing_is_yet_is_named_beside_a_server_that_does_not
     said = " ".join(result.stderr.split())
     assert (result.exit_code, result.stdout) == (1, "")
     assert "can't be asked: refused." in said
-    assert (f"Nothing is recorded yet in {record}: " in said) is named
-    assert ("what `toolfold init` has clients start records there once it is used." in said) is named
+    begins = (
+        "toolfold: Nothing is recorded on this machine yet. Servers that `toolfold init` has clients start record "
+        f"their use in {record}, and those of `toolfold serve --usage sqlite:///usage.db` in a file to be named here."
+    )
+    assert said.startswith(begins) is named
 
 
 @pytest.mark.spec("EXP-4")
@@ -270,6 +273,44 @@ def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
     assert (about["what"], about["name"], about["state"]) == ("record", str(record), "used")
     assert about["text"] == "3 calls, 0 of them with an error in 30 days, the last 5 min ago"
     assert group == {"what": "group", "name": "a", "state": "used", "text": "3 calls, 0 of them with an error"}
+
+
+@pytest.mark.spec("EXP-4")
+@pytest.mark.parametrize("form", ["u.db", "./u.db", "sqlite:///u.db", "record"])
+def test_the_status_takes_a_record_of_ones_own_in_the_forms_of_the_report(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    away(monkeypatch)
+    keep(used(), tmp_path / ("record" if form == "record" else "u.db"))
+    week, about, group = json.loads(invoke("status", form, "--json").stdout)
+    assert (week["what"], week["figures"]["calls"]) == ("use", 3)
+    assert (about["what"], about["name"], about["state"]) == ("record", form, "used")
+    assert about["text"].endswith(" in 30 days, the last 0 min ago")
+    assert group["name"] == "a"
+
+
+@pytest.mark.spec("EXP-4")
+def test_the_status_of_a_record_elsewhere_shows_nothing_of_its_url_but_the_scheme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(used(), tmp_path / "u.db")
+    monkeypatch.setattr("toolfold_cli.records.open_store", lambda url: SQLiteStore(tmp_path / "u.db"))
+    result = invoke("status", "redis://:s3cret@example.test/0")
+    assert (result.exit_code, "redis:…" in result.stdout, "s3cret" in result.output) == (0, True, False)
+    assert "3 calls, 0 of them with an error in 30 days\n" in result.stdout
+
+
+@pytest.mark.spec("EXP-4")
+@pytest.mark.parametrize("source", ["sqlite:///nope.db", "notes.txt"])
+def test_what_is_no_record_is_said_to_be_none_by_the_status_as_by_the_report(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("tea " * 99)
+    status, reported = invoke("status", source), invoke("report", source)
+    assert status.exit_code == reported.exit_code != 0
+    assert status.stderr.partition("Error: ")[2] == reported.stderr.partition("Error: ")[2]
 
 
 @pytest.mark.spec("EXP-4")
