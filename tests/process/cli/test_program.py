@@ -133,7 +133,7 @@ def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> 
         lines = screen.read1().decode().splitlines()
     assert lines[1:4] == [
         "├─ ○ cellar · 1 tool · excludes orders…",
-        "└─ ● orders · active · 1 tool · exclude…",
+        "└─ ● orders · open · 1 tool · excludes…",
         "   └─ ○ returns · 1 tool · Take goods b…",
     ]
 
@@ -162,8 +162,9 @@ def test_a_server_in_a_terminal_says_that_it_waits_for_a_client_and_how_to_end_i
 
 def test_a_tool_of_another_server_is_called_by_the_command_that_starts_it(tmp_path: Path) -> None:
     server = Path(__file__).parents[1] / "docs" / "upstream.py"
-    done = run("call", "create_issue", '{"title": "It broke"}', "--", sys.executable, str(server), cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "#1 It broke\n"), done.stderr
+    words = ("owner=o", "repo=r", "issue_number=1")
+    done = run("call", "get_issue", *words, "--", sys.executable, str(server), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "get_issue\n"), done.stderr
 
 
 def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
