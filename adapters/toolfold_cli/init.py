@@ -178,8 +178,7 @@ async def _known(config: GatewayConfig) -> Mapping[str, Definitions]:
 
 def _note_answer(server: str, answer: Definitions | ToolfoldError) -> None:
     """Say that a server was asked, for whoever waits for that, and why it has no figures if it can't be."""
-    failed = isinstance(answer, ToolfoldError)
-    said = str(answer) if failed else f"{server}: {plural(len(answer.tools), 'tool')}"
+    said = str(answer) if isinstance(answer, ToolfoldError) else f"{server}: {plural(len(answer.tools), 'tool')}"
     click.echo(f"  {escaped(said)}", err=True)
 
 
