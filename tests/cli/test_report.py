@@ -62,9 +62,11 @@ def used(times: int = 3) -> ToolSet:
 def keep(tools: ToolSet, file: Path, day: date | None = None) -> None:
     """Record what was used of a tool set in a file."""
 
+    today = None if day is None else lambda: day
+
     async def write() -> None:
         store = SQLiteStore(file)
-        await Writer(tools, store, None if day is None else lambda: day).write()
+        await Writer(tools, store, today).write()
         await store.aclose()
 
     anyio.run(write)

@@ -88,7 +88,7 @@ class Files(Generic[T]):
 
     def _own(self, value: Any) -> Any:
         """Return a value of a file of this version; raises `_LaterFormat` for one that a later version wrote."""
-        form = value.get("format", FORMAT) if isinstance(value, dict) else FORMAT
+        form = (table(value) or {}).get("format", FORMAT)
         if isinstance(form, int) and form > FORMAT:
             raise _LaterFormat(
                 f"a later version of Toolfold wrote it (format {form}, and this one reads {FORMAT}); upgrade"

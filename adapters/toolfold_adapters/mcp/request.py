@@ -13,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from typing import Any
@@ -111,7 +111,7 @@ def declared(ctx: Any, *, modern: bool) -> str | None:
     if not modern:
         return GROUPS_EXTENSION if declares_groups(ctx.session.client_params) else None
     capabilities = ctx.session.client_capabilities
-    given = (None if capabilities is None else capabilities.extensions) or {}
+    given: Mapping[str, Any] = (None if capabilities is None else capabilities.extensions) or {}
     return next((one for one in (GROUPS_EXTENSION, TOOLBOX_EXTENSION) if one in given), None)
 
 

@@ -39,6 +39,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from toolfold import ToolfoldError
+from toolfold.spi import table
 
 from .broken import BrokenLine, read
 from .signals import CHUNK, diverted, ended_by_signals, stderr, stdin_closed_by_signals
@@ -198,8 +199,9 @@ def answered(line: bytes) -> Item:
 
 def misread(error: ValidationError) -> Item:
     """Return what `parsed` does of a message that the SDK could not read, by its error."""
-    given = next((one["input"] for one in error.errors(include_url=False) if isinstance(one["input"], str | dict)), "")
-    return _broken(given if isinstance(given, str) else json.dumps(given), error)
+    inputs: list[Any] = [one["input"] for one in error.errors(include_url=False)]
+    text = next((one for one in inputs if isinstance(one, str)), None)
+    return _broken(json.dumps(next(filter(table, inputs), "")) if text is None else text, error)
 
 
 def _repaired(text: str) -> Item | None:
