@@ -27,6 +27,7 @@ from toolfold_diagrams.live.recording import Recording
 SIZES = ((1600, 1000), (1200, 800), (900, 700), (390, 844))
 ROWS = "#sessions [role=option]"
 CHOSEN = ["texts", "#chosen"]
+# By their classes, which have the names of the machine's states.
 STATES = "[...document.querySelectorAll('.region')].map((each) => each.className.split(' ')[1])"
 
 
@@ -127,7 +128,7 @@ def test_a_session_is_shown_with_its_states_its_sequence_and_what_was_refused(br
             ["texts", "#problems button"],
             ["texts", "#sequence .node text"],
         )["results"]
-    assert said[2] == ["closed", "locked", "closed", "open", "closed"]
+    assert said[2] == ["inactive", "locked", "inactive", "active", "inactive"]
     assert said[3] == ["● mode_b"]
     assert said[4] == ["failed", "on_activate of vault: ToolError: the key is missing"]
     assert len(said[5]) == 2
@@ -210,9 +211,9 @@ def test_everything_is_reached_by_the_keyboard_and_the_slider_goes_back(browser:
         )["results"]
     reached = [each for each in said if isinstance(each, str)]
     assert reached == ["search", "busy", "sessions", "back", "slider", "on", "now"]
-    assert said[15] == ["open", "closed", "closed", "closed", "closed"]
+    assert said[15] == ["active", "inactive", "inactive", "inactive", "inactive"]
     assert said[16] == ["Step 1 of 2: open database changed"]
-    assert said[19] == ["closed", "locked", "closed", "closed", "closed"]
+    assert said[19] == ["inactive", "locked", "inactive", "inactive", "inactive"]
     assert said[-2:] == [["true"], ["session-2"]]
 
 

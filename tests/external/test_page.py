@@ -93,7 +93,7 @@ def expected(before: Snapshot, moved: Snapshot, path: str, error: ToolfoldError 
     spent, spends = [cost(tools_in(snapshot)) for snapshot in (before, moved)]
     more = f"{spends - spent:+,}".replace("-", "−") if spends != spent else "the same"
     return {
-        "states": [moved.configuration.state(number).value for number in range(len(moved.catalog.groups))],
+        "states": [moved.configuration.state(number).word for number in range(len(moved.catalog.groups))],
         "displaced": [other for other in before.active if not moved.is_active(other) and other != path],
         "error": type(error).__name__ if error else "",
         "refusal": f"{type(error).__name__} {error}" if error else "",
