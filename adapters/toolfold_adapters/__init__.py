@@ -11,9 +11,8 @@ observe/                 what is used, and how servers and stores are doing
 transport/               messages over standard streams and HTTP, and the programs at both ends
 evaluation/              whether offering tools in groups helps to get tasks done
 skills                   groups of tools from a SKILL.md
-data, names, tokens      data in files, names that clients and models accept, keys of `_meta`, costs of definitions
+files, names, tokens     data in files, names that clients and models accept, keys of `_meta`, costs of definitions
 hosts, tally, compiling  the programs that people run servers in; counting what has a limit; what clients can compile
-sdk                      the only module that uses private parts of the `mcp` SDK
 
-Nothing is imported here, so that each needs only its own extra.
+A module stands here if several of the folders use it. Nothing is imported here, so that each needs only its own extra.
 """

@@ -31,7 +31,7 @@ from toolfold import DuplicateName, Group, ManifestError, ToolError, ToolSet, Vi
 from toolfold.errors import warn
 from toolfold.spi import table
 
-from .data import read_text, yaml_in
+from .files import read_text, yaml_in
 from .names import wire_name
 
 FILE = "SKILL.md"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from toolfold import ConfigError
-from toolfold_adapters.data import read_table
+from toolfold_adapters.files import read_table
 from toolfold_adapters.gateway.config.clients import Variables, variables_in
 from toolfold_adapters.gateway.config.read import key_problem
 from toolfold_adapters.mcp import Authentication

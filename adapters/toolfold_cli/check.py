@@ -12,7 +12,7 @@ from attrs import frozen
 
 from toolfold import ExclusionConflict, QuotaExceeded, Reason, ToolfoldError, TransitionRequest
 from toolfold.spi import RequestView
-from toolfold_adapters.data import read_text
+from toolfold_adapters.files import read_text
 from toolfold_adapters.skills import read_skill
 
 from .costs import inspected

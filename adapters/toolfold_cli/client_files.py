@@ -20,7 +20,7 @@ from typing import Any
 from attrs import field, frozen
 
 from toolfold import ConfigError
-from toolfold_adapters.data import original_text, read_table, table_in
+from toolfold_adapters.files import original_text, read_table, table_in
 from toolfold_adapters.gateway.config.clients import (
     program_of,
     projects_in,

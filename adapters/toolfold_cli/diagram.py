@@ -15,7 +15,7 @@ import click
 from attrs import frozen
 
 from toolfold import Catalog, ConfigError
-from toolfold_adapters.data import read_text
+from toolfold_adapters.files import read_text
 from toolfold_adapters.manifests.catalogs import is_catalog
 from toolfold_adapters.names import render_for_hosts, wire_name
 from toolfold_adapters.tokens import cost

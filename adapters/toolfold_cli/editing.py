@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from toolfold import ConfigError
 from toolfold.spi import table
-from toolfold_adapters.data import strict_json, without_comments
+from toolfold_adapters.files import strict_json, without_comments
 
 _SAME_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/[ \t]*)?(?=\r?\n|$)|")
 _SPACE = re.compile(r"\s*")

@@ -230,7 +230,7 @@ def _show_notes(moved: Moved) -> None:
 
 def _configuration(moved: Moved) -> GatewayConfig | None:
     """Return the configuration of what is served after a change, if that is anything."""
-    from toolfold_adapters.data import table_in
+    from toolfold_adapters.files import table_in
     from toolfold_adapters.gateway.config.read import parse_config
 
     text = moved.served[1]

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import Factory, define, evolve, field, frozen
 
 from toolfold import ConfigError
-from toolfold_adapters.data import original_text
+from toolfold_adapters.files import original_text
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.clients import (
     entry_for,

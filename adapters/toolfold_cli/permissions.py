@@ -17,7 +17,7 @@ from attrs import frozen
 
 from toolfold import ConfigError
 from toolfold.spi import array, table
-from toolfold_adapters.data import read_table
+from toolfold_adapters.files import read_table
 from toolfold_adapters.hosts import located
 
 from .client_files import ClientFile

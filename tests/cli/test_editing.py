@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.initialising import SERVERS, init, read, write
 from tests.cli.support import invoke
-from toolfold_adapters.data import read_table
+from toolfold_adapters.files import read_table
 
 pytestmark = pytest.mark.spec("GWY-2")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.initialising import SECRET, SERVERS, init, read, write
-from toolfold_adapters.data import read_table
+from toolfold_adapters.files import read_table
 from toolfold_adapters.gateway import load_config
 from toolfold_adapters.gateway.config.clients import servers_in
 from toolfold_adapters.hosts import HOSTS

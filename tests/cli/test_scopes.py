@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.initialising import init, read, write
 from tests.cli.support import invoke
-from toolfold_adapters.data import read_table
+from toolfold_adapters.files import read_table
 from toolfold_adapters.hosts import HOSTS
 from toolfold_cli.client_files import ClientFile, client_files, read_section
 from toolfold_cli.precedence import Place, place_of, reached

@@ -30,7 +30,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from toolfold import Catalog, Component, ConfigError, ManifestError
 from toolfold.spi import array, table
 
-from ..data import read_table
+from ..files import read_table
 
 OWN = Path(__file__).with_name("data")
 """The folder of the built-in catalog and tasks."""

@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 
 from toolfold.spi import Kind, ancestors, table
 
-from ..data import quoted_key
+from ..files import quoted_key
 from ..manifests.nouns import Sized, divide, divided
 from ..mcp.existing.grouping import matches, tags_of
 from ..mcp.extensions.offered_groups import OfferedGroup

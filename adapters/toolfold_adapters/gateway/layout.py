@@ -20,7 +20,7 @@ from attrs import evolve, field, frozen
 from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, table
 
-from ..data import quoted_key
+from ..files import quoted_key
 from ..mcp.existing.grouping import matches
 from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed
 from .config.settings import GatewayConfig, UpstreamConfig

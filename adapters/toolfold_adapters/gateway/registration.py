@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 from toolfold import Catalog, Component, Profile, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
 from toolfold.spi import KINDS, Kind, ancestors, table
 
-from ..data import quoted_key
+from ..files import quoted_key
 from ..skills import register_files
 from .beside import beside
 from .config.settings import GatewayConfig

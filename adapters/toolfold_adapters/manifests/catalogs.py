@@ -37,7 +37,7 @@ from attrs import field, fields, frozen
 from toolfold import ConfigError, ManifestError, Profile, ToolError, ToolfoldError, ToolSet
 from toolfold.spi import table
 
-from ..data import data_in, quoted_key, read_text
+from ..files import data_in, quoted_key, read_text
 from ..hosts import SECTIONS
 from .folders import (
     TOOL_KEYS,

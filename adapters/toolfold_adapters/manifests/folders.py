@@ -21,7 +21,7 @@ from attrs import field, frozen
 from toolfold import Component, Group, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
 from toolfold.spi import plain_json, table
 
-from ..data import data_in, read_text
+from ..files import data_in, read_text
 
 Find = Callable[[str], Callable[..., Any] | None]
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}

@@ -29,8 +29,8 @@ from pydantic import ConfigDict, ValidationError
 from toolfold import GroupNotFound
 
 from ..names import HANDLE_META, NO_HANDLE
-from ..sdk import known_to_client
 from .extensions.offered_groups import EXTENSIONS, different, extension_of, get_group, is_entry, list_groups
+from .sdk import known_to_client
 
 log = logging.getLogger("toolfold.mcp")
 

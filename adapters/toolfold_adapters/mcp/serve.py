@@ -19,7 +19,6 @@ from starlette.types import ASGIApp
 from toolfold import ConfigError, ToolSet
 from toolfold.spi import table
 
-from ..sdk import low_level_of, serve_era
 from ..tally import Tally
 from ..transport.lines import Messages, standard_streams
 from ..transport.signals import cancelled_by_signals, stdin_closed_by_signals
@@ -28,6 +27,7 @@ from .http.auth import Authentication
 from .http.guards import BODY_TIMEOUT, HEADER_TIMEOUT, MAX_REQUEST_BYTES
 from .options import DEFAULTS, ServerOptions
 from .request import one_client
+from .sdk import low_level_of, serve_era
 
 SHUTDOWN_TIMEOUT = 5.0
 

@@ -20,7 +20,6 @@ from starlette.applications import Starlette
 from toolfold import ConfigError, ToolSet, WireNames
 
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS
-from ..sdk import trace_what_is_recorded
 from .extensions.groups import Groups, Toolbox
 from .extensions.offer import offer
 from .extensions.skills import Skills, skills_of
@@ -28,6 +27,7 @@ from .handlers import RequestHandlers
 from .http.sessions import guard_sessions
 from .options import ServerOptions, ServerSettings
 from .request import component_called
+from .sdk import trace_what_is_recorded
 
 log = logging.getLogger("toolfold.mcp")
 

@@ -18,9 +18,7 @@ from typing import IO, Any
 import anyio
 from anyio.abc import Process
 from mcp.os.posix.utilities import terminate_posix_process_tree
-from mcp.os.win32.utilities import close_process_job, terminate_windows_process_tree
-
-from ..sdk import assign_job
+from mcp.os.win32 import utilities as windows
 
 GRACE_SECONDS = 2.0
 POLL_SECONDS = 0.01
@@ -53,11 +51,17 @@ async def start(
     return await anyio.open_process(command, start_new_session=True, **how)
 
 
+def assign_job(process: Process) -> None:
+    """Put a process into a job object, with which whatever it starts is ended; this has an effect on Windows alone."""
+    job = windows._create_job_object()  # pyright: ignore[reportPrivateUsage]
+    windows._maybe_assign_process_to_job(process, job)  # pyright: ignore[reportPrivateUsage]
+
+
 async def end(process: Process, grace: float = GRACE_SECONDS) -> None:
     """End a process and its children: asked to, where the system can ask, and by force after a grace period."""
     if sys.platform == "win32":
-        await terminate_windows_process_tree(process)
-        close_process_job(process)
+        await windows.terminate_windows_process_tree(process)
+        windows.close_process_job(process)
     else:
         await terminate_posix_process_tree(process, grace)
 

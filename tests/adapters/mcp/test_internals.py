@@ -26,7 +26,8 @@ from starlette.routing import Router
 from uvicorn import Server as UvicornServer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from toolfold_adapters import sdk
+from toolfold_adapters.mcp import sdk
+from toolfold_adapters.transport import processes
 
 ROOT = Path(__file__).parents[3]
 INTERNALS: dict[type | ModuleType, list[str]] = {
@@ -69,4 +70,5 @@ def test_the_package_of_each_internal_has_an_upper_bound() -> None:
 
 def test_every_private_name_that_is_used_of_the_sdk_is_listed() -> None:
     listed = {name for names in INTERNALS.values() for name in names}
-    assert set(re.findall(r"\._\w+", inspect.getsource(sdk))) <= {f".{name}" for name in listed}
+    used = inspect.getsource(sdk) + inspect.getsource(processes)
+    assert set(re.findall(r"\._\w+", used)) <= {f".{name}" for name in listed}

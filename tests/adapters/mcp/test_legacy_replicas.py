@@ -22,7 +22,7 @@ from tests.adapters.mcp.test_handle_delivery import received
 from tests.adapters.mcp.test_replicas import Fragile, own_meta
 from toolfold import Store
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.sdk import connection_of
+from toolfold_adapters.mcp.sdk import connection_of
 from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("STO-1", "STO-4")

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from toolfold import ConfigError, ManifestError
 from toolfold.spi import array, extras_named, table
 
-from ...data import quoted_key, read_table, read_text
+from ...files import quoted_key, read_table, read_text
 from ...hosts import SECTIONS, Host, host_of
 from ...names import ONE_SERVER, server_name
 from ...skills import Skill, skills_in

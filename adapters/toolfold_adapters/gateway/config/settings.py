@@ -55,7 +55,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from toolfold import ConfigError, DuplicateName, Limit, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
 
-from ...data import quoted_key
+from ...files import quoted_key
 from ...hosts import Environment
 from ...names import ONE_SERVER, WIRE_SEPARATOR
 from ...search.rankers import bm25, by_meaning

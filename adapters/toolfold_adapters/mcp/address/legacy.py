@@ -34,9 +34,9 @@ from toolfold.errors import KeyInUse
 from toolfold.spi import table
 
 from ...names import GROUPS_CHANGED, LISTS
-from ...sdk import can_notify_in_responses, connection_of, has_standing_stream
 from ...tally import Tally
 from ..request import Request, Selections, caller_of, declares_groups, is_list, principal_of
+from ..sdk import can_notify_in_responses, connection_of, has_standing_stream
 from .reference import ByList, ListSource
 
 T = TypeVar("T")

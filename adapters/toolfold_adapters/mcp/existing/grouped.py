@@ -23,12 +23,12 @@ from mcp.server.lowlevel import Server
 
 from toolfold import ConfigError, Context, ToolError, ToolResult, ToolSet
 
-from ...sdk import is_mcp_server, low_level_of, when_http_is_served
 from ..answer.render import ForeignDefinition, Offer, dumped, offer_of, offering, passed
 from ..handlers import RequestHandlers
 from ..http.application import is_fastmcp
 from ..http.sessions import guard_sessions
 from ..options import GroupedOptions, ServerSettings
+from ..sdk import is_mcp_server, low_level_of, when_http_is_served
 from .grouping import By, Grouping, OwnTools, asking
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolfold import ConfigError, ToolSet
 
-from ...sdk import low_level_of
 from ..options import ServerOptions
+from ..sdk import low_level_of
 from ..server import build_server
 from .auth import Authentication, OperatorPage, check_operator_page
 from .guards import MAX_REQUEST_BYTES, Addresses, guarded

@@ -27,7 +27,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolfold import Limit, StoreError
 from toolfold.spi import Caller, Full
 
-from ...sdk import (
+from ...tally import Tally
+from ..address.legacy import LegacySessions
+from ..request import caller_at
+from ..sdk import (
     end_http_session,
     http_sessions,
     idle_deadline,
@@ -35,9 +38,6 @@ from ...sdk import (
     open_http_session,
     wrap_endpoint,
 )
-from ...tally import Tally
-from ..address.legacy import LegacySessions
-from ..request import caller_at
 from .guards import error_response, limit_response
 
 FORGOTTEN = 64

@@ -1,4 +1,4 @@
-"""The only module that uses private parts of the `mcp` SDK, where there is no public API."""
+"""The private parts of the `mcp` SDK that servers and clients need, where there is no public API: all are used here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from anyio.abc import Process
-from mcp.os.win32 import utilities as windows
 from mcp.server import runner
 from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
@@ -196,9 +194,3 @@ def known_to_client(session: ClientSession, tools: Iterable[Tool]) -> list[Tool]
     """Return which tools a client may call; its calls of them have headers and checked results, as of listed ones."""
     listed = ListToolsResult(tools=[*tools])
     return session._absorb_tool_listing(listed, complete=False).tools  # pyright: ignore[reportPrivateUsage]
-
-
-def assign_job(process: Process) -> None:
-    """Put a process into a job object, with which whatever it starts is ended; this has an effect on Windows alone."""
-    job = windows._create_job_object()  # pyright: ignore[reportPrivateUsage]
-    windows._maybe_assign_process_to_job(process, job)  # pyright: ignore[reportPrivateUsage]
