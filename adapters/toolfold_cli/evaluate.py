@@ -261,17 +261,17 @@ def _remove_the_rest(lines: IO[bytes]) -> None:
 
 def _show(records: Sequence[Record], report: Path | None) -> None:
     """Print a table for each player, with what it was measured with, and write the page."""
-    from toolfold_adapters.evaluation import COLUMNS, page, rows
+    from toolfold_adapters.evaluation import COLUMNS, page, scores
 
-    found = rows(records)
-    for player, with_what in dict.fromkeys((row.player, row.measured_with) for row in found):
+    scored = scores(records)
+    for player, with_what in dict.fromkeys((score.player, score.measured_with) for score in scored):
         show(f"{player} ({with_what})")
         lines = table(*COLUMNS, numbers=COLUMNS[1:])
-        own = [row for row in found if (row.player, row.measured_with) == (player, with_what)]
-        for row in own:
-            lines.add_row(*row.cells())
+        own = [score for score in scored if (score.player, score.measured_with) == (player, with_what)]
+        for score in own:
+            lines.add_row(*score.cells())
         show(lines)
-        missed = {one.task: one.problems[0] for row in own for one in row.missed}
+        missed = {one.task: one.problems[0] for score in own for one in score.missed}
         for task, problem in list(missed.items())[:5]:
             show(f"  {task}: {problem}")
         if len(missed) > 5:
@@ -285,9 +285,9 @@ def _show(records: Sequence[Record], report: Path | None) -> None:
 
 
 def _check(records: Sequence[Record], percent: float) -> None:
-    from toolfold_adapters.evaluation import rows
+    from toolfold_adapters.evaluation import scores
 
-    below = [row for row in rows(records) if 100 * row.done < percent * row.tasks]
+    below = [score for score in scores(records) if 100 * score.done < percent * score.tasks]
     if below:
         first = below[0]
         cells = first.cells()

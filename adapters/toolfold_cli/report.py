@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from toolfold_adapters.observe.stored_usage import DAYS, usage_file
-from toolfold_diagrams.report import TABLES, cell, report, summary
+from toolfold_diagrams.usage_report import TABLES, cell, report, summary
 
 from .failures import failing, run
 from .kinds import is_url

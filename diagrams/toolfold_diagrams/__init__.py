@@ -10,7 +10,7 @@ sequence                      a trace as a sequence diagram
 interaction, sequence_layout  its rows, and where they go
 page, page_parts/             an interactive page, and its style and script
 live/                         a page that shows sessions as they change
-report                        what was used, with advice
+usage_report                  what was used, with advice
 dot, svg, outline             writers of DOT and SVG, and where the boxes and lines of an outline go
 rendering                     Graphviz, as a program or as WebAssembly
 text, palette                 texts without control characters, and colours
@@ -20,7 +20,6 @@ from .diagram import Diagram
 from .live import live
 from .page import page
 from .reachable import reachable
-from .report import Report, report
 from .sequence import sequence
 from .statechart_view import statechart
 from .structure import structure
@@ -28,6 +27,7 @@ from .trace import Trace
 from .tracing import tracing
 from .transaction import region_chart, transaction_chart
 from .tree import tree
+from .usage_report import Report, report
 
 __all__ = [
     "Diagram",

@@ -91,7 +91,7 @@ class Bar:
     begins: bool
 
 
-Row = Message | Note | Bar
+Fragment = Message | Note | Bar
 
 
 @frozen
@@ -99,7 +99,7 @@ class Interaction:
     """Lifelines from left to right, and rows from top to bottom."""
 
     lifelines: tuple[Lifeline, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Fragment, ...]
 
     @classmethod
     def of(cls, trace: Trace) -> Interaction:
@@ -111,7 +111,7 @@ class Interaction:
         return cls(_in_order(rows), (*rows, *builder.open_bars()))
 
 
-def _in_order(rows: Iterable[Row]) -> tuple[Lifeline, ...]:
+def _in_order(rows: Iterable[Fragment]) -> tuple[Lifeline, ...]:
     """Return the lifelines: each session after its callers, then hooks as they come, then listeners."""
     seen: dict[Lifeline, None] = {}
     for row in rows:
@@ -143,7 +143,7 @@ class _RowBuilder:
     """Turns entries into rows."""
 
     trace: Trace
-    rows: list[Row] = field(factory=list[Row])
+    rows: list[Fragment] = field(factory=list[Fragment])
     next_of_request: list[Entry | None] = field(init=False)
     _requests: dict[int, _Request] = field(factory=dict[int, _Request])
 
@@ -190,9 +190,9 @@ class _RowBuilder:
             case Noted():
                 self._note(self.tools if entry.session is None else _session(entry.session), entry.text)
 
-    def open_bars(self) -> list[Row]:
+    def open_bars(self) -> list[Fragment]:
         """Return the ends of the bars that are open when the trace ends."""
-        bars: list[Row] = []
+        bars: list[Fragment] = []
         for number, request in reversed(self._requests.items()):
             if request.hook is not None:
                 bars.append(Bar(request.hook, _hook_key(number, request), begins=False))

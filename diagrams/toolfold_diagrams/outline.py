@@ -38,7 +38,7 @@ LANES = 5
 
 
 @frozen
-class Row:
+class PlacedRow:
     """A row to place: its height, and the index of its parent, an earlier row."""
 
     height: float
@@ -141,7 +141,7 @@ def indent(levels: int) -> float:
     return min(INDENT, INDENTED / max(levels - 1, 1))
 
 
-def outline(rows: Sequence[Row], step: float, gutter: float = WIDE_GUTTER) -> Outline:
+def outline(rows: Sequence[PlacedRow], step: float, gutter: float = WIDE_GUTTER) -> Outline:
     """Return the places of rows, in as many columns as give the picture the shape of a page.
 
     Args:
@@ -161,7 +161,7 @@ def outline(rows: Sequence[Row], step: float, gutter: float = WIDE_GUTTER) -> Ou
             return found
 
 
-def _filled(rows: Sequence[Row], step: float, pitch: float, most: float) -> Outline:
+def _filled(rows: Sequence[PlacedRow], step: float, pitch: float, most: float) -> Outline:
     """Return the places in columns of about this height at most."""
     levels: list[int] = []
     boxes: list[Box] = []

@@ -14,7 +14,21 @@ from toolfold import Catalog, GroupInfo, RegionState, Snapshot
 
 from .diagram import Diagram, Source, described, snapshot_of
 from .dot import Dot, Label, Line
-from .outline import GUTTER, KNOT_GUTTER, WIDE_GUTTER, WIDTH, Box, Outline, Row, bow, elbow, indent, knots, outline, tie
+from .outline import (
+    GUTTER,
+    KNOT_GUTTER,
+    WIDE_GUTTER,
+    WIDTH,
+    Box,
+    Outline,
+    PlacedRow,
+    bow,
+    elbow,
+    indent,
+    knots,
+    outline,
+    tie,
+)
 from .palette import EXCLUSION, FAINT, FONT, GROUND, INK, LINE, LOOKS
 from .svg import placed
 from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped
@@ -175,8 +189,8 @@ def _graph(facts: _Facts) -> Dot:
         _group_label(facts, number, WIDTH - step * info.name.count(".")) for number, info in enumerate(facts.infos)
     ]
     parents = [None if parent is None else parent + len(heads) for parent in facts.parents]
-    rows = [Row(label.height) for label in heads.values()]
-    rows += [Row(label.height, parent) for label, parent in zip(labels, parents, strict=True)]
+    rows = [PlacedRow(label.height) for label in heads.values()]
+    rows += [PlacedRow(label.height, parent) for label, parent in zip(labels, parents, strict=True)]
     places = outline(rows, step, KNOT_GUTTER if facts.larger else WIDE_GUTTER if facts.pairs else GUTTER)
     boxes = places.boxes[len(heads) :]
 

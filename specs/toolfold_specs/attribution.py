@@ -1,9 +1,9 @@
 """The clauses of an answer: those that it is evidence for, and those that it violates.
 
-`KINDS` has rows for each kind of operation. A row is about a clause: the member of an answer that shows it, when a case
-puts it to the test, and the message if the member differs from the oracle's. Which clause says what the outcome of an
-operation is depends on the case: it is the first of `subjects` that applies, and rows without a clause are about it.
-So a clause counts as held only by what could have betrayed it.
+`KINDS` has criteria for each kind of operation. One is about a clause: the member of an answer that shows it, when a
+case puts it to the test, and the message if the member differs from the oracle's. Which clause says what the outcome
+of an operation is depends on the case: it is the first of `subjects` that applies, and criteria without a clause are
+about it. So a clause counts as held only by what could have betrayed it.
 
 A function compares what is no member as a whole, or violates another clause by how it differs. The state is compared
 first, since it says most, then what the answer says about it, then side effects.
@@ -89,7 +89,7 @@ class Judgement:
         """Whether it is refused and should not be, or the other way round."""
         self.misnamed = got.error not in (None, "error", expected.error)
         self.kind = KINDS.get(operation.verb, _OTHER)
-        self._subject = next(row for row in self.kind.subjects if row.tested is None or row.tested(self))
+        self._subject = next(one for one in self.kind.subjects if one.tested is None or one.tested(self))
         self.subject: str = self._subject.clause
         """The clause that says what the outcome is."""
         self.violated = self._subject.violated(self) if self._subject.violated else self.subject
@@ -103,7 +103,7 @@ class Judgement:
 
     def _found(self) -> Iterator[Mismatch]:
         yield from self.kind.compare(self)
-        for row in self.kind.rows:
+        for row in self.kind.criteria:
             if not row.message or (got := getattr(self.got, row.member)) is None:
                 continue
             right = getattr(self.expected, row.member)
@@ -117,7 +117,7 @@ class Judgement:
         """The parts of clauses that the answer is evidence for, as far as it has the members: what is right in it."""
         wrong = {one.clause for one in self.mismatches}
         parts: dict[Part, None] = {}
-        for row in () if any(one.explains for one in self.mismatches) else (self._subject, *self.kind.rows):
+        for row in () if any(one.explains for one in self.mismatches) else (self._subject, *self.kind.criteria):
             if row.member and (row.tested(self) if row.tested else observed(self.expected, row.member)):
                 parts[row.clause or self.subject, row.member] = None
         return [part for part in parts if part[0] not in wrong]
@@ -141,7 +141,7 @@ Condition: TypeAlias = Callable[[Judgement], object]
 
 
 @frozen
-class Row:
+class Criterion:
     """A clause, or a part of it."""
 
     clause: str = ""
@@ -170,10 +170,10 @@ def _compare_outcome(j: Judgement) -> Iterator[Mismatch]:
 class Kind:
     """A kind of operation."""
 
-    subjects: tuple[Row, ...]
-    rows: tuple[Row, ...] = ()
+    subjects: tuple[Criterion, ...]
+    criteria: tuple[Criterion, ...] = ()
     compare: Callable[[Judgement], Iterator[Mismatch]] = _compare_outcome
-    """Yields what is wrong with an answer beside the members that rows compare."""
+    """Yields what is wrong with an answer beside the members that criteria compare."""
 
 
 def _said(names: Iterable[str]) -> str:
@@ -347,97 +347,107 @@ def _compare_restored(j: Judgement) -> Iterator[Mismatch]:
         yield Mismatch("PER-1", "the restored session is dumped as another value")
 
 
-# -- the rows ----------------------------------------------------------------------------------------------------------
+# -- the criteria ------------------------------------------------------------------------------------------------------
 
 NOTICES = "{0} notices of a changed list instead of {1}"
 RAN = "hooks ran as {0} instead of {1}"
 
 _TRANSITION = Kind(
     (
-        Row("ACT-1", REFUSAL, lambda j: j.expected.error == "GroupNotFound"),
-        Row("ACT-2", REFUSAL, lambda j: j.expected.error == "ParentInactive"),
-        Row("ACT-10", "active", lambda j: j.expected.error == "QuotaExceeded"),
-        Row("HOOK-4", "active", _failed, violated=_violated_by_failure),
-        Row("FND-3", "active", lambda j: j.setup.max_active is not None and j.setup.evict_idlest),
-        Row("ACT-10", "active", lambda j: j.setup.max_active is not None),
-        Row("ACT-9", "active", lambda j: j.operation.verb == "transition"),
-        Row("ACT-3", "active", lambda j: not j.expected.changed),
-        Row("ACT-4", "active", lambda j: j.operation.verb == "activate"),
-        Row("HOOK-8", "active", lambda j: j.arguments.get("force") and _some_hook_fails(j)),
-        Row("ACT-5", "active", violated=lambda j: "HOOK-8" if j.arguments.get("force") else "ACT-5"),
+        Criterion("ACT-1", REFUSAL, lambda j: j.expected.error == "GroupNotFound"),
+        Criterion("ACT-2", REFUSAL, lambda j: j.expected.error == "ParentInactive"),
+        Criterion("ACT-10", "active", lambda j: j.expected.error == "QuotaExceeded"),
+        Criterion("HOOK-4", "active", _failed, violated=_violated_by_failure),
+        Criterion("FND-3", "active", lambda j: j.setup.max_active is not None and j.setup.evict_idlest),
+        Criterion("ACT-10", "active", lambda j: j.setup.max_active is not None),
+        Criterion("ACT-9", "active", lambda j: j.operation.verb == "transition"),
+        Criterion("ACT-3", "active", lambda j: not j.expected.changed),
+        Criterion("ACT-4", "active", lambda j: j.operation.verb == "activate"),
+        Criterion("HOOK-8", "active", lambda j: j.arguments.get("force") and _some_hook_fails(j)),
+        Criterion("ACT-5", "active", violated=lambda j: "HOOK-8" if j.arguments.get("force") else "ACT-5"),
     ),
     (
-        Row(member=NAMED),
-        Row(member="changed", message="says changed={0} where changed={1} is true"),
-        *(Row(member=f"{IN_DETAIL}{name}") for name in ("missing", "phase", "group")),
-        Row("", "hooks", _says_which_hooks_run, RAN, _violated_by_hooks),
-        Row("INV-5", "active"),
-        Row("HOOK-1", "hooks", lambda j: j.expected.hooks),
-        Row("HOOK-3", "hooks", lambda j: not j.refused and len(j.expected.hooks or ()) > 1),
-        Row("HOOK-5", "hooks", lambda j: j.expected.hooks and _failed(j) not in (None, j.expected.hooks[-1])),
-        Row("HOOK-7", CAUSE),
-        Row("NTF-1", "notified", lambda j: j.expected.notified, NOTICES),
-        *(Row(known.clause, "active", _occurs(known)) for known in SOMETIMES),
+        Criterion(member=NAMED),
+        Criterion(member="changed", message="says changed={0} where changed={1} is true"),
+        *(Criterion(member=f"{IN_DETAIL}{name}") for name in ("missing", "phase", "group")),
+        Criterion("", "hooks", _says_which_hooks_run, RAN, _violated_by_hooks),
+        Criterion("INV-5", "active"),
+        Criterion("HOOK-1", "hooks", lambda j: j.expected.hooks),
+        Criterion("HOOK-3", "hooks", lambda j: not j.refused and len(j.expected.hooks or ()) > 1),
+        Criterion("HOOK-5", "hooks", lambda j: j.expected.hooks and _failed(j) not in (None, j.expected.hooks[-1])),
+        Criterion("HOOK-7", CAUSE),
+        Criterion("NTF-1", "notified", lambda j: j.expected.notified, NOTICES),
+        *(Criterion(known.clause, "active", _occurs(known)) for known in SOMETIMES),
     ),
     _compare_transition,
 )
 
 _LIST = Kind(
-    (Row("LST-3", REFUSAL, lambda j: j.refused), Row("LST-2", "", lambda j: j.arguments.get("cursor")), Row("LST-1")),
     (
-        Row("LST-3", NAMED),
-        Row("LST-1", "names", lambda j: len(j.expected.names or ()) > 1 and j.expected.controls),
-        Row("LST-1", "tools", lambda j: len(j.expected.names or ()) > 1 and not j.expected.controls),
-        Row("VIS-2", "tools", _some_tool(lambda j, tool: tool.group)),
-        Row("NAM-2", "tools", lambda j: any("." in name for name in j.expected.tools or ())),
-        Row("CTL-1", "controls", lambda j: not j.refused and j.oracle.paths and not j.setup.relevant_controls),
-        Row("CTL-2", "controls", lambda j: not j.refused and j.oracle.paths and j.setup.relevant_controls),
-        Row("VIS-6", "tools", _some_tool(lambda j, tool: tool.hidden and j.oracle.available(j.before, tool))),
-        Row("SES-5", "tools", _some_tool(lambda j, tool: tool.fact in j.before.facts)),
-        Row("LST-2", "tools", lambda j: not j.refused and (j.arguments.get("cursor") or j.expected.next_cursor)),
-        Row("LST-2", "next_cursor"),
+        Criterion("LST-3", REFUSAL, lambda j: j.refused),
+        Criterion("LST-2", "", lambda j: j.arguments.get("cursor")),
+        Criterion("LST-1"),
+    ),
+    (
+        Criterion("LST-3", NAMED),
+        Criterion("LST-1", "names", lambda j: len(j.expected.names or ()) > 1 and j.expected.controls),
+        Criterion("LST-1", "tools", lambda j: len(j.expected.names or ()) > 1 and not j.expected.controls),
+        Criterion("VIS-2", "tools", _some_tool(lambda j, tool: tool.group)),
+        Criterion("NAM-2", "tools", lambda j: any("." in name for name in j.expected.tools or ())),
+        Criterion("CTL-1", "controls", lambda j: not j.refused and j.oracle.paths and not j.setup.relevant_controls),
+        Criterion("CTL-2", "controls", lambda j: not j.refused and j.oracle.paths and j.setup.relevant_controls),
+        Criterion("VIS-6", "tools", _some_tool(lambda j, tool: tool.hidden and j.oracle.available(j.before, tool))),
+        Criterion("SES-5", "tools", _some_tool(lambda j, tool: tool.fact in j.before.facts)),
+        Criterion("LST-2", "tools", lambda j: not j.refused and (j.arguments.get("cursor") or j.expected.next_cursor)),
+        Criterion("LST-2", "next_cursor"),
     ),
     _compare_list,
 )
 
 _CALL = Kind(
     (
-        Row("CALL-1", REFUSAL, lambda j: j.arguments["tool"] not in j.oracle.tools),
-        Row("VIS-5", REFUSAL, lambda j: j.refused, violated=lambda j: "VIS-5" if j.misjudged else "CALL-1"),
-        Row("VIS-6", "is_error", lambda j: j.oracle.tools[j.arguments["tool"]].hidden),
-        Row("VIS-7", "is_error", lambda j: not j.expected.is_error),
-        Row("CALL-3", "is_error", lambda j: j.oracle.tools[j.arguments["tool"]].does != "echo"),
-        Row("CALL-2", "is_error"),
+        Criterion("CALL-1", REFUSAL, lambda j: j.arguments["tool"] not in j.oracle.tools),
+        Criterion("VIS-5", REFUSAL, lambda j: j.refused, violated=lambda j: "VIS-5" if j.misjudged else "CALL-1"),
+        Criterion("VIS-6", "is_error", lambda j: j.oracle.tools[j.arguments["tool"]].hidden),
+        Criterion("VIS-7", "is_error", lambda j: not j.expected.is_error),
+        Criterion("CALL-3", "is_error", lambda j: j.oracle.tools[j.arguments["tool"]].does != "echo"),
+        Criterion("CALL-2", "is_error"),
     ),
-    (Row("CALL-1", NAMED), Row("", "text", lambda j: not j.refused)),
+    (Criterion("CALL-1", NAMED), Criterion("", "text", lambda j: not j.refused)),
     _compare_call,
 )
 
 _RESTORATION = Kind(
-    (Row("PER-1", "active", lambda j: j.oracle.following(j.operation).setup == j.setup), Row("PER-2", "active")),
     (
-        Row("", f"{IN_DETAIL}discarded", lambda j: j.expected.detail["discarded"]),
-        Row("PER-1", f"{IN_DETAIL}equal", lambda j: j.arguments.get("setup") is None),
+        Criterion("PER-1", "active", lambda j: j.oracle.following(j.operation).setup == j.setup),
+        Criterion("PER-2", "active"),
+    ),
+    (
+        Criterion("", f"{IN_DETAIL}discarded", lambda j: j.expected.detail["discarded"]),
+        Criterion("PER-1", f"{IN_DETAIL}equal", lambda j: j.arguments.get("setup") is None),
     ),
     _compare_restored,
 )
 
 _REGISTRATION = Kind(
     (
-        Row("REG-5", "active", lambda j: {*j.setup.paths} - {*j.arguments["setup"].paths}),
-        Row("REG-3", "active", lambda j: len(j.arguments["setup"].exclusions) > len(j.setup.exclusions)),
-        Row("REG-7", "active"),
+        Criterion("REG-5", "active", lambda j: {*j.setup.paths} - {*j.arguments["setup"].paths}),
+        Criterion("REG-3", "active", lambda j: len(j.arguments["setup"].exclusions) > len(j.setup.exclusions)),
+        Criterion("REG-7", "active"),
     ),
-    (Row("", "active", None, "{0} is active afterwards"), Row("", "hooks", lambda j: j.expected.hooks, RAN)),
+    (
+        Criterion("", "active", None, "{0} is active afterwards"),
+        Criterion("", "hooks", lambda j: j.expected.hooks, RAN),
+    ),
 )
 
-_ENDED = (Row("SES-3", ENDED, lambda j: j.before.order), Row("HOOK-9", "hooks", lambda j: j.expected.hooks))
+_ENDED = (Criterion("SES-3", ENDED, lambda j: j.before.order), Criterion("HOOK-9", "hooks", lambda j: j.expected.hooks))
 
 _OTHER = Kind(
-    (Row("SES-5", tested=lambda j: j.operation.verb == "set_fact"), Row("INV-5")),
+    (Criterion("SES-5", tested=lambda j: j.operation.verb == "set_fact"), Criterion("INV-5")),
     (
-        Row("INV-5", "active", lambda _: False, "{0} is active, not {1}"),
-        Row("NTF-3", "notified", lambda j: j.expected.notified, NOTICES),
+        Criterion("INV-5", "active", lambda _: False, "{0} is active, not {1}"),
+        Criterion("NTF-3", "notified", lambda j: j.expected.notified, NOTICES),
     ),
 )
 
@@ -445,10 +455,12 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         **dict.fromkeys(("activate", "deactivate", "transition"), _TRANSITION),
         "list": _LIST,
-        "list_groups": Kind((Row(),), (Row("LST-4", "groups", lambda j: j.oracle.paths),), _compare_groups),
+        "list_groups": Kind((Criterion(),), (Criterion("LST-4", "groups", lambda j: j.oracle.paths),), _compare_groups),
         "call": _CALL,
-        "why": Kind((Row("EXP-1", "why"),), (Row("", "why", None, "the reason of {tool} is {0!r}, not {1!r}"),)),
-        "end": Kind((Row(),), _ENDED, _compare_end),
+        "why": Kind(
+            (Criterion("EXP-1", "why"),), (Criterion("", "why", None, "the reason of {tool} is {0!r}, not {1!r}"),)
+        ),
+        "end": Kind((Criterion(),), _ENDED, _compare_end),
         "restore": _RESTORATION,
         "register": _REGISTRATION,
     }

@@ -121,7 +121,7 @@ class Result:
 
 
 @frozen
-class Row:
+class ClauseVerdict:
     """The verdict on one clause, with the reason where it needs one, and the violations."""
 
     clause: Clause
@@ -172,11 +172,11 @@ class Report:
     """How long the run took: less than its checks together where settings were checked concurrently."""
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[ClauseVerdict, ...]:
         """One row for each clause of the specification, in order."""
         return self._rows(self.results)
 
-    def rows_in(self, setting: str) -> tuple[Row, ...]:
+    def rows_in(self, setting: str) -> tuple[ClauseVerdict, ...]:
         """Return one row for each clause, from the results in one setting."""
         return self._rows([result for result in self.results if result.setting == setting])
 
@@ -218,39 +218,41 @@ class Report:
         """Return whether a violation is expected."""
         return any(expectation.matches(violation) for expectation in self.expected)
 
-    def _rows(self, results: Iterable[Result]) -> tuple[Row, ...]:
+    def _rows(self, results: Iterable[Result]) -> tuple[ClauseVerdict, ...]:
         about: dict[str, list[Result]] = {clause.id: [] for clause in self.clauses}
         for result in results:
             for clause in {*result.clauses, *(violation.clause for violation in result.violations)}:
                 about.setdefault(clause, []).append(result)
         return tuple(self._row(clause, about[clause.id]) for clause in self.clauses)
 
-    def _row(self, clause: Clause, about: list[Result]) -> Row:
+    def _row(self, clause: Clause, about: list[Result]) -> ClauseVerdict:
         return evolve(self._judged(clause, about), aimed_at=not clause.profile or any(map(clause.is_of, self.profiles)))
 
-    def _judged(self, clause: Clause, about: list[Result]) -> Row:
+    def _judged(self, clause: Clause, about: list[Result]) -> ClauseVerdict:
         violations = tuple(found for result in about for found in result.violations if found.clause == clause.id)
         checks = tuple(dict.fromkeys(result.check for result in about if result.status is not Status.LEFT_OUT))
         expected = [expectation for expectation in self.expected if expectation.clause == clause.id]
         if violations:
             verdict = Verdict.EXPECTED if all(map(self.expects, violations)) else Verdict.VIOLATED
             reasons = (one.reason for one in expected if any(map(one.matches, violations)))
-            return Row(clause, verdict, _joined(reasons), checks, violations)
+            return ClauseVerdict(clause, verdict, _joined(reasons), checks, violations)
         if stopped := [result for result in about if result.status in UNDECIDING]:
             reason = _joined(f"{result.check}: {_why(result)}" for result in stopped)
             hidden = tuple(one for result in stopped for one in result.hidden)
             masked = all(result.status is Status.MASKED for result in stopped)
-            return Row(clause, Verdict.UNDECIDED, reason, checks, hidden=hidden, masked=masked)
+            return ClauseVerdict(clause, Verdict.UNDECIDED, reason, checks, hidden=hidden, masked=masked)
         if stale := [expectation for expectation in expected if self._is_stale(expectation, about)]:
-            return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
+            return ClauseVerdict(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
         if any(result.status in DECIDING for result in about):
             missing = _never_shown(clause.id, about)
-            return Row(clause, Verdict.PARTLY if missing else Verdict.HELD, missing, checks)
+            return ClauseVerdict(clause, Verdict.PARTLY if missing else Verdict.HELD, missing, checks)
         if unseen := [result for result in about if result.status is Status.UNSEEN]:
-            return Row(clause, Verdict.UNDECIDED, _joined(result.reason for result in unseen), checks, unseen=True)
+            return ClauseVerdict(
+                clause, Verdict.UNDECIDED, _joined(result.reason for result in unseen), checks, unseen=True
+            )
         never = f"it is checked by layers that were not run: {', '.join(clause.layers)}" if clause.layers else NOT_SEEN
         left_out = (reason for result in about for reason in result.reason.split("; "))
-        return Row(clause, Verdict.NOT_APPLICABLE, _joined(left_out) or never)
+        return ClauseVerdict(clause, Verdict.NOT_APPLICABLE, _joined(left_out) or never)
 
     def _is_stale(self, expectation: Expectation, results: Iterable[Result]) -> bool:
         """Return whether deterministic results show that the expected violation does not occur."""

@@ -30,7 +30,7 @@ from .clauses import Clause, load_clauses
 from .driver import AT_RUN_TIME, Driver, TargetFailed
 from .kit import KitRun, check
 from .render.trace import histories, plain
-from .report import DETERMINISTIC, Report, Row, Verdict
+from .report import DETERMINISTIC, ClauseVerdict, Report, Verdict
 from .targets import Target, factories_of, made
 
 
@@ -87,7 +87,7 @@ class Suite:
         return report
 
     @cached_property
-    def rows(self) -> Mapping[str, Row]:
+    def rows(self) -> Mapping[str, ClauseVerdict]:
         """The row of each clause."""
         return {row.clause.id: row for row in self.report.rows}
 
@@ -109,7 +109,7 @@ def suite(factory: Target, *, reports: Path | str | None = None, **options: Unpa
     return Suite(factory, options, None if reports is None else Path(reports))
 
 
-def failure_text(row: Row) -> str:
+def failure_text(row: ClauseVerdict) -> str:
     """Return the text of a failing test."""
     lines = [f"{row.clause.id} ({row.level}): {row.verdict.value}", row.clause.text]
     lines += [plain(row.reason)] if row.reason else []

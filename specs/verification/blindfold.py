@@ -15,7 +15,7 @@ from toolfold_specs.checks import Check
 from toolfold_specs.driver import Answer, Driver, Operation, Setup
 from toolfold_specs.kit import check
 from toolfold_specs.layers import all_checks
-from toolfold_specs.report import Report, Row, Verdict
+from toolfold_specs.report import ClauseVerdict, Report, Verdict
 
 from .mutants import Mutant
 
@@ -69,7 +69,7 @@ class Blindfolded(Driver):
         self._driver.close()
 
 
-def unobserved(mutant: Mutant, report: Report) -> Row:
+def unobserved(mutant: Mutant, report: Report) -> ClauseVerdict:
     """Return the verdict on a mutant's clause once nothing is observed that betrays it, or only that it refuses.
 
     Args:
@@ -97,11 +97,11 @@ def _about(clause: str, report: Report, checks: Iterable[Check]) -> Iterator[Che
     yield from (one for one in checks if clause in one.clauses or one.name in found)
 
 
-def _row(mutant: Mutant, report: Report) -> Row:
+def _row(mutant: Mutant, report: Report) -> ClauseVerdict:
     return next(row for row in report.rows if row.clause.id == mutant.clause)
 
 
-def _betraying(row: Row) -> set[str]:
+def _betraying(row: ClauseVerdict) -> set[str]:
     """Return the members in which the answers that violate a clause were wrong."""
     return {name for one in row.violations for name in _differing(dict(one.expected), dict(one.got))}
 

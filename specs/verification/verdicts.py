@@ -26,7 +26,7 @@ from toolfold_specs.drivers.protocol import Era
 from toolfold_specs.drivers.replies import TIMEOUT
 from toolfold_specs.kit import check
 from toolfold_specs.layers import all_checks
-from toolfold_specs.report import Report, Row, Verdict
+from toolfold_specs.report import ClauseVerdict, Report, Verdict
 
 from .mutants import MUTANTS, Mutant
 from .mutants.driver import EngineDriver
@@ -82,7 +82,7 @@ class Proof:
     violated: frozenset[str]
     """The clauses that the mutant is found to violate."""
     honest: Verdict
-    empty: Row
+    empty: ClauseVerdict
 
     @property
     def problems(self) -> Iterator[str]:
@@ -130,20 +130,20 @@ def _in_both_eras(served: type[Fixture]) -> dict[str, Callable[[], Driver]]:
     return {era: partial(over_mcp, served, era) for era in ERAS}
 
 
-def _checked(layers: Iterable[str], rows: Mapping[str, Row]) -> list[str]:
+def _checked(layers: Iterable[str], rows: Mapping[str, ClauseVerdict]) -> list[str]:
     """Return the clauses that some layers check, in the order of the specification."""
     found = {clause for one in all_checks(tuple(layers)) for clause in one.clauses}
     return [clause for clause in rows if clause in found]
 
 
-def _rows(report: Report) -> dict[str, Row]:
+def _rows(report: Report) -> dict[str, ClauseVerdict]:
     return {row.clause.id: row for row in report.rows}
 
 
 def _proof(
     clause: str,
-    honest: Mapping[str, Row],
-    empty: Mapping[str, Row],
+    honest: Mapping[str, ClauseVerdict],
+    empty: Mapping[str, ClauseVerdict],
     mutants: Iterable[Mutant | WireMutant],
     violated: Violated,
 ) -> Proof:

@@ -38,7 +38,7 @@ from tests.external.support import ROOT, TOOLFOLD
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.render.markdown import finding
 from toolfold_specs.replay import read_failure
-from toolfold_specs.report import Row, Verdict, Violation
+from toolfold_specs.report import ClauseVerdict, Verdict, Violation
 
 FILE = ROOT / "specs" / "findings.md"
 CLAUSES = {clause.id: clause for clause in load_clauses()}
@@ -167,7 +167,7 @@ def _era(run: Judged) -> Iterator[str]:
     yield "\n" + _wrapped(f"**In the {run.era} era.** {held}{rest}")
     for clause, violation in run.found.items():
         if clause in run.confirmed:
-            row = Row(CLAUSES[clause], Verdict.VIOLATED, aimed_at=clause not in STYLE)
+            row = ClauseVerdict(CLAUSES[clause], Verdict.VIOLATED, aimed_at=clause not in STYLE)
             heading, *lines = (
                 f"{line}\n" for line in islice(finding(row, _as_started(violation, run.server), "###", LONG), 1, None)
             )

@@ -15,7 +15,7 @@ from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import MAIN, Answer, Driver, Group, Operation, Setup, Tool
 from toolfold_specs.kit import check
-from toolfold_specs.report import Report, Result, Row, Status, Verdict
+from toolfold_specs.report import ClauseVerdict, Report, Result, Status, Verdict
 from toolfold_specs.runs import TestRun
 from verification.mutants import MUTANTS, Mutant
 from verification.mutants.driver import EngineDriver
@@ -38,7 +38,7 @@ def silent_about(*members: str, capabilities: frozenset[str] = EngineDriver.capa
     return Silent
 
 
-def rows(report: Report) -> dict[str, Row]:
+def rows(report: Report) -> dict[str, ClauseVerdict]:
     return {row.clause.id: row for row in report.rows}
 
 

@@ -10,10 +10,10 @@ import pytest
 import toolfold.machine
 from toolfold_specs import reference
 from verification.proofs import logic
+from verification.proofs.examination import run
 from verification.proofs.logic import FALSE, Scene, World, before, every, group
 from verification.proofs.mutants import MUTANTS, Mutant
 from verification.proofs.proving import occurrence, prove, refute, witness
-from verification.proofs.report import run
 from verification.proofs.rules import AXIOMS, SPECIFIED, Rules
 from verification.proofs.theorems import LEGAL, OCCURRENCES, THEOREMS, Claim, Theorem
 

@@ -4,14 +4,14 @@ tasks.py    tasks as data, and the judgement of what was done     data/      the
 world.py    the tools to choose from, with fillers, and their simulated results
 links.py    connections to the tools of an arm            surfaces.py   the arms, and what a player sees there
 players.py  scripted policies, and transcripts                    models.py  models that pydantic-ai reaches
-runs.py     each task, arm, number of tools and player; records   report.py  a table of the records
+runs.py     each task, arm, number of tools and player; records   scores.py  a table of the records
 bench.py    the tasks of LiveMCPBench
 """
 
 from .bench import bench_tasks
 from .players import SCRIPTS
-from .report import COLUMNS, Row, page, rows
 from .runs import Plan, Player, Record, model, read_records, run, scripted, transcripts
+from .scores import COLUMNS, Score, page, scores
 from .surfaces import ARMS, HOSTS, AnswerOptions
 from .tasks import OWN, Task, judge, load_tasks, suggested
 from .world import World
@@ -26,7 +26,7 @@ __all__ = [
     "Plan",
     "Player",
     "Record",
-    "Row",
+    "Score",
     "Task",
     "World",
     "bench_tasks",
@@ -35,8 +35,8 @@ __all__ = [
     "model",
     "page",
     "read_records",
-    "rows",
     "run",
+    "scores",
     "scripted",
     "suggested",
     "transcripts",

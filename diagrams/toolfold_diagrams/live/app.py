@@ -33,8 +33,8 @@ from attrs import frozen
 from toolfold import MissingExtra, ToolfoldError, ToolSet, Usage
 
 from ..page import page_part, palette_css
-from ..report import report
 from ..text import printable, xml
+from ..usage_report import report
 from . import views
 from .metrics import exposition
 from .recording import RecordedRequest, Recording, SessionRecord

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import asdict
 
-from ..report import Report, Result, Row, Violation
+from ..report import ClauseVerdict, Report, Result, Violation
 from .trace import counts
 
 VERSION = 1
@@ -92,7 +92,7 @@ def _result(result: Result) -> dict[str, Any]:
     }
 
 
-def _clause(row: Row) -> dict[str, Any]:
+def _clause(row: ClauseVerdict) -> dict[str, Any]:
     return {
         "type": "clause",
         "id": row.clause.id,
@@ -106,5 +106,5 @@ def _clause(row: Row) -> dict[str, Any]:
     }
 
 
-def _verdicts(rows: Iterable[Row]) -> dict[str, str]:
+def _verdicts(rows: Iterable[ClauseVerdict]) -> dict[str, str]:
     return {row.clause.id: row.verdict.value for row in rows}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from ..report import Report, Row, Verdict
+from ..report import ClauseVerdict, Report, Verdict
 from .trace import histories, plain
 
 
@@ -36,7 +36,7 @@ def _suite(root: Element, report: Report, setting: str) -> None:
     suite.set("time", f"{seconds:.3f}")
 
 
-def _case(suite: Element, row: Row, setting: str) -> None:
+def _case(suite: Element, row: ClauseVerdict, setting: str) -> None:
     classname = "toolfold." + plain(setting).replace(".", "_")
     case = SubElement(suite, "testcase", classname=classname, name=row.clause.id)
     checks = {"checks": ", ".join(row.checks)} if row.checks else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..report import Report, Row, Violation
+from ..report import ClauseVerdict, Report, Violation
 from . import trace
 from .script import script
 from .trace import plain
@@ -39,7 +39,7 @@ def _lines(report: Report, folder: Path | None) -> Iterator[str]:
     yield from _stale(report)
 
 
-def finding(row: Row, found: Violation, heading: str = "##", longest: int = LONGEST) -> Iterator[str]:
+def finding(row: ClauseVerdict, found: Violation, heading: str = "##", longest: int = LONGEST) -> Iterator[str]:
     """Yield the lines of a finding: what is wrong, what demands it, the messages that show it, and a script."""
     yield from ("", f"{heading} {row.clause.id} ({row.level}): {_inline(found.message)}", "")
     yield from (f"> {row.clause.text}", "", row.clause.demanded_by, "")
@@ -53,7 +53,7 @@ def finding(row: Row, found: Violation, heading: str = "##", longest: int = LONG
         yield from ("```python", script(found.exchange), "```", "", "</details>")
 
 
-def _following(hidden: Iterable[tuple[Row, Violation]]) -> Iterator[str]:
+def _following(hidden: Iterable[tuple[ClauseVerdict, Violation]]) -> Iterator[str]:
     for number, (row, found) in enumerate(hidden):
         yield from () if number else ("", "What may follow from it, and is undecided:")
         yield from ("", f"- {row.clause.id} ({row.level}): {_inline(found.message)} ({_inline(trace.found_by(found))})")

@@ -7,7 +7,7 @@ from io import StringIO
 
 from toolfold.spi import extras_named
 
-from ..report import Report, Row, Verdict, Violation
+from ..report import ClauseVerdict, Report, Verdict, Violation
 from . import trace
 from .trace import plain
 
@@ -66,7 +66,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield Text(trace.summary(report), style="bold green" if report.exit_status == 0 else "bold red")
 
 
-def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> RenderableType:
+def _violation(row: ClauseVerdict, first: Violation, others: tuple[Violation, ...]) -> RenderableType:
     colour = COLOURS[row.verdict]
     text = Text.assemble((f"{trace.label(row)}  {row.clause.id} ({row.level})", colour), f"  {trace.found_by(first)}")
     demanded = f" {row.clause.demanded_by}" if first.exchange is not None else ""
@@ -82,7 +82,7 @@ def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> Ren
     return text
 
 
-def _hidden(row: Row, found: Violation) -> RenderableType:
+def _hidden(row: ClauseVerdict, found: Violation) -> RenderableType:
     """Return a masked violation, which another one may explain."""
     heading = (f"UNDECIDED  {row.clause.id} ({row.level})", COLOURS[row.verdict])
     text = Text.assemble("  ", heading, f"  {trace.found_by(found)}")

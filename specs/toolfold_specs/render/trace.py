@@ -11,7 +11,7 @@ from typing import Any
 
 from ..clauses import PROFILES
 from ..driver import Group, Operation, Setup, Tool
-from ..report import NOT_SEEN, Report, Row, Status, Verdict, Violation
+from ..report import NOT_SEEN, ClauseVerdict, Report, Status, Verdict, Violation
 
 ABSENT = object()
 ERAS = ("legacy", "modern")
@@ -72,13 +72,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= LINE else f"{text[: LINE - 2]} …"
 
 
-def why(row: Row) -> str:
+def why(row: ClauseVerdict) -> str:
     """Return the basis of a verdict in a few words: the reason, or the first check."""
     first, *others = (row.reason,) if row.reason else (row.checks or ("",))
     return plain(first) + (f" (+{len(others)} more)" if others else "")
 
 
-def counts(rows: Iterable[Row]) -> Mapping[str, int]:
+def counts(rows: Iterable[ClauseVerdict]) -> Mapping[str, int]:
     """Return the number of clauses with each verdict that occurs."""
     counted = Counter(row.verdict for row in rows)
     return {verdict.value: counted[verdict] for verdict in Verdict if counted[verdict]}
@@ -94,7 +94,7 @@ def summary(report: Report) -> str:
     return f"{outcomes[report.exit_status]}{about}: {clauses}; {judged:,} answers judged in {report.seconds:.1f} s."
 
 
-def label(row: Row) -> str:
+def label(row: ClauseVerdict) -> str:
     """Return the verdict on a violated clause, or "ADVICE" where it is about style."""
     advice = row.clause.profile == "style" and not row.aimed_at and row.verdict is Verdict.VIOLATED
     return "ADVICE" if advice else row.verdict.value.upper()
@@ -115,7 +115,7 @@ def levels(report: Report) -> Iterator[str]:
                 yield f"{profile}{where}{aim}: {'; '.join(verdicts)}"
 
 
-def hidden(report: Report, root: str) -> Iterator[tuple[Row, Violation]]:
+def hidden(report: Report, root: str) -> Iterator[tuple[ClauseVerdict, Violation]]:
     """Yield the shortest masked violation of each clause that may follow from the violation of another."""
     for row in report.rows:
         if row.hidden and (found := min(row.hidden, key=brevity)).root == root:
@@ -142,7 +142,7 @@ def not_applicable(report: Report) -> str:
     return f"Not applicable: {len(rows)} clauses ({'; '.join(parts)})" if rows else ""
 
 
-def _is_known_besides(row: Row) -> bool:
+def _is_known_besides(row: ClauseVerdict) -> bool:
     return not row.clause.profile and row.verdict is not Verdict.NOT_APPLICABLE
 
 
@@ -158,14 +158,14 @@ def files(report: Report) -> Iterator[tuple[str, Violation]]:
         yield f"failure-{violation.clause}{f'-{count}' if count > 1 else ''}.json", violation
 
 
-def violated(report: Report) -> tuple[tuple[Row, Violation, tuple[Violation, ...]], ...]:
+def violated(report: Report) -> tuple[tuple[ClauseVerdict, Violation, tuple[Violation, ...]], ...]:
     """Return each violated clause with its shortest violation and the others; those that fail the run come first."""
     rows = sorted((row for row in report.rows if row.violations), key=_weight)
     ordered = ((row, sorted(row.violations, key=brevity)) for row in rows)
     return tuple((row, first, tuple(others)) for row, (first, *others) in ordered)
 
 
-def _weight(row: Row) -> tuple[bool, bool]:
+def _weight(row: ClauseVerdict) -> tuple[bool, bool]:
     return not row.fails, row.verdict is Verdict.EXPECTED
 
 
@@ -235,7 +235,7 @@ def replay(report: Report, failure: Path | str) -> str:
     return f"toolfold conform --replay {shlex.quote(str(failure))} {arguments}"
 
 
-def histories(row: Row) -> Iterator[str]:
+def histories(row: ClauseVerdict) -> Iterator[str]:
     """Yield the lines of all violations of a clause."""
     for violation in row.violations:
         yield from ("", f"{plain(violation.message)} ({found_by(violation)})", *steps(violation))

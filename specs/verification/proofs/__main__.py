@@ -7,7 +7,7 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the report on all proofs; return 0, 1 if an answer is unexpected, or 2 if z3 is missing."""
     try:
-        from verification.proofs.report import run
+        from verification.proofs.examination import run
     except ModuleNotFoundError as error:
         if error.name != "z3":
             raise

@@ -19,8 +19,8 @@ from toolfold_adapters.evaluation import (
     World,
     page,
     read_records,
-    rows,
     run,
+    scores,
     scripted,
     transcripts,
 )
@@ -126,16 +126,16 @@ async def test_a_transcript_fails_where_the_tools_are_offered_in_another_way() -
 async def test_the_page_says_at_every_figure_what_it_was_measured_with() -> None:
     records = [*await played("air", "taxi"), *await played("air", "taxi", player="codex", arm="groups", size=1_000)]
     text = page(records)
-    for row in rows(records):
+    for row in scores(records):
         assert f"<h2>{row.player}</h2><p>Measured with: {escape(row.measured_with)}.</p>" in text
-    assert [row.measured_with.split("; ")[0] for row in rows(records)] == ["script", "script, with a host's view"]
+    assert [row.measured_with.split("; ")[0] for row in scores(records)] == ["script", "script, with a host's view"]
     assert "air: weather.air_quality was not called (1 ×)" in text
     assert '<td class="missed">1/2</td>' in text
 
 
 async def test_a_row_has_means_medians_and_sums_of_its_tasks() -> None:
     records = await played("air", "release", "taxi", player="reckless", price=(1.0, 1.0))
-    (row,) = rows(records)
+    (row,) = scores(records)
     assert (row.tasks, row.done) == (3, sum(record.done for record in records))
     assert row.requests == pytest.approx(sum(record.requests for record in records) / 3)
     assert row.input_tokens == sorted(record.input_tokens for record in records)[1]
@@ -163,7 +163,7 @@ async def test_a_record_has_how_servers_answer_and_that_changes_what_is_read() -
     assert whole.options == {}
     assert names.options == {"answers": "names", "answer_tokens": 2_000}
     assert whole.key != names.key
-    assert [row.measured_with.partition("; answers")[2] for row in rows([whole, names])] == [
+    assert [row.measured_with.partition("; answers")[2] for row in scores([whole, names])] == [
         "",
         " names; answer_tokens 2000",
     ]

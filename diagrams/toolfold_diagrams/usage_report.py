@@ -12,7 +12,7 @@ from toolfold import Calls, Usage
 
 from .text import plural, printable, xml
 
-Row = dict[str, Any]
+Figures = dict[str, Any]
 
 FEW = 5
 """How often something must have happened before there is advice on it."""
@@ -155,7 +155,7 @@ def cell(column: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
-def _figures(calls: Calls) -> Row:
+def _figures(calls: Calls) -> Figures:
     return {
         "calls": calls.calls,
         "errors": calls.errors,
@@ -165,7 +165,7 @@ def _figures(calls: Calls) -> Row:
     }
 
 
-def _most_used(rows: Iterable[Row]) -> list[Row]:
+def _most_used(rows: Iterable[Figures]) -> list[Figures]:
     return sorted(rows, key=lambda row: (-row["calls"], -row.get("opened", 0), row["name"]))
 
 
@@ -205,7 +205,7 @@ def _advice(data: Mapping[str, Any], tools: int) -> Iterator[str]:
         )
 
 
-def _on_group(row: Row, groups: Iterable[Row]) -> Iterator[str]:
+def _on_group(row: Figures, groups: Iterable[Figures]) -> Iterator[str]:
     name, opened, unused = row["name"], row["opened"], row["unused"]
     if opened < FEW or 2 * unused < opened:
         return
@@ -216,7 +216,7 @@ def _on_group(row: Row, groups: Iterable[Row]) -> Iterator[str]:
     yield f"Group {name} was opened {opened} times and {so_often}: say better what is in it{merge}."
 
 
-def _on_tool(row: Row) -> Iterator[str]:
+def _on_tool(row: Figures) -> Iterator[str]:
     name, calls, errors = row["name"], row["calls"], row["errors"]
     if calls < FEW:
         return
@@ -236,7 +236,7 @@ def _items(title: str, texts: Iterable[str]) -> str:
     return f"<h2>{title}</h2>\n<ul>{items}</ul>" if items else ""
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Iterable[Row]) -> str:
+def _table(title: str, columns: tuple[str, ...], rows: Iterable[Figures]) -> str:
     head = "".join(f"<th>{column}</th>" for column in columns)
     body = "".join(
         f"<tr>{''.join(f'<td>{xml(cell(column, row[column]))}</td>' for column in columns)}</tr>\n" for row in rows

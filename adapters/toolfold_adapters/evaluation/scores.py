@@ -1,4 +1,4 @@
-"""The table of records: a row for each arm, number of tools and player, and a page that compares them (SPEC EVA-1)."""
+"""The scores of records: one for each arm, number of tools and player, and a page that compares them (SPEC EVA-1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEGEND = (
 
 
 @frozen(kw_only=True)
-class Row:
+class Score:
     """The result of one player with one arm and one number of tools; medians over the tasks, and the sum of costs."""
 
     player: str
@@ -49,8 +49,8 @@ class Row:
     missed: tuple[Record, ...]
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> Row:
-        """Return the row of records that differ by their tasks alone."""
+    def of(cls, records: Sequence[Record]) -> Score:
+        """Return the score of records that differ by their tasks alone."""
         first, costs = records[0], [one.cost for one in records if one.cost is not None]
         return cls(
             player=first.player,
@@ -97,12 +97,12 @@ def measured_with(record: Record) -> str:
     return f"{record.kind}; seed {record.seed}; tasks {record.tasks}; {versions}{price}{options}"
 
 
-def rows(records: Iterable[Record]) -> list[Row]:
-    """Return the rows of records, in the order in which they were played first."""
+def scores(records: Iterable[Record]) -> list[Score]:
+    """Return the scores of records, in the order in which they were played first."""
     together: dict[tuple[str, str, str, int | None], list[Record]] = {}
     for record in records:
         together.setdefault((record.player, measured_with(record), record.arm, record.size), []).append(record)
-    return [Row.of(found) for found in together.values()]
+    return [Score.of(found) for found in together.values()]
 
 
 def page(records: Sequence[Record]) -> str:
@@ -114,24 +114,24 @@ def _page(records: Sequence[Record]) -> Iterator[str]:
     yield f'<meta charset="utf-8"><title>Toolfold: evaluation</title><style>{STYLE}</style>'
     yield "<h1>Evaluation</h1>"
     yield f"<p>{LEGEND}</p>"
-    found = rows(records)
-    for player, with_what in dict.fromkeys((row.player, row.measured_with) for row in found):
+    scored = scores(records)
+    for player, with_what in dict.fromkeys((score.player, score.measured_with) for score in scored):
         yield f"<h2>{escape(player)}</h2><p>Measured with: {escape(with_what)}.</p>"
-        yield from _table([row for row in found if (row.player, row.measured_with) == (player, with_what)])
+        yield from _table([score for score in scored if (score.player, score.measured_with) == (player, with_what)])
     yield "<h2>Arms</h2><dl>"
     yield from (f"<dt>{escape(name)}</dt><dd>{escape(arm.about)}</dd>" for name, arm in ARMS.items())
     yield "</dl>"
 
 
-def _table(found: Sequence[Row]) -> Iterator[str]:
+def _table(scored: Sequence[Score]) -> Iterator[str]:
     yield "<table><tr>" + "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr>"
-    for row in found:
-        cells = [f"<td>{escape(cell)}</td>" for cell in row.cells()]
-        if row.missed:
+    for score in scored:
+        cells = [f"<td>{escape(cell)}</td>" for cell in score.cells()]
+        if score.missed:
             cells[2] = cells[2].replace("<td>", '<td class="missed">')
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</table>"
-    why = Counter((one.task, problem) for row in found for one in row.missed for problem in one.problems)
+    why = Counter((one.task, problem) for score in scored for one in score.missed for problem in one.problems)
     if why:
         yield f"<details><summary>{len({task for task, _ in why})} tasks were not done</summary><ul>"
         yield from (f"<li>{escape(task)}: {escape(problem)} ({count} ×)</li>" for (task, problem), count in why.items())

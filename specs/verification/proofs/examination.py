@@ -1,4 +1,4 @@
-"""The report on all proofs, as a table or as JSON."""
+"""The examination of all proofs: what z3 answers, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .theorems import OCCURRENCES, THEOREMS, Theorem
 
 
 @frozen
-class Report:
+class Examination:
     """The answers of z3 to all questions."""
 
     proofs: tuple[Proof, ...]
@@ -48,9 +48,9 @@ def examine(
     theorems: Sequence[Theorem] = THEOREMS,
     sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
-) -> Report:
+) -> Examination:
     """Prove all theorems, look for worlds in which their premises hold, and refute all mutants."""
-    return Report(
+    return Examination(
         proofs=tuple(prove(theorem) for theorem in theorems),
         witnesses=tuple(witness(theorem) for theorem in theorems),
         occurrences=tuple((theorem, occurrence(theorem)) for theorem in sometimes),
@@ -64,7 +64,7 @@ def run(
     sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
 ) -> int:
-    """Print the report; return 0, or 1 if an answer is unexpected."""
+    """Print the answers; return 0, or 1 if an answer is unexpected."""
     parser = argparse.ArgumentParser(
         prog="python -m verification.proofs",
         description="Prove the rules of activation for forests of any size, and refute wrong ones.",
@@ -72,13 +72,13 @@ def run(
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with a world for every premise")
     options = parser.parse_args(arguments)
-    report = examine(theorems, sometimes, mutants)
-    print(json.dumps(as_data(report), indent=2) if options.json else as_text(report))
-    return 1 if report.failures else 0
+    examined = examine(theorems, sometimes, mutants)
+    print(json.dumps(as_data(examined), indent=2) if options.json else as_text(examined))
+    return 1 if examined.failures else 0
 
 
-def as_text(report: Report) -> str:
-    """Return the report as a table, with counterexamples in words."""
+def as_text(examined: Examination) -> str:
+    """Return the answers as a table, with counterexamples in words."""
     rows = [("theorem", "clauses", "verdict", "ms", "from"), ("-", "-", "-", "-", "-")]
     rows += [
         (
@@ -88,37 +88,37 @@ def as_text(report: Report) -> str:
             f"{proof.milliseconds:.0f}",
             ", ".join(proof.used) or "the definitions",
         )
-        for proof in report.proofs
+        for proof in examined.proofs
     ]
     lines = _aligned(rows)
     lines += ["", "Situations that occur, each with a world:"]
-    lines += [f"  {theorem.name}\n    {world or 'no such world'}" for theorem, world in report.occurrences]
+    lines += [f"  {theorem.name}\n    {world or 'no such world'}" for theorem, world in examined.occurrences]
     lines += ["", "Wrong rules and missing axioms, with the theorem that each refutes:"]
-    lines += [f"  {mutant.name}: {mutant.theorem}\n    {_outcome(proof)}" for mutant, proof in report.refutations]
-    proved = sum(proof.verdict == "proved" for proof in report.proofs)
-    satisfied = sum(world is not None for world in report.witnesses)
-    refuted = sum(proof.verdict == "refuted" for _, proof in report.refutations)
+    lines += [f"  {mutant.name}: {mutant.theorem}\n    {_outcome(proof)}" for mutant, proof in examined.refutations]
+    proved = sum(proof.verdict == "proved" for proof in examined.proofs)
+    satisfied = sum(world is not None for world in examined.witnesses)
+    refuted = sum(proof.verdict == "refuted" for _, proof in examined.refutations)
     lines += [
         "",
-        f"{proved} of {len(report.proofs)} theorems proved, the premises of {satisfied} can hold; "
-        f"{refuted} of {len(report.refutations)} mutants refuted.",
-        *(f"UNEXPECTED: {failure}" for failure in report.failures),
+        f"{proved} of {len(examined.proofs)} theorems proved, the premises of {satisfied} can hold; "
+        f"{refuted} of {len(examined.refutations)} mutants refuted.",
+        *(f"UNEXPECTED: {failure}" for failure in examined.failures),
     ]
     return "\n".join(lines)
 
 
-def as_data(report: Report) -> dict[str, Any]:
-    """Return the report as JSON data."""
+def as_data(examined: Examination) -> dict[str, Any]:
+    """Return the answers as JSON data."""
     return {
-        "ok": not report.failures,
-        "failures": list(report.failures),
+        "ok": not examined.failures,
+        "failures": list(examined.failures),
         "theorems": [
             {**_proof_data(proof), "premises_hold_in": _words(world)}
-            for proof, world in zip(report.proofs, report.witnesses, strict=True)
+            for proof, world in zip(examined.proofs, examined.witnesses, strict=True)
         ],
         "sometimes": [
             {"name": theorem.name, "clauses": list(theorem.clauses), "happens_in": _words(world)}
-            for theorem, world in report.occurrences
+            for theorem, world in examined.occurrences
         ],
         "mutants": [
             {
@@ -127,7 +127,7 @@ def as_data(report: Report) -> dict[str, Any]:
                 "refutes": mutant.theorem,
                 **_verdict_data(proof),
             }
-            for mutant, proof in report.refutations
+            for mutant, proof in examined.refutations
         ],
     }
 
