@@ -45,34 +45,34 @@ class Tally:
         """Return whether a caller may have one more."""
         return self.exceeded(caller) is None
 
-    def exceeded(self, caller: Caller) -> tuple[int, bool] | None:
-        """Return the limit that has been reached, and whether it is the caller's own; `None` while there is room."""
+    def exceeded(self, caller: Caller, number: int = 1) -> tuple[int, bool] | None:
+        """Return the limit that more would exceed, and whether it is the caller's own; `None` while there is room."""
         total, own = self.limit.total, self.limit.per_caller
-        if own is not None and caller is not None and self._counts[caller] >= own:
+        if own is not None and caller is not None and self._counts[caller] + number > own:
             return own, True
-        if total is not None and self._total >= total:
+        if total is not None and self._total + number > total:
             return total, False
         return None
 
-    def take(self, caller: Caller, retry_after: Callable[[bool], float] = lambda own: SOON) -> None:
-        """Count one more for a caller, or raise `Full`.
+    def take(self, caller: Caller, retry_after: Callable[[bool], float] = lambda own: SOON, *, number: int = 1) -> None:
+        """Count one more for a caller, or `number` more, or raise `Full`.
 
         `retry_after` gives the seconds after which there may be room: under the caller's own limit, or that in all.
         """
-        if exceeded := self.exceeded(caller):
+        if exceeded := self.exceeded(caller, number):
             limit, own = exceeded
             raise Full(self.what, limit, own, caller, retry_after(own))
-        self.add(caller)
+        self.add(caller, number)
 
-    def add(self, caller: Caller) -> None:
-        """Count one more for a caller, whatever the limit."""
-        self._counts[caller] += 1
-        self._total += 1
+    def add(self, caller: Caller, number: int = 1) -> None:
+        """Count more for a caller, whatever the limit."""
+        self._counts[caller] += number
+        self._total += number
 
-    def give_back(self, caller: Caller) -> None:
-        """Count one less for a caller."""
-        self._total -= 1
-        self._counts[caller] -= 1
+    def give_back(self, caller: Caller, number: int = 1) -> None:
+        """Count less for a caller."""
+        self._total -= number
+        self._counts[caller] -= number
         if not self._counts[caller]:
             del self._counts[caller]
 

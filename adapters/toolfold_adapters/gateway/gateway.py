@@ -25,7 +25,7 @@ from .config.settings import Entry, GatewayConfig
 from .registration import Report, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request, resources_named
 from .serving.forward import Forwarding
-from .serving.requests import extend
+from .serving.requests import extend, unwatch
 from .spelling import Spellings
 from .upstream.definitions import size_of
 from .upstream.life import UpstreamError
@@ -322,9 +322,15 @@ class Gateway:
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
-    def _end(self, client: Any) -> None:
+    def _end(self, client: DownstreamClient) -> None:
+        """End what a client has that has ended: its connections, and what it watches over those of all clients."""
         for upstream in self.upstreams.values():
             upstream.end(client)
+        shared = [(uri, link) for uri, link in client.watched.items() if link.client is None]
+        self.clients.room.give_back(client.caller, len(client.watched), sum(map(len, client.watched)))
+        client.watched.clear()
+        if shared and self._tasks is not None:
+            self._tasks.start_soon(unwatch, shared, client)
 
     def _observe(self, event: events.Event) -> None:
         """Start the upstreams of a group that a client has opened, unless its first call has to answer them."""

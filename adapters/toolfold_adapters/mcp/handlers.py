@@ -40,7 +40,6 @@ from .options import ServerSettings
 from .request import (
     Request,
     Selections,
-    caller_of,
     client_of,
     declared,
     declares_groups,
@@ -48,7 +47,7 @@ from .request import (
     one_client,
     record_refusal,
 )
-from .subscriptions import Subscriptions
+from .subscriptions import Room, Subscriptions
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -108,7 +107,7 @@ class RequestHandlers:
             "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self._shared
         )
         self.calls, self._streams = Tally("requests in progress", limits.calls), Tally("subscriptions", limits.streams)
-        self.subscriptions = Subscriptions(by_caller=self._by_principal)
+        self.room, self.subscriptions = Room(), Subscriptions(by_caller=self._by_principal)
         in_store = resumes and settings.store is not None
         stored = self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if in_store else None
         tally = Tally("sessions", limits.sessions)
@@ -241,8 +240,12 @@ class RequestHandlers:
 
     async def listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""
-        with wire_errors("subscriptions", modern=True), self._streams.held(caller_of(ctx)):
-            request = Request.of(ctx)
+        request = Request.of(ctx)
+        with (
+            wire_errors("subscriptions", modern=True),
+            self._streams.held(request.caller),
+            self.room.held(request.caller, ctx, params.notifications),
+        ):
             shown = self.extension(request) == GROUPS_EXTENSION
             groups = partial(self.disclosure[request.modern].top, ctx) if shown else None
             return await self.subscriptions.listen(ctx, params, groups)

@@ -8,9 +8,11 @@ are: `groupsListChanged` is for the groups at root, of which a client is notifie
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from contextlib import contextmanager
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 import anyio
@@ -27,10 +29,11 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.subscriptions import event_matches, event_to_notification
 
-from toolfold import Session
-from toolfold.spi import MAX_URI, background
+from toolfold import Limit, Session
+from toolfold.spi import MAX_URI, Caller, Full, background
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
+from ..tally import Tally
 from .address.legacy import MAX_WAITING, notification, queue
 from .request import principal_of
 
@@ -42,12 +45,48 @@ EVENTS: dict[str, Any] = {
 }
 """The event that is published to the subscriptions of modern clients when a kind of list changes."""
 
-MOST_WAITING = 1024
-"""How many events may wait for a client; beyond that its subscription ends, so that it lists again."""
+RESOURCES = Limit(16_000, 1_000)
+"""How many resources may be subscribed to, in all and by one caller (SPEC SAF-4)."""
+CHARACTERS = Limit(4 * 1024 * 1024, 256 * 1024)
+"""How many characters their URIs, and in the modern era whole requests to subscribe, may have (SPEC STO-7)."""
 
 Event = ServerEvent | str
 
-Watch = Callable[[Any, Sequence[str], Callable[[str], None]], Coroutine[Any, Any, None]]
+Watch = Callable[..., Coroutine[Any, Any, None]]
+"""Called with the request of a subscription, its URIs, what to call with each update, and a `task_status` that is told
+which of them are watched."""
+
+
+class Room:
+    """The room for what callers subscribe to, over whatever sessions and streams: it is kept until these end."""
+
+    def __init__(self) -> None:
+        self.resources = Tally("resources subscribed to", RESOURCES)
+        self.characters = Tally("characters of subscriptions", CHARACTERS)
+
+    def take(self, caller: Caller, resources: int, characters: int) -> None:
+        """Count more for a caller, or raise `Full`."""
+        self.resources.take(caller, number=resources)
+        try:
+            self.characters.take(caller, number=characters)
+        except Full:
+            self.resources.give_back(caller, resources)
+            raise
+
+    def give_back(self, caller: Caller, resources: int, characters: int) -> None:
+        """Count less for a caller."""
+        self.resources.give_back(caller, resources)
+        self.characters.give_back(caller, characters)
+
+    @contextmanager
+    def held(self, caller: Caller, ctx: Any, asked: types.SubscriptionFilter) -> Generator[None]:
+        """Have room for a subscription while it lasts: all of its request is kept so long; or raise `Full`."""
+        resources, characters = len(wanted_uris(asked)), len(json.dumps(ctx.params, ensure_ascii=False))
+        self.take(caller, resources, characters)
+        try:
+            yield
+        finally:
+            self.give_back(caller, resources, characters)
 
 
 class Subscriptions:
@@ -57,7 +96,7 @@ class Subscriptions:
         by_caller: Whether callers are notified only of their own changes and of announcements.
 
     `running` has the task group of each running instance of the server, which sends announcements. `watch`, if there is
-    one, is run while a subscription to resources lasts, with its request, its URIs and what to call with each update.
+    one, is run while a subscription to resources lasts; without one there are no updates, and no URI is acknowledged.
     `before_listening` is awaited with the context of each subscription, and refuses those of nobody.
     """
 
@@ -82,9 +121,14 @@ class Subscriptions:
         self._subscribers[caller] = self._subscribers.get(caller, 0) + 1
         try:
             async with background() as tasks:
-                if self.watch is not None and (uris := honored_uris(params.notifications)):
-                    tasks.start_soon(self.watch, ctx, uris, subscription.updated)
-                return await subscription.serve(bus)
+                end = bus.subscribe(subscription.deliver)  # what is published until it is acknowledged comes after that
+                try:
+                    if self.watch is not None and (uris := wanted_uris(params.notifications)):
+                        subscription.honor(uris)
+                        subscription.honor(await tasks.start(self.watch, ctx, uris, subscription.updated))
+                    return await subscription.serve()
+                finally:
+                    end()
         finally:
             self._subscribers[caller] -= 1
             if not self._subscribers[caller]:
@@ -120,9 +164,9 @@ class Subscriptions:
         return session is not None and session.is_open
 
 
-def honored_uris(asked: types.SubscriptionFilter) -> list[str]:
-    """Return the resources that a subscription is for: those whose URIs are no longer than one may be (SPEC STO-7)."""
-    return [uri for uri in asked.resource_subscriptions or () if len(uri) <= MAX_URI]
+def wanted_uris(asked: types.SubscriptionFilter) -> list[str]:
+    """Return the resources that a subscription may be for: those whose URIs are no longer than one may be."""
+    return [uri for uri in dict.fromkeys(asked.resource_subscriptions or ()) if len(uri) <= MAX_URI]
 
 
 class Subscription:
@@ -142,42 +186,44 @@ class Subscription:
             tools_list_changed=asked.tools_list_changed or None,
             prompts_list_changed=asked.prompts_list_changed or None,
             resources_list_changed=asked.resources_list_changed or None,
-            resource_subscriptions=honored_uris(asked) or None,
+            resource_subscriptions=None,
             **({} if self._groups is None else {GROUPS_FILTER: True}),
         )
-        self._uris = frozenset(honored_uris(asked))
+        self._uris = frozenset[str]()
         self._meta = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
-        self._send, self._receive = anyio.create_memory_object_stream[Event](MOST_WAITING)
+        self._waiting: dict[Event, None] = {}
+        self._arrived = anyio.Event()
+
+    def honor(self, uris: Iterable[str]) -> None:
+        """Have the client sent updates of these resources, and of no others."""
+        self._honored.resource_subscriptions = [*uris] or None
+        self._uris = frozenset(self._honored.resource_subscriptions or ())
 
     def deliver(self, event: ServerEvent) -> None:
-        """Have the client sent an event, if it asked for it."""
+        """Have the client sent an event, if it asked for it; one that waits already says as much as two."""
         due: list[Event] = [event] if event_matches(self._honored, self._uris, event) else []
         if self._groups is not None and not isinstance(event, ResourceUpdated):
             before, self._shown = self._shown, self._groups()
             due += [GROUPS_CHANGED] if self._shown != before else []
-        try:
-            for one in due:
-                self._send.send_nowait(one)
-        except (anyio.WouldBlock, anyio.ClosedResourceError):
-            self._send.close()
+        for one in due:
+            self._waiting[one] = None
+            self._arrived.set()
 
     def updated(self, uri: str) -> None:
         """Have the client sent that a resource was updated, if it asked for that."""
         self.deliver(ResourceUpdated(uri))
 
-    async def serve(self, bus: InMemorySubscriptionBus) -> types.SubscriptionsListenResult:
-        """Acknowledge it and send what the bus publishes, until the client ends it."""
+    async def serve(self) -> NoReturn:
+        """Acknowledge it and send what is delivered, until the client ends it."""
         params = types.SubscriptionsAcknowledgedNotificationParams(notifications=self._honored, _meta=self._meta)
-        end = bus.subscribe(self.deliver)  # what is published while it is acknowledged comes after that
-        try:
-            await self._notify(types.SubscriptionsAcknowledgedNotification(params=params))
-            async for event in self._receive:
+        await self._notify(types.SubscriptionsAcknowledgedNotification(params=params))
+        while True:
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
+            while self._waiting:
+                event = next(iter(self._waiting))
+                del self._waiting[event]
                 await self._notify(self._notification(event))
-        finally:
-            end()
-            self._send.close()
-            self._receive.close()
-        return types.SubscriptionsListenResult(_meta=self._meta)
 
     def _notification(self, event: Event) -> Any:
         if isinstance(event, str):

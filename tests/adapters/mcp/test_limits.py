@@ -61,6 +61,16 @@ async def test_a_great_many_changes_are_announced_to_streams_a_bounded_number_of
         assert 1 <= events.count("ToolsListChanged") <= 16
 
 
+@pytest.mark.spec("STO-7")
+async def test_a_server_without_updates_of_resources_acknowledges_no_subscription_to_one() -> None:
+    async with (
+        client_of(build_server(make_desk()), MODERN) as (client, _),
+        client.listen(tools_list_changed=True, resource_subscriptions=["desk://drawer"]) as stream,
+    ):
+        assert stream.honored.resource_subscriptions is None
+        assert stream.honored.tools_list_changed
+
+
 def test_connections_never_take_all_the_files_that_the_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform == "win32":
         pytest.skip("there is no such limit")

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import anyio
 from attrs import define, field
@@ -35,7 +35,11 @@ from toolfold.spi import MAX_URI, Caller, Full, array, table
 
 from ...mcp.options import DEFAULTS
 from ...mcp.request import caller_of, is_modern, principal_of, record_refusal
+from ...mcp.subscriptions import Room
 from ...tally import Tally
+
+if TYPE_CHECKING:
+    from ..upstream.link import Link
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -130,6 +134,7 @@ class DownstreamClient:
         level: The least level of log messages that it wants; `None` if it did not say.
         session: The session of the SDK that its last request came on, for what belongs to no request.
         links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
+        watched: The connection by the URI of each resource that it has subscribed to in the legacy era.
         said: Why servers failed, by their names, as it has read beside other answers.
     """
 
@@ -140,6 +145,7 @@ class DownstreamClient:
     level: str | None = None
     session: Any = None
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
+    watched: dict[str, Link] = field(factory=dict[str, "Link"])
     said: dict[str, str] = field(factory=dict[str, str])
 
     def note(self, ctx: ServerContext | None) -> None:
@@ -239,11 +245,13 @@ class Clients:
     Args:
         on_end: Is called with each that has ended.
 
-    `calls` counts their requests in progress, and what they are asked; it is the server's, where there is one.
+    `calls` counts their requests in progress, and what they are asked, and `room` what they subscribe to; both are the
+    server's, where there is one.
     """
 
     def __init__(self, on_end: Callable[[DownstreamClient], None]) -> None:
         self.calls = Tally("requests in progress", DEFAULTS.calls)
+        self.room = Room()
         self._on_end = on_end
         self._sessions: set[str] = set()
         self._clients: dict[str, DownstreamClient] = {}

@@ -18,7 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import anyio.lowlevel
 import mcp_types as types
+from anyio.abc import TaskStatus
 from mcp.server.context import CallNext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -33,6 +35,7 @@ from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR
 from ..grouping import Placed
 from ..upstream.link import Link
+from ..upstream.notifications import check_uri
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from .downstream import DownstreamClient, RequestInProgress, ServerContext, as_it_is, remember_request
@@ -45,6 +48,8 @@ log = logging.getLogger("toolfold.gateway")
 
 ROOTS_CHANGED = "notifications/roots/list_changed"
 SEARCH_SECONDS = 5.0
+WATCH_SECONDS = 5.0
+"""How long a subscription waits to learn which of its resources servers refuse, before it is acknowledged."""
 UNWATCH_SECONDS = 2.0
 """How long a subscription that has ended may take to be ended at upstreams."""
 
@@ -58,7 +63,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
         handlers: Its request handlers.
     """
     requests = Requests(gateway, handlers)
-    gateway.clients.calls = handlers.calls
+    gateway.clients.calls, gateway.clients.room = handlers.calls, handlers.room
 
     async def ask_after_first(ctx: ServerContext, call_next: CallNext) -> Any:
         """Have the first request answered before any server is started (SPEC GWY-4)."""
@@ -128,41 +133,70 @@ class Requests:
         asked, uri = own_fields(ctx.params), str(params.uri)
         async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
+            if ctx.method == "resources/unsubscribe" and (link := client.watched.get(uri)) is not None:
+                self._give_back(client, uri)
+                return await link.unwatch(asked, client)
             upstream = self._gateway.upstream_of(uri, client, session.view())
             if upstream is None:
                 raise unknown_resource(uri, modern=False)
             link = upstream.link(client)
             if ctx.method == "resources/unsubscribe":
                 return await link.unwatch(asked, client)
+            check_uri(uri)
+            if uri not in client.watched:
+                self._handlers.room.take(client.caller, 1, len(uri))
+            client.watched[uri] = link
 
             def passed_on(update: dict[str, Any]) -> None:
                 link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
 
-            return await link.watch(asked, client, passed_on)
+            try:
+                return await link.watch(asked, client, passed_on)
+            except BaseException:
+                self._give_back(client, uri)
+                raise
 
-    async def watch(self, ctx: ServerContext, uris: Sequence[str], updated: Callable[[str], None]) -> None:
-        """Call `updated` for a subscription of the modern era when one of its resources is updated, until cancelled."""
-        watcher, links = object(), dict[str, Link]()
+    def _give_back(self, client: DownstreamClient, uri: str) -> None:
+        """Take note that a client no longer watches a resource, unless that is noted already."""
+        if client.watched.pop(uri, None) is not None:
+            self._handlers.room.give_back(client.caller, 1, len(uri))
+
+    async def watch(
+        self,
+        ctx: ServerContext,
+        uris: Sequence[str],
+        updated: Callable[[str], None],
+        *,
+        task_status: TaskStatus[Iterable[str]] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Call `updated` for a subscription of the modern era when one of its resources is updated, until cancelled.
+
+        `task_status` is told which are watched, without those that are refused: soon, also while servers start.
+        """
+        watch, said = Watch(updated), False
         try:
             async with self._handlers.session(ctx) as session:
-                client = self._client(session, ctx)
+                client, view = self._client(session, ctx), session.view()
                 try:
                     for uri in uris:
-                        if (upstream := self._gateway.upstream_of(uri, client, session.view())) is not None:
-                            links[uri] = upstream.link(client)
-                            await self._watch(links[uri], uri, watcher, updated)
-                    await anyio.sleep_forever()
+                        await anyio.lowlevel.checkpoint()  # there may be many of them
+                        if (upstream := self._gateway.upstream_of(uri, client, view)) is not None:
+                            with suppress(ToolfoldError):
+                                watch.links[uri] = upstream.link(client)
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(watch.run)
+                        with anyio.move_on_after(WATCH_SECONDS):
+                            await watch.begun.wait()
+                        said = True
+                        task_status.started([*watch.links])
+                        await anyio.sleep_forever()
                 finally:
-                    await _unwatch(links, watcher)
+                    await unwatch([*watch.links.items()], watch)
                     self._gateway.clients.release(client)
         except (MCPError, ToolfoldError) as error:  # of the handle, if it has one
             log.warning("a client can't be notified of updates of resources: %s", error)
-
-    async def _watch(self, link: Link, uri: str, watcher: object, updated: Callable[[str], None]) -> None:
-        try:
-            await link.watch({"uri": uri}, watcher, lambda update: updated(str(update.get("uri"))))
-        except ToolfoldError as error:
-            log.warning("a client can't be notified of updates of a resource: %s", error)
+            if not said:
+                task_status.started(())
 
     async def roots_changed(self, ctx: ServerContext, params: types.NotificationParams) -> None:
         """Notify the upstreams of a client that its roots have changed."""
@@ -295,9 +329,38 @@ class Requests:
         return ([], False) if component is not None and texts & known else (unknown, False)
 
 
-async def _unwatch(links: Mapping[str, Link], watcher: object) -> None:
+class Watch:
+    """What one subscription of the modern era watches: `links` has the connection by the URI of each resource.
+
+    `begun` is set once each is watched or refused; what is refused is taken out.
+    """
+
+    def __init__(self, updated: Callable[[str], None]) -> None:
+        self.links: dict[str, Link] = {}
+        self.begun = anyio.Event()
+        self._updated = updated
+
+    async def run(self) -> None:
+        """Watch the resources, side by side: a server that starts or is slow holds up those of no other."""
+        async with anyio.create_task_group() as tasks:
+            for uri, link in self.links.items():
+                tasks.start_soon(self._watch, uri, link)
+        self.begun.set()
+
+    async def _watch(self, uri: str, link: Link) -> None:
+        try:
+            await link.watch({"uri": uri}, self, lambda update: self._updated(str(update.get("uri"))))
+        except ToolfoldError as error:
+            log.warning("a client can't be notified of updates of a resource: %s", error)
+            del self.links[uri]
+
+
+async def unwatch(watched: Sequence[tuple[str, Link]], watcher: object) -> None:
+    """Have somebody watch these resources no longer, at once; servers are asked as far as they answer soon."""
+    for uri, link in watched:
+        link.watched.remove(uri, watcher)
     with anyio.move_on_after(UNWATCH_SECONDS, shield=True):
-        for uri, link in links.items():
+        for uri, link in watched:
             with suppress(ToolfoldError):
                 await link.unwatch({"uri": uri}, watcher)
 

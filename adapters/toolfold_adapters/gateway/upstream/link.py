@@ -207,10 +207,9 @@ class Link:
             on_update: Is called with the parameters of each notification.
 
         Raises:
-            ToolError: There are too many, or the URI is too long.
+            ToolError: The URI is too long, or the resource is withheld until it is approved.
             UpstreamError: The server can't be asked now.
             ProtocolError: It refused.
-            ToolError: The resource is withheld until it is approved.
         """
         uri = str(params.get("uri"))
         check_uri(uri)

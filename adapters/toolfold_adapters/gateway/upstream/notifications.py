@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, cast
 
 import anyio
@@ -30,10 +30,6 @@ log = logging.getLogger("toolfold.gateway")
 
 MOST_WAITING = 1000
 """How much may wait for a slow client; what comes then is discarded."""
-MOST_WATCHED = 1000
-"""How many resources one client may watch at an upstream (SPEC SAF-4)."""
-MOST_CHARACTERS = 256 * 1024
-"""How many characters their URIs may have in all: that is what a session keeps of them (SPEC STO-7)."""
 ACKNOWLEDGED_SECONDS = 5.0
 """How long a client waits at most for a server of the modern era to take note of what it watches."""
 
@@ -110,14 +106,11 @@ class Watched:
     def __contains__(self, uri: str) -> bool:
         return uri in self._watchers
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._watchers)
+
     def add(self, uri: str, watcher: object, on_update: OnUpdate) -> None:
-        """Note that somebody watches a resource; raises `ToolError` for one too many."""
-        watched = [one for one, watchers in self._watchers.items() if watcher in watchers and one != uri]
-        if len(watched) >= MOST_WATCHED or sum(map(len, watched)) + len(uri) > MOST_CHARACTERS:
-            raise ToolError(
-                f"No more than {MOST_WATCHED:,} resources can be subscribed to, whose URIs have {MOST_CHARACTERS:,} "
-                "characters in all; unsubscribe from some first."
-            )
+        """Note that somebody watches a resource."""
         self._watchers.setdefault(uri, {})[watcher] = on_update
 
     def remove(self, uri: str, watcher: object) -> None:

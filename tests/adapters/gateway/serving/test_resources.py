@@ -15,8 +15,6 @@ from mcp.client.subscriptions import ResourceUpdated
 from tests.adapters.gateway.inprocess import Clock, House, config_of, served, wired
 from tests.adapters.gateway.upstream.test_upstream import until
 from tests.adapters.gateway.upstreams.shop import Shop
-from toolfold.spi import MAX_URI
-from toolfold_adapters.gateway.upstream import notifications
 from toolfold_adapters.gateway.upstream.wire import ConnectMode
 
 pytestmark = pytest.mark.spec("GWY-1")
@@ -322,51 +320,3 @@ async def test_the_refusal_of_an_upstream_is_the_answer_to_a_subscription() -> N
             assert (caught.value.code, caught.value.data) == (-32050, {"why": 1})
         (upstream,) = gateway.upstreams.values()
         assert not any(link.in_use for link in upstream.links)
-
-
-@pytest.mark.spec("SAF-4")
-async def test_a_client_can_not_subscribe_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifications, "MOST_WATCHED", 2)
-    async with (
-        served(House(), config_of("shop", mode="legacy")) as (_, server),
-        Client(server, mode="legacy") as client,
-    ):
-        for number in range(2):
-            await subscribe(client, f"shop://items/{number}")
-        with pytest.raises(MCPError, match="No more than 2 resources"):
-            await subscribe(client, "shop://items/2")
-        await unsubscribe(client, "shop://items/0")
-        await subscribe(client, "shop://items/2")
-
-
-@pytest.mark.spec("STO-7", "SAF-4")
-async def test_what_the_subscriptions_of_a_session_weigh_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifications, "MOST_CHARACTERS", 20_000)
-    house = shops("touch")
-    async with (
-        served(house, config_of("shop", shared=True)) as (_, server),
-        Client(server, mode="legacy") as one,
-        Client(server, mode="legacy") as two,
-    ):
-        with pytest.raises(MCPError, match="has 8,193 characters; one may have 8,192"):
-            await subscribe(one, "shop://" + "x" * (MAX_URI - 6))
-        for number in range(2):
-            await subscribe(one, f"shop://{number}" + "x" * (MAX_URI - 8))
-        await subscribe(one, "shop://1" + "x" * (MAX_URI - 8))
-        with pytest.raises(MCPError, match="whose URIs have 20,000 characters in all; unsubscribe from some first"):
-            await subscribe(one, "shop://2" + "x" * (MAX_URI - 8))
-        await subscribe(two, "shop://2" + "x" * (MAX_URI - 8))
-        assert len(house.of("shop")[-1].subscribed) == 3
-
-
-@pytest.mark.spec("STO-7")
-async def test_a_modern_subscription_is_for_no_uri_that_is_too_long() -> None:
-    house = shops("touch")
-    long = "shop://" + "x" * MAX_URI
-    async with (
-        served(house, config_of("shop", shared=True)) as (_, server),
-        Client(server) as client,
-        client.listen(resource_subscriptions=[long, LIST]),
-    ):
-        await until(lambda: house.of("shop")[-1].subscribed)
-        assert house.of("shop")[-1].subscribed == [LIST]
