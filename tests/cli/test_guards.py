@@ -17,7 +17,7 @@ from mcp.shared.auth import OAuthToken
 from tests.cli.support import invoke
 from toolfold_adapters import mcp
 from toolfold_adapters.gateway.config.settings import UpstreamConfig
-from toolfold_adapters.gateway.upstream.http import login_at
+from toolfold_adapters.gateway.upstream.logins import login_at
 
 pytestmark = pytest.mark.spec("ISO-3")
 

@@ -23,7 +23,7 @@ from toolfold import ConfigError, Place, StoreError, ToolSet
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.settings import Entry
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
-from toolfold_adapters.gateway.upstream.http import login_at
+from toolfold_adapters.gateway.upstream.logins import login_at
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.observe.stored_usage import KIND, key_of, stored_usage
 from toolfold_adapters.stores import MemoryStore, SQLiteStore

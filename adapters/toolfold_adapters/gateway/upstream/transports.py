@@ -70,7 +70,8 @@ class Transports:
         if config.url is None:
             environment = environment_of(config, os.environ, self._environment, self._own)
             return _running(list(config.command or ("",)), environment, config.cwd, config.max_message_bytes)
-        from .http import login_at, login_key, transport_to  # not for those who have no server at a URL
+        from .http import transport_to  # not for those who have no server at a URL
+        from .logins import login_at, login_key
 
         authorized = any(name.lower() == "authorization" for name in config.headers)
         if self._tokens is None or authorized or not config.oauth.enabled:

@@ -19,9 +19,10 @@ from mcp.shared.auth import AuthorizationCodeResult
 
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OAuthConfig
-from toolfold_adapters.gateway.upstream import http
-from toolfold_adapters.gateway.upstream.http import Reach, login_at, login_key
+from toolfold_adapters.gateway.upstream import redirect
 from toolfold_adapters.gateway.upstream.life import LoginFailed
+from toolfold_adapters.gateway.upstream.logins import login_at, login_key
+from toolfold_adapters.gateway.upstream.redirect import Reach
 
 pytestmark = pytest.mark.spec("GWY-8")
 
@@ -257,7 +258,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         shown.append(redirect._page)
         return AuthorizationCodeResult(code="c", state=parse_qs(urlsplit(redirect._page).query)["state"][0])
 
-    monkeypatch.setattr(http._Redirect, "result", back)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(redirect.Redirect, "result", back)
     return shown
 
 

@@ -35,7 +35,7 @@ from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
 from toolfold_adapters.gateway.config.settings import OAuthConfig
-from toolfold_adapters.gateway.upstream import http
+from toolfold_adapters.gateway.upstream import redirect
 from toolfold_adapters.gateway.upstream.transports import Transports
 
 pytestmark = pytest.mark.spec("GWY-8")
@@ -300,7 +300,7 @@ async def test_a_login_that_nobody_makes_is_a_failed_start(
     async def ignore(url: str) -> None:
         """Open no page."""
 
-    monkeypatch.setattr(http, "LOGIN_SECONDS", 0.1)
+    monkeypatch.setattr(redirect, "LOGIN_SECONDS", 0.1)
     async with guarded(Accounts(), free_tcp_port) as url:
         with pytest.raises(UpstreamError, match=r"it requires a login, and there was none within 0\.1 seconds\."):
             await call(url, authorized(tmp_path, ignore))

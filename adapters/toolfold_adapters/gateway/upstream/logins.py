@@ -1,0 +1,284 @@
+"""Logins at upstreams over HTTP, which hold up no other request (SPEC GWY-8).
+
+A login begins when a server answers with status 401. The tokens that it ends with are stored for the next time, readable
+only for their owner. They are of an entry of the configuration: of its URL, the headers that it sends and the client
+that it names, for other headers may be those of another account.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl, TypeAdapter
+from typing_extensions import TypedDict
+
+from ..config.settings import UpstreamConfig
+from ..stored import Files
+from .life import LoginFailed
+from .redirect import Addresses, Reach, Redirect, addresses_of, in_browser
+from .wire import OpenUrl
+
+log = logging.getLogger("toolfold.gateway")
+
+
+class Issuer:
+    """The authorization server that a login is at; another one gets neither the user nor the secret of a client.
+
+    It is the one that the entry names. The secret of a named client is else for the one at which it logged in first:
+    whoever answers 401 says where to log in, which may be another one later.
+
+    Args:
+        config: How the server is reached.
+        recorded: Returns the one at which the client logged in first, if it has.
+    """
+
+    def __init__(self, config: UpstreamConfig, recorded: Callable[[], str | None]) -> None:
+        self._oauth = config.oauth
+        self._recorded = recorded
+
+    @property
+    def pinned(self) -> str | None:
+        """The one that it has to be, if any is known."""
+        if self._oauth.issuer is not None or self._oauth.client_secret is None:
+            return self._oauth.issuer
+        return self._recorded()
+
+    def select(self, advertised: Sequence[str]) -> str:
+        """Return which to log in at, of those that a server says."""
+        pinned = self.pinned
+        same = [one for one in advertised if pinned is not None and _is_among(one, [pinned])]
+        return next(iter(same), self._oauth.issuer or advertised[0])
+
+    def check(self, issuer: str) -> None:
+        """Raise `LoginFailed` for another one."""
+        pinned = self.pinned
+        if pinned is None or _is_among(issuer, [pinned]):
+            return
+        if self._oauth.issuer is not None:
+            raise LoginFailed(
+                f"it wants a login at {issuer}, and its entry says oauth.issuer = {pinned!r}; nothing was sent there"
+            )
+        raise LoginFailed(
+            f"it wants a login at {issuer}, and the client {self._oauth.client_id!r} logged in at {pinned} before; its "
+            f"secret was not sent. If that is right, add issuer = {issuer!r} to oauth of its entry"
+        )
+
+
+def _is_among(issuer: str, others: Sequence[str]) -> bool:
+    return issuer.rstrip("/") in {one.rstrip("/") for one in others}
+
+
+class _Provider(OAuthClientProvider):
+    """The SDK's provider, at the authorization server that a login is to be at."""
+
+    issuer: Issuer
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        return self.issuer.select(advertised)
+
+    @property
+    def at(self) -> str:
+        """The authorization server that it asks now: without metadata of one, the server itself stands for it."""
+        known = self.context.oauth_metadata
+        return str(known.issuer) if known is not None else _origin(self.context.server_url)
+
+    def check(self) -> None:
+        """Raise `LoginFailed` if it asks another authorization server than it may."""
+        self.issuer.check(self.at)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+class Login(httpx2.Auth):
+    """Has the SDK's provider log in where a server wants that, and lets all other requests go side by side.
+
+    The provider has one request answered before the next is sent, so that a slow call would hold up all others.
+    """
+
+    def __init__(self, provider: _Provider, reach: Reach) -> None:
+        self._provider = provider
+        self._reach = reach
+
+    async def tokens(self) -> OAuthToken | None:
+        """Return the tokens that are stored of it, if there are any."""
+        return await self._provider.context.storage.get_tokens()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with the token that there is, and log in if it was refused, or the token has expired."""
+        context = self._provider.context
+        if context.current_tokens is None or context.is_token_valid():
+            if context.current_tokens is not None:
+                request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
+            given = context.current_tokens
+            response = yield request
+            if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                return
+            if response.status_code == HTTPStatus.UNAUTHORIZED and given and given is context.current_tokens:
+                context.token_expiry_time = _EXPIRED  # it is refreshed before anybody is asked to log in
+        try:
+            async with aclosing(self._provider.async_auth_flow(request)) as flow:
+                with suppress(StopAsyncIteration):
+                    sent = await anext(flow)
+                    while True:
+                        if sent is not request:
+                            await self._reach.check(str(sent.url))
+                            if sent.method == "POST":  # it may have a secret, and what is only looked up has none
+                                self._provider.check()
+                        response = yield sent
+                        sent = await flow.asend(response)
+        except OAuthFlowError as error:
+            raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
+
+
+def login_at(
+    url: str, config: UpstreamConfig, folder: Path, open_url: OpenUrl | None, addresses: Addresses | None = None
+) -> Login:
+    """Return what authorizes requests to a server.
+
+    Args:
+        url: The URL of the server.
+        config: How it is reached, and which client logs in; one is registered unless it names one.
+        folder: Where tokens are stored.
+        open_url: Shows a page to the user.
+        addresses: Returns the addresses of a host; by default as this machine finds them.
+    """
+    key = login_key(url, config)
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    reach = Reach(url, addresses or addresses_of)
+    port = config.oauth.callback_port
+    host = "127.0.0.1" if port is None else "localhost"  # as hosts with a chosen port have people register it
+    port = FIRST_PORT + int(digest[:8], 16) % PORTS if port is None else port
+
+    def check() -> None:
+        provider.check()
+
+    redirect = Redirect(host, port, open_url or in_browser, reach, check, config.oauth.scopes)
+    metadata = OAuthClientMetadata(
+        client_name="Toolfold",
+        redirect_uris=[AnyUrl(redirect.uri)],
+        grant_types=["authorization_code", "refresh_token"],
+        token_endpoint_auth_method="none",
+    )
+    tokens = _Tokens(Files(folder, "stored tokens", _STORED), key, _named(config, metadata), lambda: provider.at)
+    if key != url and tokens.of(url):
+        log.warning(
+            "a login at %s is stored that may be of another entry with this URL; it is not used for the one with "
+            "headers or a client of its own, which asks to log in once more",
+            url,
+        )
+    provider = _Provider(url, metadata, tokens, redirect.begin, redirect.result)
+    provider.issuer = Issuer(config, lambda: tokens.of(key).get("issuer"))
+    tokens.context = provider.context
+    return Login(provider, reach)
+
+
+def login_key(url: str, config: UpstreamConfig, principal: str = "") -> str:
+    """Return what the login of an entry is stored under: all that decides on whose it is (SPEC GWY-8).
+
+    An entry that sends no headers and names no client has the URL itself, as all had before.
+    """
+    headers = sorted((name.lower(), value) for name, value in config.headers.items())
+    if not headers and config.oauth.client_id is None and not principal:
+        return url
+    return json.dumps([principal, url, headers, config.oauth.client_id])
+
+
+def _named(config: UpstreamConfig, metadata: OAuthClientMetadata) -> OAuthClientInformationFull | None:
+    """Return the client that an entry names, as if it had been registered; `None` if it names none."""
+    if config.oauth.client_id is None:
+        return None
+    secret = config.oauth.client_secret
+    return OAuthClientInformationFull(
+        client_id=config.oauth.client_id,
+        client_secret=secret,
+        redirect_uris=metadata.redirect_uris,
+        grant_types=metadata.grant_types,
+        token_endpoint_auth_method="none" if secret is None else "client_secret_post",
+    )
+
+
+class _Stored(TypedDict, total=False):
+    """The tokens for one server, what its authorization server knows this program as, and which one that is.
+
+    With them is what it takes to refresh them after a restart: when they expire, as a time of the clock, and where.
+    """
+
+    tokens: OAuthToken
+    client: OAuthClientInformationFull
+    issuer: str
+    expires_at: float | None
+    server: OAuthMetadata | None
+    resource: ProtectedResourceMetadata | None
+
+
+_STORED = TypeAdapter(_Stored)
+_EXPIRED = 1.0
+"""When tokens expired that are to be refreshed before they are used: a time long ago, as zero means never."""
+
+
+class _Tokens:
+    """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored.
+
+    `context` is the SDK's state of the login: it would forget at a restart when tokens expire and where they are
+    refreshed, and ask the user to log in again. `at` returns which authorization server has given them.
+    """
+
+    context: OAuthContext
+
+    def __init__(
+        self, files: Files[_Stored], key: str, named: OAuthClientInformationFull | None, at: Callable[[], str]
+    ) -> None:
+        self._at = at
+        self._files = files
+        self._key = key
+        self._named = named
+
+    async def get_tokens(self) -> OAuthToken | None:
+        stored, context = self.of(self._key), self.context
+        if (tokens := stored.get("tokens")) is None:
+            return None
+        context.token_expiry_time = stored.get("expires_at")
+        context.oauth_metadata = context.oauth_metadata or stored.get("server")
+        context.protected_resource_metadata = context.protected_resource_metadata or stored.get("resource")
+        return tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        context = self.context
+        now: _Stored = {
+            "tokens": tokens,
+            "issuer": self._at(),
+            "expires_at": context.token_expiry_time,
+            "server": context.oauth_metadata,
+            "resource": context.protected_resource_metadata,
+        }
+        self._files.write(self._key, {**self.of(self._key), **now})
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._named or self.of(self._key).get("client")
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._files.write(self._key, {**self.of(self._key), "client": client_info})
+
+    def of(self, key: str) -> _Stored:
+        """Return what is stored of a login."""
+        return self._files.read(key) or {}

@@ -1,0 +1,204 @@
+"""Where a login sends the user's browser, and what it has asked (SPEC GWY-8, SAF-6).
+
+The browser is sent to the authorization server, which sends it back to a port of this machine. Where to log in is said
+by whoever answers 401, so addresses of this machine and of its networks are asked only for a server that is there
+itself (see `Reach`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+import anyio
+import anyio.to_thread
+from anyio.abc import SocketAttribute, SocketStream
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+)
+
+from .life import LoginFailed
+from .wire import OpenUrl, start_limit
+
+log = logging.getLogger("toolfold.gateway")
+
+LOGIN_SECONDS = 300.0
+"""How long a user may take to log in."""
+CALLBACK = "/callback"
+FIRST_PORT, PORTS = 20000, 12000
+"""Where logins come back to: below the ports that systems give to outgoing connections."""
+MOST_BYTES = 16 * 1024
+_TEXT = b"You are logged in, and can close this window."
+DONE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(_TEXT),
+    _TEXT,
+)
+OTHER = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+Addresses = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns the addresses of a host by its name; none if there are none."""
+
+
+async def addresses_of(host: str) -> Sequence[str]:
+    try:
+        return [str(found[4][0]) for found in await anyio.getaddrinfo(host, None)]
+    except OSError:  # a proxy may know it
+        return []
+
+
+class Reach:
+    """Which addresses may be asked on behalf of a server.
+
+    A server elsewhere must not have this machine or its networks asked, which it could not ask itself.
+
+    Args:
+        url: The URL of the server.
+        addresses: Returns the addresses of a host.
+    """
+
+    def __init__(self, url: str, addresses: Addresses) -> None:
+        self._host = urlsplit(url).hostname or ""
+        self._addresses = addresses
+
+    async def check(self, url: str) -> None:
+        """Raise `LoginFailed` if a URL that the server has chosen may not be asked."""
+        target = urlsplit(url)
+        if target.scheme not in ("http", "https") or not target.hostname:
+            raise LoginFailed(f"it wants a login at {url!r}, which is no address of a web server")
+        if target.hostname == self._host:
+            return
+        places = await self._places(target.hostname) - {"public"}
+        own = await self._places(self._host) if places else frozenset[str]()
+        if places - own and "loopback" not in own:
+            raise LoginFailed(
+                f"it wants a login at {target.hostname}, an address of this machine or of a network of its own "
+                f"({', '.join(sorted(places))}), which is asked only for servers that are there themselves"
+            )
+
+    async def _places(self, host: str) -> frozenset[str]:
+        try:
+            return frozenset({_place(ip_address(host.partition("%")[0]))})
+        except ValueError:
+            found = await self._addresses(host)
+            return frozenset(_place(ip_address(one.partition("%")[0])) for one in found)
+
+
+def _place(address: IPv4Address | IPv6Address) -> str:
+    """Return where an address is: on this machine, in a network of its own, or public."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    address = mapped or address
+    if address.is_loopback or address.is_unspecified:
+        return "loopback"
+    if address.is_link_local:
+        return "link-local"
+    return "public" if address.is_global else "private"
+
+
+class Redirect:
+    """One login: the user's browser goes to the authorization server, and comes back to a port of this machine.
+
+    The port is always the same for a server, since some want the very address that was registered.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        open_url: OpenUrl,
+        reach: Reach,
+        check: Callable[[], None],
+        scopes: Sequence[str] = (),
+    ) -> None:
+        self.uri = f"http://{host}:{port}{CALLBACK}"
+        self._port = port
+        self._open_url = open_url
+        self._reach = reach
+        self._check = check
+        self._scopes = scopes
+        self._page = ""
+
+    async def begin(self, url: str) -> None:
+        """Take note of the page to log in at, which asks for the scopes that are configured, if any are."""
+        await self._reach.check(url)
+        self._check()
+        if self._scopes:
+            parts = urlsplit(url)
+            query = {**dict(parse_qsl(parts.query)), "scope": " ".join(self._scopes)}
+            url = parts._replace(query=urlencode(query)).geturl()
+        self._page = url
+
+    async def result(self) -> AuthorizationCodeResult:
+        """Show the page, and return what the browser comes back with."""
+        limit, deadline = start_limit.get(), 0.0
+        if limit is not None:
+            deadline, limit.deadline = limit.deadline - anyio.current_time(), math.inf
+        try:
+            with anyio.fail_after(LOGIN_SECONDS):
+                return await self._listen()
+        except TimeoutError as error:
+            raise LoginFailed(f"it requires a login, and there was none within {LOGIN_SECONDS:g} seconds") from error
+        finally:
+            if limit is not None:
+                limit.deadline = anyio.current_time() + deadline
+
+    async def _listen(self) -> AuthorizationCodeResult:
+        found: list[AuthorizationCodeResult] = []
+        state = parse_qs(urlsplit(self._page).query).get("state", [None])[0]
+
+        async def serve(stream: SocketStream) -> None:
+            async with stream:
+                if (result := await _answered(stream, state)) is not None:
+                    found.append(result)
+                    tasks.cancel_scope.cancel()
+
+        try:
+            listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
+        except OSError as error:
+            raise LoginFailed(
+                f"it wants a login, which comes back to port {self._port} of this machine, but that port can't be "
+                f"opened ({error.strerror}); end the program that uses it"
+            ) from error
+        async with listener, anyio.create_task_group() as tasks:
+            log.debug("waiting for a login at port %s", listener.extra(SocketAttribute.local_port))
+            tasks.start_soon(self._open_url, self._page)
+            await listener.serve(serve)
+        return found[0]
+
+
+async def _answered(stream: SocketStream, state: str | None) -> AuthorizationCodeResult | None:
+    """Answer a request, and return what a browser brings from the page; `None` for all else, however it ends.
+
+    Any program and any web page can reach the port, but the page's `state` is known to the page and its browser alone.
+    """
+    result = None
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+        head = b""
+        while b"\r\n" not in head and len(head) < MOST_BYTES:
+            head += await stream.receive()
+        result = _brought(head.split(b"\r\n")[0].decode("latin-1"), state)
+        await stream.send(OTHER if result is None else DONE)
+    return result
+
+
+def _brought(line: str, state: str | None) -> AuthorizationCodeResult | None:
+    """Return what a request brings by its first line, if it comes from the page with that `state`."""
+    try:
+        target = urlsplit(line.split(" ")[1])
+        given = {name: values[0] for name, values in parse_qs(target.query).items()}
+    except (IndexError, ValueError):
+        return None
+    if target.path != CALLBACK or given.get("state") != state:
+        return None
+    return AuthorizationCodeResult(code=given.get("code", ""), state=state, iss=given.get("iss"))
+
+
+async def in_browser(url: str) -> None:
+    import webbrowser
+
+    log.warning("a server asks you to log in: %s", url)
+    await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
