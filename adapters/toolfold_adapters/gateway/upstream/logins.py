@@ -1,8 +1,11 @@
 """Logins at upstreams over HTTP, which hold up no other request (SPEC GWY-8).
 
-A login begins when a server answers with status 401. The tokens that it ends with are stored for the next time, readable
-only for their owner. They are of an entry of the configuration: of its URL, the headers that it sends and the client
-that it names, for other headers may be those of another account.
+A login begins when a server answers with status 401. The tokens that it ends with are stored for the next time,
+readable only for their owner. They are of an entry of the configuration: of its URL, the headers that it sends and the
+client that it names, for other headers may be those of another account.
+
+What an authorization server has given, tokens and registered clients, is sent to that one alone. Whoever answers 401
+says where to log in, which may be elsewhere later: the login then stays where it was (see `Issuer`).
 """
 
 from __future__ import annotations
@@ -26,72 +29,88 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl, TypeAdapter
+from pydantic import AnyHttpUrl, AnyUrl, TypeAdapter
 from typing_extensions import TypedDict
 
 from ..config.settings import UpstreamConfig
 from ..stored import Files
 from .life import LoginFailed
-from .redirect import Addresses, Reach, Redirect, addresses_of, in_browser
+from .redirect import FIRST_PORT, PORTS, Addresses, Reach, Redirect, addresses_of, in_browser
 from .wire import OpenUrl
 
 log = logging.getLogger("toolfold.gateway")
 
 
 class Issuer:
-    """The authorization server that a login is at; another one gets neither the user nor the secret of a client.
+    """The authorization server that a login is at; no other one gets the user, or what this one has given.
 
-    It is the one that the entry names. The secret of a named client is else for the one at which it logged in first:
-    whoever answers 401 says where to log in, which may be another one later.
+    It is the one that the entry names, else the one that gave the tokens. A server that says another one later is not
+    followed, whatever kind of client logs in.
 
     Args:
         config: How the server is reached.
-        recorded: Returns the one at which the client logged in first, if it has.
+        recorded: Returns the one that gave the tokens, if there are any.
     """
 
     def __init__(self, config: UpstreamConfig, recorded: Callable[[], str | None]) -> None:
-        self._oauth = config.oauth
+        self._url = config.url
+        self._configured = config.oauth.issuer
         self._recorded = recorded
 
     @property
     def pinned(self) -> str | None:
         """The one that it has to be, if any is known."""
-        if self._oauth.issuer is not None or self._oauth.client_secret is None:
-            return self._oauth.issuer
-        return self._recorded()
+        return self._configured or self._recorded()
 
     def select(self, advertised: Sequence[str]) -> str:
-        """Return which to log in at, of those that a server says."""
-        pinned = self.pinned
-        same = [one for one in advertised if pinned is not None and _is_among(one, [pinned])]
-        return next(iter(same), self._oauth.issuer or advertised[0])
-
-    def check(self, issuer: str) -> None:
-        """Raise `LoginFailed` for another one."""
-        pinned = self.pinned
-        if pinned is None or _is_among(issuer, [pinned]):
-            return
-        if self._oauth.issuer is not None:
-            raise LoginFailed(
-                f"it wants a login at {issuer}, and its entry says oauth.issuer = {pinned!r}; nothing was sent there"
+        """Return which to log in at, of those that a server says: the pinned one, even if it is not among them."""
+        if (pinned := self.pinned) is None:
+            return advertised[0]
+        same = [one for one in advertised if _same(one, pinned)]
+        if not same and self._configured is None:
+            log.warning(
+                "%s wants a login at %s, and its tokens are from %s, where it stays; if the other one is right, add "
+                "issuer = %r to oauth of its entry",
+                self._url,
+                advertised[0],
+                pinned,
+                advertised[0],
             )
-        raise LoginFailed(
-            f"it wants a login at {issuer}, and the client {self._oauth.client_id!r} logged in at {pinned} before; its "
-            f"secret was not sent. If that is right, add issuer = {issuer!r} to oauth of its entry"
-        )
+        return next(iter(same), pinned)
+
+    def check(self, issuer: str, client: OAuthClientInformationFull | None) -> None:
+        """Raise `LoginFailed` for another one than is pinned, or than the one that registered the client."""
+        if (pinned := self.pinned) is None:
+            pinned, why = None if client is None else client.issuer, "which registered its client"
+        else:
+            why = "where its tokens are from" if self._configured is None else "as its entry says: oauth.issuer"
+        if pinned is not None and not _same(issuer, pinned):
+            raise LoginFailed(
+                f"its login is at {pinned} ({why}), which does not answer as an authorization server does; nothing was "
+                f"sent to {issuer}. If it logs in elsewhere now, say so by issuer in oauth of its entry"
+            )
 
 
-def _is_among(issuer: str, others: Sequence[str]) -> bool:
-    return issuer.rstrip("/") in {one.rstrip("/") for one in others}
+def _same(issuer: str, other: str) -> bool:
+    return issuer.rstrip("/") == other.rstrip("/")
 
 
 class _Provider(OAuthClientProvider):
     """The SDK's provider, at the authorization server that a login is to be at."""
 
     issuer: Issuer
+    tokens: _Tokens
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        return self.issuer.select(advertised)
+        chosen, resource = self.issuer.select(advertised), self.context.protected_resource_metadata
+        if resource is not None and chosen not in advertised:  # it is stored with the tokens
+            others = {"authorization_servers": [AnyHttpUrl(chosen)]}
+            self.context.protected_resource_metadata = resource.model_copy(update=others)
+        return chosen
+
+    async def _initialize(self) -> None:
+        await super()._initialize()
+        self.settle()
 
     @property
     def at(self) -> str:
@@ -99,9 +118,28 @@ class _Provider(OAuthClientProvider):
         known = self.context.oauth_metadata
         return str(known.issuer) if known is not None else _origin(self.context.server_url)
 
+    def settle(self) -> None:
+        """Be at the pinned authorization server, if one is: what is known of another is not used.
+
+        Where nothing is known of the pinned one, what it gave to refresh tokens is sent nowhere.
+        """
+        context, pinned = self.context, self.issuer.pinned
+        if pinned is None:
+            return
+        if context.oauth_metadata is None or not _same(self.at, pinned):
+            context.oauth_metadata = self.tokens.metadata_of(pinned)
+        if not _same(context.auth_server_url or _origin(context.server_url), pinned):
+            context.auth_server_url = None if _same(pinned, _origin(context.server_url)) else pinned
+        if context.current_tokens is not None and not _same(self.at, pinned):
+            context.current_tokens = _unrefreshable(context.current_tokens)
+
     def check(self) -> None:
         """Raise `LoginFailed` if it asks another authorization server than it may."""
-        self.issuer.check(self.at)
+        self.issuer.check(self.at, self.context.client_info)
+
+
+def _unrefreshable(tokens: OAuthToken) -> OAuthToken:
+    return tokens.model_copy(update={"refresh_token": None})
 
 
 def _origin(url: str) -> str:
@@ -135,6 +173,7 @@ class Login(httpx2.Auth):
                 return
             if response.status_code == HTTPStatus.UNAUTHORIZED and given and given is context.current_tokens:
                 context.token_expiry_time = _EXPIRED  # it is refreshed before anybody is asked to log in
+        self._provider.settle()
         try:
             async with aclosing(self._provider.async_auth_flow(request)) as flow:
                 with suppress(StopAsyncIteration):
@@ -142,7 +181,7 @@ class Login(httpx2.Auth):
                     while True:
                         if sent is not request:
                             await self._reach.check(str(sent.url))
-                            if sent.method == "POST":  # it may have a secret, and what is only looked up has none
+                            if sent.method == "POST":  # it has what was given, and what is only looked up has none
                                 self._provider.check()
                         response = yield sent
                         sent = await flow.asend(response)
@@ -187,8 +226,8 @@ def login_at(
             url,
         )
     provider = _Provider(url, metadata, tokens, redirect.begin, redirect.result)
-    provider.issuer = Issuer(config, lambda: tokens.of(key).get("issuer"))
-    tokens.context = provider.context
+    provider.issuer, provider.tokens = Issuer(config, tokens.issuer), tokens
+    tokens.context, tokens.pinned = provider.context, lambda: provider.issuer.pinned
     return Login(provider, reach)
 
 
@@ -240,10 +279,12 @@ class _Tokens:
     """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored.
 
     `context` is the SDK's state of the login: it would forget at a restart when tokens expire and where they are
-    refreshed, and ask the user to log in again. `at` returns which authorization server has given them.
+    refreshed, and ask the user to log in again. `at` returns which authorization server gives what is stored, and
+    `pinned` the only one whose tokens and client count, if it is known.
     """
 
     context: OAuthContext
+    pinned: Callable[[], str | None]
 
     def __init__(
         self, files: Files[_Stored], key: str, named: OAuthClientInformationFull | None, at: Callable[[], str]
@@ -252,21 +293,34 @@ class _Tokens:
         self._files = files
         self._key = key
         self._named = named
+        self._given: str | None = None
+
+    def issuer(self) -> str | None:
+        """Return which authorization server gave the tokens that there are, also where they could not be stored."""
+        return self._given or _issuer_of(self.of(self._key))
+
+    def metadata_of(self, issuer: str) -> OAuthMetadata | None:
+        """Return what is stored of an authorization server."""
+        server = self.of(self._key).get("server")
+        return server if server is not None and _same(str(server.issuer), issuer) else None
 
     async def get_tokens(self) -> OAuthToken | None:
-        stored, context = self.of(self._key), self.context
+        stored, context, pinned = self.of(self._key), self.context, self.pinned()
         if (tokens := stored.get("tokens")) is None:
             return None
+        self._given = _issuer_of(stored)
+        if self._given is not None and pinned is not None and not _same(self._given, pinned):
+            return None
         context.token_expiry_time = stored.get("expires_at")
-        context.oauth_metadata = context.oauth_metadata or stored.get("server")
         context.protected_resource_metadata = context.protected_resource_metadata or stored.get("resource")
-        return tokens
+        return tokens if self._given is not None else _unrefreshable(tokens)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         context = self.context
+        self._given = self._at()
         now: _Stored = {
             "tokens": tokens,
-            "issuer": self._at(),
+            "issuer": self._given,
             "expires_at": context.token_expiry_time,
             "server": context.oauth_metadata,
             "resource": context.protected_resource_metadata,
@@ -274,11 +328,26 @@ class _Tokens:
         self._files.write(self._key, {**self.of(self._key), **now})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._named or self.of(self._key).get("client")
+        if self._named is not None:
+            return self._named
+        stored = self.of(self._key)
+        if (client := stored.get("client")) is None:
+            return None
+        issuer, pinned = client.issuer or _issuer_of(stored), self.pinned()
+        if issuer is None or (pinned is not None and not _same(issuer, pinned)):
+            return None  # one is registered where the login is
+        return client.model_copy(update={"issuer": issuer})
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        client_info.issuer = self._at()
         self._files.write(self._key, {**self.of(self._key), "client": client_info})
 
     def of(self, key: str) -> _Stored:
         """Return what is stored of a login."""
         return self._files.read(key) or {}
+
+
+def _issuer_of(stored: _Stored) -> str | None:
+    """Return which authorization server gave the tokens that are stored, if they say so."""
+    server = stored.get("server")
+    return stored.get("issuer") or (None if server is None or "tokens" not in stored else str(server.issuer))

@@ -17,9 +17,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 import anyio
 import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketStream
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-)
+from mcp.shared.auth import AuthorizationCodeResult
 
 from .life import LoginFailed
 from .wire import OpenUrl, start_limit
@@ -45,6 +43,7 @@ Addresses = Callable[[str], Awaitable[Sequence[str]]]
 
 
 async def addresses_of(host: str) -> Sequence[str]:
+    """Return the addresses of a host, as this machine finds them."""
     try:
         return [str(found[4][0]) for found in await anyio.getaddrinfo(host, None)]
     except OSError:  # a proxy may know it
@@ -198,6 +197,7 @@ def _brought(line: str, state: str | None) -> AuthorizationCodeResult | None:
 
 
 async def in_browser(url: str) -> None:
+    """Show a page in the browser of the user."""
     import webbrowser
 
     log.warning("a server asks you to log in: %s", url)

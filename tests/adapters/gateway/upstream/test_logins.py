@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import httpx2
 import pytest
@@ -21,7 +21,7 @@ from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OAuthConfig
 from toolfold_adapters.gateway.upstream import redirect
 from toolfold_adapters.gateway.upstream.life import LoginFailed
-from toolfold_adapters.gateway.upstream.logins import login_at, login_key
+from toolfold_adapters.gateway.upstream.logins import Login, login_at, login_key
 from toolfold_adapters.gateway.upstream.redirect import Reach
 
 pytestmark = pytest.mark.spec("GWY-8")
@@ -33,6 +33,7 @@ HOSTS: Mapping[str, Sequence[str]] = {
     "inside.example.org": ["10.1.2.3"],
     "both.example.org": ["93.184.216.35", "127.0.0.1"],
     "localhost": ["127.0.0.1", "::1"],
+    "evil.example.com": ["93.184.216.36"],
 }
 
 
@@ -221,59 +222,123 @@ def named(**more: Any) -> UpstreamConfig:
 
 @define
 class World:
-    """A server that answers 401 and says to log in at one of some servers, and all of these; `asked` has what came."""
+    """A server that answers 401 and says to log in at one of some servers, and all of these; `asked` has what came.
+
+    All that a server gives has the name of its host; `alive` has what of it counts. Those that are `silent` have no
+    metadata, and one that registers clients gives them the secret `registered`, if there is one.
+    """
 
     advertised: Sequence[str]
+    silent: bool = False
+    registered: str | None = None
     asked: list[httpx2.Request] = field(factory=list)
-    token: str = field(factory=token_hex)
+    alive: set[str] = field(factory=set)
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
-        path, origin = request.url.path, f"https://{request.url.host}"
-        if request.headers.get("authorization") == f"Bearer {self.token}":
+        path, host = request.url.path, request.url.host
+        if request.headers.get("authorization", "").removeprefix("Bearer ") in self.alive:
             return httpx2.Response(200)
         if "oauth-protected-resource" in path:
             if not self.advertised:
                 return httpx2.Response(404)
             return httpx2.Response(200, json={"resource": URL, "authorization_servers": list(self.advertised)})
         if ".well-known" in path:
-            found = {name: f"{origin}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
-            return httpx2.Response(200, json={"issuer": origin, "response_types_supported": ["code"], **found})
+            return httpx2.Response(404) if self.silent else httpx2.Response(200, json=metadata_of(f"https://{host}"))
+        given = parse_qs(request.content.decode()) if request.method == "POST" else {}
+        if path == "/registration_endpoint":
+            secret = self.registered and f"{self.registered}-of-{host}"
+            client = {**json.loads(request.content), "client_id": f"client-of-{host}", "client_secret": secret}
+            return httpx2.Response(201, json={**client, "token_endpoint_auth_method": method_of(secret)})
         if path == "/token_endpoint":
-            return httpx2.Response(200, json={"access_token": self.token, "token_type": "Bearer"})
+            if (again := given.get("refresh_token", [""])[0]) and again not in self.alive:
+                return httpx2.Response(400, json={"error": "invalid_grant"})
+            return httpx2.Response(200, json=self.tokens(host))
         return httpx2.Response(401)
+
+    def tokens(self, host: str) -> dict[str, str]:
+        """Give new tokens."""
+        new = {name: f"{name}-{token_hex()}-of-{host}" for name in ("access_token", "refresh_token")}
+        self.alive.update(new.values())
+        return {**new, "token_type": "Bearer"}
+
+    def end(self, kinds: str) -> None:
+        """Have tokens of these kinds count no more."""
+        self.alive = {one for one in self.alive if not one.startswith(tuple(kinds.split()))}
 
     @property
     def trusted(self) -> set[str]:
         """The servers that got the secret."""
         return {f"https://{one.url.host}" for one in self.asked if SECRET in one.content.decode()}
 
+    @property
+    def strayed(self) -> set[tuple[str, str]]:
+        """What one server gave, and another one got: where the requests went, and whose it was."""
+        sent = [(one, unquote(f"{one.url} {one.headers} {one.content.decode()}")) for one in self.asked]
+        got = {(one.url.host, host) for one, text in sent for host in HOSTS if f"-of-{host}" in text}
+        return {(at, host) for at, host in got if at != host and at != urlsplit(URL).hostname}
+
+
+def metadata_of(issuer: str) -> dict[str, Any]:
+    found = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+    return {"issuer": issuer, "response_types_supported": ["code"], **{name: f"{issuer}/{name}" for name in found}}
+
+
+def method_of(secret: str | None) -> str:
+    return "none" if secret is None else "client_secret_post"
+
+
+@define
+class Pages:
+    """The pages that the user was sent to, from which they come back at once, unless they stay `away`."""
+
+    shown: list[str] = field(factory=list)
+    away: bool = False
+
+    def __len__(self) -> int:
+        return len(self.shown)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shown)
+
+    async def back(self, shown: Any) -> AuthorizationCodeResult:
+        self.shown.append(shown._page)
+        if self.away:
+            raise LoginFailed("away")
+        parts = urlsplit(shown._page)
+        return AuthorizationCodeResult(code=f"code-of-{parts.hostname}", state=parse_qs(parts.query)["state"][0])
+
 
 @pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The pages that the user was sent to, from which they come back at once."""
-    shown: list[str] = []
+def pages(monkeypatch: pytest.MonkeyPatch) -> Pages:
+    pages = Pages()
 
-    async def back(redirect: Any) -> AuthorizationCodeResult:
-        shown.append(redirect._page)
-        return AuthorizationCodeResult(code="c", state=parse_qs(urlsplit(redirect._page).query)["state"][0])
+    async def back(shown: Any) -> AuthorizationCodeResult:
+        return await pages.back(shown)
 
     monkeypatch.setattr(redirect.Redirect, "result", back)
-    return shown
+    return pages
 
 
-async def log_in(folder: Path, config: UpstreamConfig, world: World) -> None:
-    """Have a server asked whose answer is 401, by a gateway that has just started."""
+async def asked(login: Login, world: World) -> int:
+    """Return the status that a request ends with."""
     request = httpx2.Request("POST", URL)
-    flow = login_at(URL, config, folder, None, addresses).async_auth_flow(request)
+    flow = login.async_auth_flow(request)
+    status = 0
     with suppress(StopAsyncIteration):
         sent = await anext(flow)
         while True:
-            answer = world.answer(sent)
+            answer = world.answer(httpx2.Request(sent.method, sent.url, headers=sent.headers, content=sent.content))
             answer.request = sent
-            if sent is request:
-                sent.headers.pop("authorization", None)
+            status = answer.status_code
             sent = await flow.asend(answer)
+    return status
+
+
+async def log_in(folder: Path, config: UpstreamConfig, world: World) -> None:
+    """Have a server asked whose tokens have ended, by a gateway that has just started."""
+    world.end("access_token refresh_token")
+    assert await asked(login_at(URL, config, folder, None, addresses), world) == 200
 
 
 @pytest.mark.parametrize(
@@ -285,43 +350,161 @@ async def log_in(folder: Path, config: UpstreamConfig, world: World) -> None:
         (f"{FIRST}/", [FIRST], FIRST),
         (FIRST, [SECOND, FIRST], FIRST),
         (FIRST, [SECOND], FIRST),
-        (FIRST, [], None),
+        (FIRST, [], FIRST),
         (OWN, [SECOND], OWN),
     ],
 )
 async def test_the_secret_of_a_client_is_sent_to_the_issuer_of_its_entry_alone(
-    tmp_path: Path, pages: list[str], issuer: str | None, advertised: list[str], trusted: str | None
+    tmp_path: Path, pages: Pages, issuer: str | None, advertised: list[str], trusted: str
 ) -> None:
     world = World(advertised)
-    if trusted is None:
-        with pytest.raises(LoginFailed, match=f"a login at {OWN}.*oauth.issuer = '{FIRST}'"):
-            await log_in(tmp_path, named(issuer=issuer), world)
-    else:
-        await log_in(tmp_path, named(issuer=issuer), world)
-    assert world.trusted == ({trusted} if trusted else set())
-    assert len(pages) == len(world.trusted)
+    await log_in(tmp_path, named(issuer=issuer), world)
+    assert world.trusted == {trusted}
+    assert len(pages) == 1
 
 
 @pytest.mark.parametrize(("first", "later"), [([FIRST], [SECOND]), ([FIRST], []), ([], [SECOND])])
 async def test_a_server_that_names_another_issuer_later_gets_neither_the_secret_nor_the_user_there(
-    tmp_path: Path, pages: list[str], first: list[str], later: list[str]
+    tmp_path: Path, pages: Pages, first: list[str], later: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    before, now = (first or [OWN])[0], (later or [OWN])[0]
     await log_in(tmp_path, named(), World(first))
     world = World(later)
-    before, now = (first or [OWN])[0], (later or [OWN])[0]
-    with pytest.raises(LoginFailed, match=f"a login at {now}.*logged in at {before}.*add issuer = '{now}'"):
-        await log_in(tmp_path, named(), world)
-    assert world.trusted == set()
-    assert len(pages) == 1
+    await log_in(tmp_path, named(), world)
+    assert world.trusted == {before}
+    assert [urlsplit(page).hostname for page in pages] == [urlsplit(before).hostname] * 2
+    assert not later or f"a login at {now}, and its tokens are from {before}, where it stays" in caplog.text
     await log_in(tmp_path, named(issuer=now), world)
-    assert world.trusted == {now}
+    assert world.trusted == {before, now}
+
+
+def forget_metadata(folder: Path) -> None:
+    """Have a stored login not say where its tokens are refreshed."""
+    (path,) = folder.iterdir()
+    path.write_text(json.dumps({**json.loads(path.read_text()), "server": None}))
+
+
+@pytest.mark.parametrize(
+    ("first", "oauth", "why"),
+    [
+        ([FIRST], {}, "where its tokens are from"),
+        ([], {"issuer": FIRST}, "as its entry says: oauth.issuer"),
+    ],
+)
+async def test_a_login_whose_issuer_is_gone_is_sent_nowhere_else(
+    tmp_path: Path, pages: Pages, first: list[str], oauth: Mapping[str, str], why: str
+) -> None:
+    world = World(first)
+    if not oauth:
+        await log_in(tmp_path, named(), world)
+        forget_metadata(tmp_path)
+    world = World(first, silent=True)
+    shown = len(pages)
+    with pytest.raises(LoginFailed, match=rf"its login is at {FIRST} \({why}\).*nothing was sent to {OWN}.*issuer in"):
+        await log_in(tmp_path, named(**oauth), world)
+    assert (world.trusted, len(pages)) == (set(), shown)
 
 
 async def test_the_issuer_of_the_first_login_is_used_again_wherever_it_stands_among_others(
-    tmp_path: Path, pages: list[str]
+    tmp_path: Path, pages: Pages
 ) -> None:
     await log_in(tmp_path, named(), World([FIRST]))
     world = World([SECOND, FIRST])
     await log_in(tmp_path, named(), world)
     assert world.trusted == {FIRST}
     assert len(pages) == 2
+
+
+# -- what an issuer has given ------------------------------------------------------------------------------------------
+
+CLIENTS: Mapping[str, tuple[OAuthConfig, str | None]] = {
+    "registered": (OAuthConfig(), None),
+    "registered with a secret": (OAuthConfig(), "secret"),
+    "a URL": (OAuthConfig(client_id="https://client.example.org/me.json"), None),
+    "named": (OAuthConfig(client_id="team"), None),
+    "named with a secret": (OAuthConfig(client_id="team", client_secret=SECRET), None),
+}
+REFRESHED, AGAIN, RESTARTED = "refreshed", "again", "restarted"
+MOMENTS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "a first login": ([FIRST], []),
+    "a refresh": ([FIRST], [REFRESHED]),
+    "a restart": ([FIRST], [RESTARTED, REFRESHED]),
+    "a 401": ([SECOND], [AGAIN]),
+    "a 401 and a refresh": ([SECOND], [AGAIN, REFRESHED]),
+    "a 401 after a restart": ([SECOND], [RESTARTED, AGAIN, REFRESHED]),
+    "a restart after a 401": ([SECOND], [AGAIN, RESTARTED, REFRESHED]),
+    "a refresh after a 401 that led nowhere": ([SECOND], ["away", "refreshable", RESTARTED, REFRESHED]),
+    "a login after one that led nowhere": ([SECOND], ["away", AGAIN]),
+    "a 401 that says nothing": ([], [AGAIN, RESTARTED, REFRESHED, "away", AGAIN]),
+}
+
+
+@pytest.mark.parametrize("storable", [True, False], ids=["stored", "in memory"])
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("kind", CLIENTS)
+async def test_what_an_issuer_has_given_is_sent_to_it_alone_and_the_login_goes_on_there(
+    tmp_path: Path, pages: Pages, kind: str, moment: str, storable: bool
+) -> None:
+    oauth, secret = CLIENTS[kind]
+    config, folder = UpstreamConfig(url=URL, oauth=oauth), tmp_path / "tokens"
+    if not storable:
+        folder.touch()
+    later, steps = MOMENTS[moment]
+    world = World([FIRST], registered=secret)
+    login = login_at(URL, config, folder, None, addresses)
+    assert await asked(login, world) == 200
+    world.advertised = later
+    for step in steps:
+        if step == RESTARTED:
+            login = login_at(URL, config, folder, None, addresses) if storable else login
+            continue
+        world.end("access_token" if step in (REFRESHED, "refreshable") else "access_token refresh_token")
+        pages.away = step == "away"
+        if pages.away:
+            with pytest.raises(LoginFailed, match="away"):
+                await asked(login, world)
+        else:
+            assert await asked(login, world) == 200
+    assert world.strayed == set()
+    assert {one.url.host for one in world.asked} == {"mcp.example.org", "login.example.org"}
+    assert world.trusted <= {FIRST}
+    assert {urlsplit(page).hostname for page in pages} == {"login.example.org"}
+    assert SECOND not in "".join(path.read_text() for path in folder.glob("*"))
+
+
+async def test_a_client_that_one_issuer_registered_is_not_sent_to_another_before_the_first_login_either(
+    tmp_path: Path, pages: Pages
+) -> None:
+    world, pages.away = World([FIRST], registered="secret"), True
+    with pytest.raises(LoginFailed, match="away"):
+        await log_in(tmp_path, UpstreamConfig(url=URL), world)
+    world.silent, pages.away = True, False
+    with pytest.raises(LoginFailed, match=rf"at {FIRST} \(which registered its client\)"):
+        await log_in(tmp_path, UpstreamConfig(url=URL), world)
+    assert world.strayed == set()
+    world.silent, world.advertised = False, [SECOND]
+    await log_in(tmp_path, UpstreamConfig(url=URL), world)
+    assert world.strayed == set()
+
+
+async def test_what_was_obtained_elsewhere_is_left_alone_where_the_entry_names_another_issuer(
+    tmp_path: Path, pages: Pages
+) -> None:
+    world = World([FIRST], registered="secret")
+    await log_in(tmp_path, UpstreamConfig(url=URL), world)
+    world.end("access_token")
+    there = UpstreamConfig(url=URL, oauth=OAuthConfig(issuer=SECOND))
+    for _ in range(2):
+        assert await asked(login_at(URL, there, tmp_path, None, addresses), world) == 200
+    assert world.strayed == set()
+    assert [urlsplit(page).hostname for page in pages] == ["login.example.org", "evil.example.com"]
+
+
+async def test_a_refresh_token_of_which_nothing_says_whose_it_is_is_sent_nowhere(tmp_path: Path, pages: Pages) -> None:
+    stored(tmp_path, server=None, expires_at=1.0)
+    world = World([FIRST])
+    assert await asked(login_at(URL, UpstreamConfig(url=URL), tmp_path, None, addresses), world) == 200
+    assert not [
+        one for one in world.asked if OLD["refresh_token"] in parse_qs(one.content.decode()).get("refresh_token", [])
+    ]
+    assert len(pages) == 1
