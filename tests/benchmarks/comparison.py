@@ -1,9 +1,9 @@
-"""Writes the tables of `docs/comparison.md`: measures, and writes the figures to `comparison.json` beside this file.
+"""Writes the tables of the comparison, on the pages that have some, from figures in `comparison.json` beside this file.
 
     python -m tests.benchmarks.comparison --servers FOLDER      measure everything, about ten minutes on two quiet cores
     python -m tests.benchmarks.comparison --part agents         measure one part
     python -m tests.benchmarks.comparison --write               measure nothing; write the tables from the figures
-    python -m tests.benchmarks.comparison --check               the status is 1 unless the page has the tables
+    python -m tests.benchmarks.comparison --check               the status is 1 unless the pages have the tables
 
 FOLDER has LiveMCPBench, see search/task_sets.py. `TESTS_FASTMCP`, `TESTS_AGENTSCOPE`, `TESTS_LAZY_MCP` and
 `TESTS_MCP_COMPRESSOR` name the interpreters of environments that have `fastmcp` with `py-key-value-aio[redis]`,
@@ -29,7 +29,7 @@ from .harness import Comparison
 from .peers.servers import interpreter
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "comparison.md"
+PAGES = [ROOT / "docs" / name for name in ("comparison.md", "how-to/replicas.md", "how-to/search.md")]
 FIGURES = Path(__file__).with_suffix(".json")
 PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways", "evaluating")
 ON_SERVERS = frozenset({"gateways"})
@@ -306,14 +306,14 @@ def versions(figures: Figures) -> str:
     """Return what was measured, when and where."""
     found = figures["environment"]
     names = {**found["versions"], "Python": found["python"], "Redis": found["redis"]}
-    rows = ["| part | measured on | load before and after |", "|---|---|---|"]
+    measured = []
     for part in PARTS:
         one = figures["parts"][part]
         before, after = one["load"]
-        small = ", small sizes" if one["quick"] else ""
-        rows.append(f"| {part.replace('_', ' ')} | {one['date']}{small} | {before:.1f}, {after:.1f} |")
+        small = "; small sizes" if one["quick"] else ""
+        measured.append(f"{part.replace('_', ' ')} {one['date']} ({before:.1f}, {after:.1f}{small})")
     listed = ", ".join(f"{name} {version}" for name, version in names.items())
-    return f"{listed}; {found['machine']}.\n\n" + "".join(f"{row}\n" for row in rows)
+    return f"{listed}; {found['machine']}. Measured, with the load before and after: {', '.join(measured)}.\n"
 
 
 TABLES: Mapping[str, Callable[[Figures], str]] = {
@@ -337,7 +337,7 @@ def with_tables(page: str, figures: Figures) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and write or check the page; return the exit status."""
+    """Measure, and write or check the pages; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks.comparison", description=(__doc__ or "").splitlines()[0]
     )
@@ -345,15 +345,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", choices=PARTS, action="append", help="measure this part only")
     parser.add_argument("--quick", action="store_true", help="fewer runs, smaller numbers")
     parser.add_argument("--write", action="store_true", help="measure nothing; write the tables")
-    parser.add_argument("--check", action="store_true", help="measure and write nothing; say whether the page is stale")
+    parser.add_argument("--check", action="store_true", help="measure and write nothing; say which pages are stale")
     options = parser.parse_args(arguments)
     figures: Figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {"parts": {}}
     if options.check:
-        page = PAGE.read_text(encoding="utf-8")
-        if with_tables(page, figures) == page:
-            return 0
-        print("docs/comparison.md is stale: run python -m tests.benchmarks.comparison --write", file=sys.stderr)
-        return 1
+        stale = [page for page in PAGES if with_tables(text := page.read_text(encoding="utf-8"), figures) != text]
+        for page in stale:
+            print(f"{page} is stale: run python -m tests.benchmarks.comparison --write", file=sys.stderr)
+        return int(bool(stale))
     if not options.write:
         known = figures.get("environment", {"versions": {}})["versions"]
         figures["environment"] = environment()
@@ -362,7 +361,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if part not in ON_SERVERS or options.servers:
                 figures["parts"][part] = measured(part, options.servers, quick=options.quick)
                 FIGURES.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), figures), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8"), figures), encoding="utf-8")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Whether tasks get done, by scripts, and what searches find: figures of `docs/comparison.md` that need no clock."""
+"""Whether tasks get done, by scripts, and what searches find: figures of the comparison that need no clock."""
 
 from __future__ import annotations
 

@@ -94,6 +94,26 @@ def test_the_tool_set_of_a_page_pays_or_the_page_says_that_it_is_small(
     )
 
 
+def test_there_are_at_most_forty_five_pages_and_only_those_of_the_reference_are_long() -> None:
+    site = {name: text for name, text in TEXTS.items() if name.startswith("docs/")}
+    long = {name for name, text in site.items() if text.count("\n") > 250 and not name.startswith("docs/reference/")}
+    assert (len(site) <= 45, long) == (True, set())
+
+
+def test_each_shelf_of_how_to_pages_has_at_most_six_and_the_same_ones_in_the_navigation() -> None:
+    nav = (
+        (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- how-to/index.md")[2].partition("- Reference:")[0]
+    )
+    listed = _shelves(nav, r"^      - ([\w ]+):$", r"how-to/([\w-]+\.md)")
+    assert listed == _shelves(TEXTS["docs/how-to/index.md"], r"^## (.+)$", r"\(([\w-]+\.md)\) \|$")
+    assert {name: len(pages) for name, pages in listed.items() if len(pages) > 6} == {}
+
+
+def _shelves(text: str, heading: str, page: str) -> dict[str, list[str]]:
+    _, *parts = re.split(heading, text, flags=re.MULTILINE)
+    return {name: re.findall(page, part, re.MULTILINE) for name, part in zip(parts[::2], parts[1::2], strict=True)}
+
+
 def test_how_to_pages_have_the_names_in_the_table_that_they_have_as_titles() -> None:
     named = re.findall(r"^\| .* \| \[([^\]]+)\]\(([\w-]+\.md)\) \|$", TEXTS["docs/how-to/index.md"], re.MULTILINE)
     titles = {name: TEXTS[f"docs/how-to/{name}"].partition("\n")[0].removeprefix("# ") for _, name in named}

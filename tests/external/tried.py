@@ -1,4 +1,4 @@
-"""Writes `docs/reference/servers.md`, the real servers that the gateway was tried with, and what they cost together.
+"""Writes the servers of `docs/reference/servers.md`, which the gateway was tried with, and what they cost together.
 
     python -m tests.external.tried            start each server, and write the file
     python -m tests.external.tried --check    start each server; the status is 1 if servers or versions differ
@@ -27,10 +27,16 @@ COSTS = ROOT / "diagrams" / "gallery" / "before_after.json"
 """What the picture of the README is drawn from."""
 ROW = re.compile(r"^\| (\S+) \| `[^`]+` (\S+) \| [^|]+ \| [^|]+ \| (\d+) \|", re.MULTILINE)
 
-PAGE = """\
-# Servers it was tried with
+HOSTS = "\n## Hosts\n"
+"""Where the section of the page begins that `python -m tests.external.hosts` writes."""
 
-`toolfold serve` stands in front of MCP servers as they are. These were run behind it, as published:
+PAGE = """\
+# What it was tried with
+
+`toolfold serve` stands between hosts and MCP servers as they are. These servers and [hosts](#hosts) were run with it,
+as published.
+
+## Servers
 
 {table}
 *Tokens* are approximate: of all definitions, and of what is listed at first with this server alone behind Toolfold.
@@ -48,7 +54,7 @@ With all of them in one configuration, a tool of each is found, its group opened
 - the TypeScript SDK's clients `@modelcontextprotocol/sdk` and `@modelcontextprotocol/client`, the latter in both eras,
 - the command line of the MCP inspector, in both eras.
 
-`python -m tests.external.tried` writes this page. The tests are `tests/external/test_gateway_servers.py` and
+`python -m tests.external.tried` writes this section. The tests are `tests/external/test_gateway_servers.py` and
 `tests/external/test_gateway_clients.py`; `tests/external/servers.py` lists the servers.
 """
 
@@ -86,8 +92,8 @@ def version(server: RealServer) -> str:
     return str(json.loads((NODE_MODULES / server.package / "package.json").read_text(encoding="utf-8"))["version"])
 
 
-def page(together: Mapping[str, Any], alone: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the page, from the reports on all servers together and on each alone."""
+def page(together: Mapping[str, Any], alone: Mapping[str, Mapping[str, Any]], before: str) -> str:
+    """Return the page, from the reports on all servers together and on each alone, with the hosts of the one before."""
     rows = [
         "| server | package | language | transport | tools | tokens | at first | what else was checked |",
         "|---|---|---|---|--:|--:|--:|---|",
@@ -100,13 +106,15 @@ def page(together: Mapping[str, Any], alone: Mapping[str, Mapping[str, Any]]) ->
             f"| {server.name} | `{server.package}` {installed} | {server.language} | {server.transport} | {tools} "
             f"| {tokens['before']:,} | {tokens['after']:,} | {server.checked} |"
         )
-    return PAGE.format(
+    _, heading, hosts = before.partition(HOSTS)
+    servers = PAGE.format(
         table="".join(f"{row}\n" for row in rows),
         count=len(REAL_SERVERS),
         tools=together["tools"],
         before=together["tokens"]["before"],
         after=together["tokens"]["after"],
     )
+    return f"{servers}{heading}{hosts}"
 
 
 def costs(together: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
         for server in REAL_SERVERS:
             with configured(folder / "site", server) as site:
                 alone[server.name] = inspected(site.written_to(folder / "mcp.json"))
-    FILE.write_text(page(together, alone), encoding="utf-8")
+    FILE.write_text(page(together, alone, FILE.read_text(encoding="utf-8")), encoding="utf-8")
     COSTS.write_text(json.dumps(costs(once), indent=2) + "\n", encoding="utf-8")
     return 0
 

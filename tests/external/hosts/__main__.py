@@ -1,4 +1,4 @@
-"""Runs hosts and writes what they did into the how-to: `python -m tests.external.hosts [--install FOLDER | HOST…]`.
+"""Runs hosts and writes what they did into the reference: `python -m tests.external.hosts [--install FOLDER | HOST…]`.
 
 The versions that it prints and writes are those of the programs that it ran.
 
@@ -20,7 +20,7 @@ from .cases import CASES, TURNS
 from .hosts import HOSTS, Host
 from .running import installed_version, run
 
-PAGE = ROOT / "docs" / "how-to" / "gateway.md"
+PAGE = ROOT / "docs" / "reference" / "servers.md"
 BEGIN, END = "<!-- hosts: python -m tests.external.hosts -->", "<!-- end of hosts -->"
 HEAD = ("host", "revision", *(case.name for case in CASES), "characters sent", "of these not cached", "date")
 
