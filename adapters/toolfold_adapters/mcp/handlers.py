@@ -133,7 +133,7 @@ class RequestHandlers:
     def _sessions(
         self, name: str, what: str, limit: Limit, lifetime: float, owners: StoredSessions | None = None
     ) -> StoredSessions:
-        kind = SessionKind(name, what, limit, lifetime)
+        kind = SessionKind(name, what, limit, lifetime, record_refusal)
         return StoredSessions(self._tools, self._store, kind, owners, local=self._settings.store is None)
 
     def _delivery(

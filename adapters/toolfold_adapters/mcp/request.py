@@ -184,7 +184,10 @@ def address(host: str) -> str:
 
 
 def record_refusal(full: Full) -> None:
-    """Log and count that somebody was refused because a limit was reached (SPEC SAF-7)."""
+    """Log and count, once, that somebody was refused because a limit was reached (SPEC SAF-7)."""
+    if full.recorded:
+        return
+    full.recorded = True
     _refusals.add(1, {"toolfold.limit": full.what})
     log.warning("refused %s: %s", quoted(full.caller or "a client"), full)
 

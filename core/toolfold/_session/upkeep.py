@@ -73,9 +73,11 @@ class Full(QuotaExceeded):
         own: Whether the caller itself has as many as it may; otherwise there are too many in all.
         caller: Who was refused.
         retry_after: Seconds after which to try again.
+        recorded: Whether it is logged and counted by now; whoever answers with it, it is one refusal.
     """
 
     def __init__(self, what: str, limit: int, own: bool, caller: Caller, seconds: float) -> None:
+        self.recorded = False
         self.own = own
         self.caller = caller
         self.retry_after = max(1, ceil(seconds))
@@ -93,12 +95,14 @@ class SessionKind:
         what: What they are called in refusals.
         limit: How many there may be.
         lifetime: Seconds without use after which one ends.
+        on_refused: Called with the refusal where there is no room, also where a tool answers with it (SPEC SAF-7).
     """
 
     name: str
     what: str
     limit: Limit
     lifetime: float = inf
+    on_refused: Callable[[Full], None] = field(default=lambda full: None)
 
 
 @frozen(eq=False)
@@ -146,7 +150,9 @@ class Upkeep(Generic[K]):
         if self.kind.lifetime == inf:
             return QuotaExceeded(what, bound, "close one before you open another")
         seconds = await self.expiry(caller, own)
-        return Full(what, bound, own, caller, LATER if seconds is None else seconds)
+        full = Full(what, bound, own, caller, LATER if seconds is None else seconds)
+        self.kind.on_refused(full)
+        return full
 
     def start(self, tasks: TaskGroup) -> None:
         """Start to sweep now and then, each time in a task of its own, since hooks may hang."""
