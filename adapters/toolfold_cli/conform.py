@@ -293,7 +293,7 @@ class _Output:
         for violation in unexpected(self.run.report()):
             if violation.clause not in self._found:
                 self._found.add(violation.clause)
-                self.progress.found(finding(violation))
+                self.progress.print_line(finding(violation))
 
     def show(self, report: Report) -> None:
         """Print the report, and write it to the folder."""

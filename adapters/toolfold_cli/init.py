@@ -152,7 +152,7 @@ def _show_savings(moved: Moved, measure: bool, total: _Total) -> None:
     config = _configuration(moved)
     definitions: Mapping[str, Definitions] = {}
     if config is not None:
-        known_or_asked = partial(measured_definitions, config, _note_answer) if measure else partial(_known, config)
+        known_or_asked = partial(measured_definitions, config, _note_answer) if measure else partial(_cached, config)
         definitions = run(known_or_asked)
     nothing: tuple[Mapping[str, GroupCost], int] = ({}, 0)
     known, listed = costs_of_servers(config, definitions) if config and definitions else nothing
@@ -172,7 +172,7 @@ def _show_savings(moved: Moved, measure: bool, total: _Total) -> None:
     show(f"  They go to {moved.file.served}, which the entry {moved.name} starts.")
 
 
-async def _known(config: GatewayConfig) -> Mapping[str, Definitions]:
+async def _cached(config: GatewayConfig) -> Mapping[str, Definitions]:
     return await known_definitions(config, start=False)
 
 
@@ -187,20 +187,20 @@ class _Total:
     """How many servers move, of how many what they offer is known, and about how many tokens that is."""
 
     servers: int = 0
-    known: int = 0
+    measured: int = 0
     before: int = 0
     listed: int = 0
 
-    def add(self, servers: int, known: int, before: int, listed: int) -> None:
+    def add(self, servers: int, measured: int, before: int, listed: int) -> None:
         """Add those of a section."""
-        self.servers, self.known = self.servers + servers, self.known + known
+        self.servers, self.measured = self.servers + servers, self.measured + measured
         self.before, self.listed = self.before + before, self.listed + listed
 
     def show(self, *, advise: bool) -> None:
         """Print it, with what to do about servers that were never measured if that is wanted."""
         if not self.servers:
             return
-        if not self.known:
+        if not self.measured:
             one = self.servers == 1
             said = "The server was not measured" if one else f"None of the {self.servers:,} servers was measured"
             cost = "it and see what it costs" if one else "them and see what they cost"
@@ -208,10 +208,10 @@ class _Total:
             return
         before, listed = approximate(self.before), approximate(self.listed)
         show(
-            f"{self.known} of {plural(self.servers, 'server')} measured: "
+            f"{self.measured} of {plural(self.servers, 'server')} measured: "
             f"{before} tokens of tool definitions become {listed} at first."
         )
-        if self.known < self.servers and advise:
+        if self.measured < self.servers and advise:
             show("Add --measure to ask the others, which starts them.")
 
 

@@ -130,7 +130,7 @@ class _Planning:
     beside: Iterable[ClientFile]
     before: dict[Path, str] = Factory(dict[Path, str])
     texts: dict[Path, str] = Factory(dict[Path, str])
-    found: dict[ClientFile, Moved | ConfigError | None] = Factory(dict[ClientFile, "Moved | ConfigError | None"])
+    plans: dict[ClientFile, Moved | ConfigError | None] = Factory(dict[ClientFile, "Moved | ConfigError | None"])
     read: dict[ClientFile, Section] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -146,9 +146,9 @@ class _Planning:
                 check_place(file)
                 section = read_section(file, self.texts.get(file.path))
                 self.before.setdefault(file.path, section.text)
-                self.found[file] = found = plan(section)
+                self.plans[file] = found = plan(section)
         except ConfigError as error:
-            self.found[file] = error
+            self.plans[file] = error
             return
         if found is not None and found.servers:
             self.texts[file.path] = found.text
@@ -166,7 +166,7 @@ class _Planning:
             if host is not None and (host.merged or (one.scope, one.folder) != (file.scope, file.folder))
         ]
         names = {name: one.path for one, section in others for name in section.servers}
-        planned = [(one, self.found.get(one)) for one, _ in others]
+        planned = [(one, self.plans.get(one)) for one, _ in others]
         return names | {moved.name: one.path for one, moved in planned if isinstance(moved, Moved) and moved.name}
 
     def check(self, host: Host) -> None:
@@ -178,8 +178,8 @@ class _Planning:
                 before[file] = place_of(section)
             except ConfigError as error:  # who reaches what can't be told of this client, and of others it can
                 self._refuse(host, str(error))
-                if file in self.found:
-                    self.found[file] = error
+                if file in self.plans:
+                    self.plans[file] = error
                 return
         after = {file: self._after(file, place) for file, place in before.items()}
         for folder in {file.folder for file in sections} | {None}:
@@ -191,36 +191,36 @@ class _Planning:
             self._note(host, folder, now - was)
 
     def _after(self, file: ClientFile, place: Place) -> Place:
-        moved = self.found.get(file)
+        moved = self.plans.get(file)
         if not isinstance(moved, Moved) or not moved.servers:
             return place
         return with_toolfold(place, self.read[file], moved.servers, moved.name)
 
     def _refuse(self, host: Host, why: str) -> None:
-        for file, moved in self.found.items():
+        for file, moved in self.plans.items():
             if file.host == host and isinstance(moved, Moved) and moved.servers:
-                self.found[file] = ConfigError(why)
+                self.plans[file] = ConfigError(why)
                 self.texts.pop(file.path, None)
 
     def _note(self, host: Host, folder: Path | None, more: Iterable[tuple[str, str]]) -> None:
         """Say which servers a client reaches in a folder that it did not reach there, as another had their name."""
         names = ", ".join(sorted({name for _, name in more}))
-        for file, moved in self.found.items() if names else ():
+        for file, moved in self.plans.items() if names else ():
             if isinstance(moved, Moved) and moved.servers and file.host == host and file.folder == folder:
                 note = f"More than one entry is called {names}: {host.name} used one of them here; now it has each."
-                self.found[file] = evolve(moved, notes=(*moved.notes, note))
+                self.plans[file] = evolve(moved, notes=(*moved.notes, note))
 
     def result(self, backup_of: Callable[[str, Sequence[Moved]], tuple[Path, str] | None] | None = None) -> Plan:
         """Return what was planned; `backup_of` returns the backup that a file with these sections goes back to."""
         changes: list[FileChange] = []
         for path, text in self.texts.items():
-            moved = [one for one in self.found.values() if isinstance(one, Moved) and one.servers]
+            moved = [one for one in self.plans.values() if isinstance(one, Moved) and one.servers]
             moved = [one for one in moved if one.file.path == path]
             before = self.before[path]
             backup, text = (backup_of(before, moved) if backup_of else None) or (None, text)
             served = {one.file.served: one.served for one in moved}
             changes.append(FileChange(path=path, before=before, text=text, served=served, backup=backup))
-        return Plan([(file, self.found.get(file)) for file in self.files], tuple(changes))
+        return Plan([(file, self.plans.get(file)) for file in self.files], tuple(changes))
 
 
 @contextmanager

@@ -137,7 +137,7 @@ class Progress:
     """Shows people what a run is doing, when it is called with a few words, and what it has found."""
 
     now: Callable[[str], None]
-    found: Callable[[str], None] = lambda _: None
+    print_line: Callable[[str], None] = lambda _: None
     """Prints a line that stays; where there is no terminal it prints nothing, since what was found is in the result."""
 
     def __call__(self, text: str) -> None:

@@ -75,7 +75,7 @@ def rows(context: Context, query: str, *values: object) -> Rows:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def one(context: Context, what: str, query: str, *values: object) -> dict[str, Any]:
+def only_row(context: Context, what: str, query: str, *values: object) -> dict[str, Any]:
     """Return the one row of a query, or say that there is no such thing."""
     found = rows(context, query, *values)
     if not found:
@@ -134,14 +134,14 @@ def find(context: Context, state: Literal["open", "paid", "shipped", "cancelled"
 @tools.tool(group="orders", annotations={"readOnlyHint": True})
 def show(context: Context, order: int) -> dict[str, Any]:
     """Return an order with its customer, its state and the products in it."""
-    found = one(context, "order", "SELECT * FROM orders WHERE id = ?", order)
+    found = only_row(context, "order", "SELECT * FROM orders WHERE id = ?", order)
     return {**found, "items": rows(context, "SELECT sku, count FROM items WHERE order_id = ?", order)}
 
 
 @tools.tool(group="orders")
 def create(context: Context, customer: int, sku: str, count: int = 1, price: float = 0.0) -> dict[str, Any]:
     """Begin an order of a customer with one product in it, and return it."""
-    made = one(
+    made = only_row(
         context,
         "order",
         "INSERT INTO orders (customer, state, total, day) VALUES (?, 'open', ?, date()) RETURNING *",
@@ -155,7 +155,7 @@ def create(context: Context, customer: int, sku: str, count: int = 1, price: flo
 @tools.tool(group="orders")
 def add_item(context: Context, order: int, sku: str, count: int = 1) -> Rows:
     """Add a product to an open order, and return what the order has now."""
-    one(context, "open order", "SELECT id FROM orders WHERE id = ? AND state = 'open'", order)
+    only_row(context, "open order", "SELECT id FROM orders WHERE id = ? AND state = 'open'", order)
     rows(context, "INSERT INTO items VALUES (?, ?, ?)", order, sku, count)
     return rows(context, "SELECT sku, count FROM items WHERE order_id = ?", order)
 
@@ -171,14 +171,14 @@ def remove_item(context: Context, order: int, sku: str) -> Rows:
 def set_address(context: Context, order: int, street: str, town: str, postcode: str, country: str = "NO") -> str:
     """Set where an order is sent to."""
     address = f"{street}, {postcode} {town}, {country}"
-    one(context, "order", "UPDATE orders SET address = ?2 WHERE id = ?1 RETURNING id", order, address)
+    only_row(context, "order", "UPDATE orders SET address = ?2 WHERE id = ?1 RETURNING id", order, address)
     return address
 
 
 @tools.tool(group="orders")
 def ship(context: Context, order: int, carrier: str, tracking: str | None = None) -> str:
     """Mark a paid order as shipped with a carrier, and tell the customer the tracking number."""
-    one(
+    only_row(
         context, "paid order", "UPDATE orders SET state = 'shipped' WHERE id = ? AND state = 'paid' RETURNING id", order
     )
     return f"Order {order} is with {carrier}{', ' + tracking if tracking else ''}."
@@ -187,7 +187,7 @@ def ship(context: Context, order: int, carrier: str, tracking: str | None = None
 @tools.tool(group="orders", annotations={"destructiveHint": True})
 def cancel(context: Context, order: int, reason: str) -> str:
     """Cancel an order that has not been shipped, and tell the customer why."""
-    one(
+    only_row(
         context,
         "order that can be cancelled",
         "UPDATE orders SET state = 'cancelled' WHERE id = ? AND state != 'shipped' RETURNING id",
@@ -214,8 +214,8 @@ def policy(days_since_delivery: int, opened: bool = False) -> str:
 @tools.tool(group="orders.refunds")
 def ask(context: Context, order: int, amount: float, reason: str) -> dict[str, Any]:
     """Note that a customer wants money back for an order; a manager decides."""
-    one(context, "order", "SELECT id FROM orders WHERE id = ?", order)
-    return one(
+    only_row(context, "order", "SELECT id FROM orders WHERE id = ?", order)
+    return only_row(
         context,
         "refund",
         "INSERT INTO refunds (order_id, amount, state, reason) VALUES (?, ?, 'asked', ?) RETURNING *",
@@ -228,21 +228,21 @@ def ask(context: Context, order: int, amount: float, reason: str) -> dict[str, A
 @tools.tool(group="orders.refunds", visibility=Visibility.when(is_manager), annotations={"destructiveHint": True})
 def pay(context: Context, refund: int) -> str:
     """Pay back the money of a refund that was asked for."""
-    paid = one(context, "refund", "UPDATE refunds SET state = 'paid' WHERE id = ? RETURNING amount", refund)
+    paid = only_row(context, "refund", "UPDATE refunds SET state = 'paid' WHERE id = ? RETURNING amount", refund)
     return f"{paid['amount']:.2f} crowns are on their way."
 
 
 @tools.tool(group="orders.refunds", visibility=Visibility.when(is_manager))
 def refuse(context: Context, refund: int, reason: str) -> str:
     """Refuse a refund, and tell the customer why."""
-    one(context, "refund", "UPDATE refunds SET state = 'refused' WHERE id = ? RETURNING id", refund)
+    only_row(context, "refund", "UPDATE refunds SET state = 'refused' WHERE id = ? RETURNING id", refund)
     return f"Refund {refund} is refused: {reason}."
 
 
 @tools.tool(group="orders.refunds", visibility=Visibility.when(is_manager))
 def give_voucher(context: Context, customer: int, amount: float, message: str = "") -> str:
     """Send a customer a voucher instead of money, with a message."""
-    name = one(context, "customer", "SELECT name FROM customers WHERE id = ?", customer)["name"]
+    name = only_row(context, "customer", "SELECT name FROM customers WHERE id = ?", customer)["name"]
     return f"A voucher of {amount:.2f} crowns is sent to {name}. {message}".rstrip()
 
 
@@ -264,7 +264,7 @@ def history(context: Context, customer: int) -> Rows:
 @tools.tool(group="orders.customers")
 def enrol(context: Context, name: str, email: str, town: str) -> dict[str, Any]:
     """Enter a new customer, and return the entry with its number."""
-    return one(
+    return only_row(
         context, "customer", "INSERT INTO customers (name, email, town) VALUES (?, ?, ?) RETURNING *", name, email, town
     )
 
@@ -272,28 +272,28 @@ def enrol(context: Context, name: str, email: str, town: str) -> dict[str, Any]:
 @tools.tool(group="orders.customers")
 def change_email(context: Context, customer: int, email: str) -> str:
     """Change the address to which a customer's mail goes."""
-    one(context, "customer", "UPDATE customers SET email = ?2 WHERE id = ?1 RETURNING id", customer, email)
+    only_row(context, "customer", "UPDATE customers SET email = ?2 WHERE id = ?1 RETURNING id", customer, email)
     return f"Mail to customer {customer} goes to {email}."
 
 
 @tools.tool(group="orders.customers")
 def add_note(context: Context, customer: int, note: str) -> str:
     """Add a note about a customer that colleagues will see."""
-    one(context, "customer", "UPDATE customers SET note = note || ?2 WHERE id = ?1 RETURNING id", customer, note)
+    only_row(context, "customer", "UPDATE customers SET note = note || ?2 WHERE id = ?1 RETURNING id", customer, note)
     return "noted"
 
 
 @tools.tool(group="orders.customers", annotations={"openWorldHint": True})
 def send_mail(context: Context, customer: int, subject: str, text: str) -> str:
     """Send a customer a mail in the name of the shop."""
-    email = one(context, "customer", "SELECT email FROM customers WHERE id = ?", customer)["email"]
+    email = only_row(context, "customer", "SELECT email FROM customers WHERE id = ?", customer)["email"]
     return f"{subject!r} is sent to {email}, {len(text)} characters."
 
 
 @tools.tool(group="orders.customers", visibility=Visibility.when(is_manager), annotations={"destructiveHint": True})
 def forget(context: Context, customer: int) -> str:
     """Delete all that is known of a customer, as they may demand by law."""
-    one(context, "customer", "DELETE FROM customers WHERE id = ? RETURNING id", customer)
+    only_row(context, "customer", "DELETE FROM customers WHERE id = ? RETURNING id", customer)
     return f"Customer {customer} is forgotten."
 
 

@@ -185,7 +185,7 @@ def run_checks(
                 seed=options.seed,
                 deep=options.deep,
                 budget=options.budget,
-                known=known,
+                violated_clauses=known,
                 progress=partial(_report_progress, options.progress, where),
             )
             findings.under_way = check, test_run

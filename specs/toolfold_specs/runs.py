@@ -49,7 +49,7 @@ class TestRun:
         seed: The seed of everything random.
         deep: Whether to search further than usual.
         budget: The greatest number of operations; None for no limit.
-        known: The clauses that earlier checks found violated; this one adds to them.
+        violated_clauses: The clauses that earlier checks found violated; this one adds to them.
         progress: Receives a few words on the progress.
     """
 
@@ -63,7 +63,7 @@ class TestRun:
         seed: int = 0,
         deep: bool = False,
         budget: int | None = None,
-        known: set[str] | None = None,
+        violated_clauses: set[str] | None = None,
         progress: Progress = lambda _: None,
     ) -> None:
         self.driver = driver
@@ -71,7 +71,7 @@ class TestRun:
         self.seed = seed
         self.deep = deep
         self.budget = budget
-        self.known = set[str]() if known is None else known
+        self.violated_clauses = set[str]() if violated_clauses is None else violated_clauses
         self.progress = progress
         self.shown: Counter[str] = Counter()
         self.parts: dict[str, dict[str, bool]] = {}
@@ -135,7 +135,7 @@ class TestRun:
         message = f"{', '.join(got.active or ()) or 'nothing'} is active in a new session"
         for clause in ("SES-1", "DEL-1"):
             known: dict[str, Any] = {"expected": {"active": right}, "got": got.to_json()}
-            self.found(Violation(clause, self.check, self.driver.name, message, setup, (read,), **known))
+            self.add(Violation(clause, self.check, self.driver.name, message, setup, (read,), **known))
         return True
 
     def play(self, setup: Setup, operations: Iterable[Operation]) -> bool:
@@ -172,7 +172,7 @@ class TestRun:
             parts[what] = parts.get(what, False) or shown
 
     def violated(self, clause: str, message: str, **known: Any) -> None:
-        """Report a violation; only the first of each clause counts.
+        """Add a violation to what is reported; only the first of each clause counts.
 
         Args:
             clause: The violated clause.
@@ -181,10 +181,10 @@ class TestRun:
         """
         violation = Violation(clause, self.check, self.driver.name, message, **known)
         violation = evolve(violation, exchange=self.driver.exchange())
-        self.found(violation, self.also_wrong(violation))
+        self.add(violation, self.also_wrong(violation))
 
-    def found(self, violation: Violation, also_wrong: Collection[str] = ()) -> None:
-        """Report a violation; only the first of each clause counts.
+    def add(self, violation: Violation, also_wrong: Collection[str] = ()) -> None:
+        """Add a violation to what is reported; only the first of each clause counts.
 
         Args:
             violation: What is wrong.
@@ -194,25 +194,25 @@ class TestRun:
         clause = violation.clause
         if not (violation.exchange or self.knows(clause)):
             violation = evolve(violation, exchange=self.driver.exchange())
-        if roots := find_clause(clause).rests_on.intersection(also_wrong) & self.known:
+        if roots := find_clause(clause).rests_on.intersection(also_wrong) & self.violated_clauses:
             self.hide(clause, min(roots), violation)
             return
         self._violations.setdefault(clause, violation)
-        self.known.add(clause)
+        self.violated_clauses.add(clause)
 
     def also_wrong(self, violation: Violation) -> frozenset[str]:
         """Return which clauses that it rests on the case of a violation shows to be violated, in a simpler form.
 
         What has no history is repeated by running its check as a whole.
         """
-        among = find_clause(violation.clause).rests_on & self.known
+        among = find_clause(violation.clause).rests_on & self.violated_clauses
         if not among:
             return among
         if violation.setup is None or not violation.history:
             return among & self._violations.keys()
         wrong: set[str] = set()
         for setup, operations in simpler(violation.setup, violation.history, self.can):
-            quiet = TestRun(self.driver, self.check, known={*self.known, violation.clause})
+            quiet = TestRun(self.driver, self.check, violated_clauses={*self.violated_clauses, violation.clause})
             if (case := quiet.begin(setup)) is not None:
                 all(case.passes(operation) for operation in operations)
                 wrong |= case.wrong
@@ -222,7 +222,7 @@ class TestRun:
 
     def never_ended(self, clause: str, message: str, setup: Setup, history: Sequence[Operation]) -> None:
         """Report that an operation never ends, which follows from nothing else."""
-        self.found(Violation(clause, self.check, self.driver.name, message, setup, tuple(history)))
+        self.add(Violation(clause, self.check, self.driver.name, message, setup, tuple(history)))
 
     def hide(self, clause: str, broken: str, violation: Violation) -> None:
         """Record a violation that may follow from that of another clause, which is reported instead."""
@@ -287,11 +287,11 @@ class Case:
         run = self.test_run
         if run.may_share(self.setup) and run.driver.configure(self.setup).error is None and run.inherits(self.setup):
             return False
-        if clause is None or mismatch.clause in self.test_run.known:
+        if clause is None or mismatch.clause in self.test_run.violated_clauses:
             clause = self._finer(mismatch, operation)
         self._report(mismatch, clause, expected, got)
         self.test_run.ended_by = self.test_run.ended_by or self.test_run.masked.get(clause, clause)
-        if mismatch.also is not None and mismatch.also not in self.test_run.known:
+        if mismatch.also is not None and mismatch.also not in self.test_run.violated_clauses:
             run, history = self.test_run, tuple(self.history)
             found = Violation(mismatch.also, run.check, run.driver.name, mismatch.message, self.setup, history)
             run.hide(mismatch.also, clause, found)
@@ -310,7 +310,7 @@ class Case:
         if operation.verb == "register" and mismatch.explains:  # the system differs from now on
             return False
         reads = operation.verb in READS and expected.active is None
-        return mismatch.clause in self.test_run.known and (reads or _state_is_right(expected, got))
+        return mismatch.clause in self.test_run.violated_clauses and (reads or _state_is_right(expected, got))
 
     def _judge(self, operation: Operation) -> tuple[Mismatch | None, Answer, Answer]:
         self.test_run.count()
@@ -326,7 +326,7 @@ class Case:
             self._cursors.clear()
         judgement = Judgement(self.oracle, before, operation, expected, got)
         found = judgement.mismatches
-        known = self.test_run.known
+        known = self.test_run.violated_clauses
         mismatch = next((one for one in found if one.clause not in known), found[0] if found else None)
         self.wrong.update(clause for one in found for clause in one.besides)
         self.wrong.update(one.clause for one in found if one is not mismatch or one.clause in known)
@@ -388,7 +388,7 @@ class Case:
 
     def _report(self, mismatch: Mismatch, clause: str, expected: Answer, got: Answer) -> None:
         """Report a mismatch under its clause, with a short history on a small system that shows it too."""
-        known = self.test_run.known
+        known = self.test_run.violated_clauses
         if self.test_run.knows(clause) and (clause in known or self.wrong & find_clause(clause).rests_on):
             return
 
@@ -406,13 +406,13 @@ class Case:
                 mismatch, expected, got, wrong = again
         run, shown = self.test_run, (setup, tuple(history), expected.to_json(), got.to_json())
         violation = Violation(clause, run.check, run.driver.name, mismatch.message, *shown, run.driver.exchange())
-        run.found(violation, wrong | run.also_wrong(violation))
+        run.add(violation, wrong | run.also_wrong(violation))
 
     def _replayed(
         self, history: Sequence[Operation], setup: Setup | None = None
     ) -> tuple[Mismatch, Answer, Answer, set[str]] | None:
         """Return the mismatch of the last operation of a history on a new system, if no earlier one has one."""
-        quiet = TestRun(self.test_run.driver, self.test_run.check, known=set(self.test_run.known))
+        quiet = TestRun(self.test_run.driver, self.test_run.check, violated_clauses=set(self.test_run.violated_clauses))
         case = quiet.begin(setup or self.setup)
         if case is None:
             return None

@@ -385,7 +385,7 @@ def test_findings_are_shown_on_a_terminal_alone(
     monkeypatch.setattr(sys, "stderr", file)
     monkeypatch.setenv("TERM", "xterm-256color")
     with runs.show_progress(600) as progress:
-        progress.found("ACT-1  it is open")
+        progress.print_line("ACT-1  it is open")
     assert shown in file.getvalue()
     assert bool(file.getvalue()) is bool(shown)
 

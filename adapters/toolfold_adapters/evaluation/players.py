@@ -94,7 +94,7 @@ class Scripted:
         if not (self.has_read(expected.tool) or await self.is_listed(expected.tool) or await self.find(expected)):
             return False
         wanted = {**expected.free, **expected.arguments}
-        if {FIND, PROXY} <= (await self.offered()).keys() and await self.known(expected.tool, wanted) != wanted:
+        if {FIND, PROXY} <= (await self.offered()).keys() and await self.readable(expected.tool, wanted) != wanted:
             await self.ask(FIND, {"query": self.wire(expected.tool), "limit": 1})
         return True
 
@@ -114,9 +114,9 @@ class Scripted:
 
     async def attempt(self, tool: str, wanted: Mapping[str, Any]) -> tuple[bool, bool]:
         """Call a tool with what is known of its arguments; return whether it was done, or a refusal showed more."""
-        given = await self.known(tool, wanted)
+        given = await self.readable(tool, wanted)
         answer = await self.call(tool, given)
-        return answer is not None and not answer.is_error, await self.known(tool, wanted) != given
+        return answer is not None and not answer.is_error, await self.readable(tool, wanted) != given
 
     async def find(self, expected: Expected) -> bool:
         """Find out how to call a tool that is not listed, and return whether it is known now."""
@@ -192,7 +192,7 @@ class Scripted:
         """Return whether a tool is listed now."""
         return self.wire(tool) in await self.offered()
 
-    async def known(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def readable(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return those arguments that it has read of: in the list, in what describes the tool, or in a refusal."""
         name, offered = self.wire(tool), await self.offered()
         if name in offered:

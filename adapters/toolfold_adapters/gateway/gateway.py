@@ -22,7 +22,7 @@ from toolfold.spi import Kind, RequestView, available
 from ..mcp.handlers import RequestHandlers
 from .beside import beside
 from .config.settings import Entry, GatewayConfig
-from .registration import Report, UpstreamRegistration
+from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request, resources_named
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
@@ -47,7 +47,7 @@ class Gateway:
     said what it offers.
     """
 
-    report: Report
+    report: Registered
     registration: UpstreamRegistration
     tools: ToolSet
 
@@ -315,7 +315,7 @@ class Gateway:
         for name in self.registration.unapproved:  # what was approved may be newer than what is known
             self.upstreams[name].ask()
 
-    def _take(self, report: Report) -> None:
+    def _take(self, report: Registered) -> None:
         """Take a new report, and log what is new in it."""
         before, self.report = self.report, report
         log_new(before.warnings, report.warnings)

@@ -41,7 +41,7 @@ Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
 
 
 @frozen
-class Report:
+class Registered:
     """How the tools of the upstreams were registered.
 
     `server` is the name and version of the only upstream, and `version` only the latter; `instructions` is what
@@ -107,7 +107,7 @@ class UpstreamRegistration:
 
     def register_tools(
         self, servers: Mapping[str, Definitions], unknown: Mapping[str, Condition] | None = None
-    ) -> Report:
+    ) -> Registered:
         """Register what the upstreams offer, in groups, and return the report; for the start.
 
         A definition that can't be registered is left out and reported; it does not harm the others.
@@ -126,7 +126,7 @@ class UpstreamRegistration:
         made = self._made(self._layout, wanted)
         return self._report((*wanted.warnings, *self._change(wanted, made)), self._tools.catalog)
 
-    async def replace(self, server: str, definitions: Definitions | None) -> Report:
+    async def replace(self, server: str, definitions: Definitions | None) -> Registered:
         """Register what an upstream offers now in place of what it offered, and return the new report.
 
         Only what differs changes, and sessions are notified of it. `None` unregisters everything that it offers.
@@ -147,7 +147,7 @@ class UpstreamRegistration:
                     self._servers[server] = before
                 raise
 
-    async def describe_unknown(self, server: str, condition: Condition) -> Report:
+    async def describe_unknown(self, server: str, condition: Condition) -> Registered:
         """Give another reason why nothing is known of an upstream, and return the new report (SPEC GWY-4, EXP-5)."""
         async with self._lock:
             self._unknown[server] = condition
@@ -163,7 +163,7 @@ class UpstreamRegistration:
 
     async def configure(
         self, config: GatewayConfig, renewed: Iterable[str] = (), unknown: Mapping[str, Condition] | None = None
-    ) -> Report:
+    ) -> Registered:
         """Register what the upstreams offer under another configuration, and return the new report (SPEC GWY-9).
 
         Upstreams that it does not have are unregistered; new ones come by `replace`. The tool set has its options.
@@ -327,14 +327,14 @@ class UpstreamRegistration:
 
     async def _apply(
         self, after: Layout, renewed: frozenset[str] = frozenset(), settings: ToolSet | None = None
-    ) -> Report:
+    ) -> Registered:
         """Make the tool set offer `after` in place of what it offers, and notify sessions of what differs."""
         before = self._layout
         for path in [path for path in before.groups if path not in after.groups]:
             if path in self._tools.catalog.index:  # it goes with a group that it is in
                 await self._tools.unregister_group(path)
         made = await beside(self._size, self._made, before, after, renewed)
-        report: Report | None = None
+        report: Registered | None = None
         with anyio.CancelScope(shield=True):  # what has changed is told
             left_out = self._change(after, made, settings)
             await anyio.lowlevel.checkpoint()  # a catalog is made next, which takes as long again
@@ -412,12 +412,12 @@ class UpstreamRegistration:
             except ToolfoldError as error:
                 yield _left_out(after.components[component.kind, component.name], error)
 
-    def _report(self, warnings: tuple[str, ...], catalog: Catalog) -> Report:
+    def _report(self, warnings: tuple[str, ...], catalog: Catalog) -> Registered:
         only = None if self._config.prefixed else next(iter(self._reviewed(self._config).values()), None)
         said = Definitions() if only is None else only.said
         components = self._layout.components.items()
         tools = {name: one for (kind, name), one in components if kind == "tool" and name in catalog.tools}
-        return Report(
+        return Registered(
             server=f"{said.name} {said.version}".strip(),
             instructions=said.instructions,
             tools={name: one.original for name, one in tools.items()},

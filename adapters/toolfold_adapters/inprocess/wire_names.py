@@ -28,21 +28,21 @@ class _Names:
     """The wire names of a catalog: of the tools that have one, and why the others have none."""
 
     names: WireNames
-    known: frozenset[str]
+    mapped: frozenset[str]
     refused: Mapping[str, str]
 
     @classmethod
     def of(cls, catalog: Catalog, separator: str, max_length: int, first: Container[str] = ()) -> Self:
         """Return them; where two names would be one on the wire, `first` take precedence."""
-        names, known, refused = WireNames(separator, max_length), set[str](), dict[str, str]()
+        names, mapped, refused = WireNames(separator, max_length), set[str](), dict[str, str]()
         for name in sorted(catalog.tools, key=lambda name: name not in first):
             try:
                 names.admit(name)
             except ConfigError as error:
                 refused[name] = str(error)
             else:
-                known.add(name)
-        return cls(names, frozenset(known), refused)
+                mapped.add(name)
+        return cls(names, frozenset(mapped), refused)
 
 
 _NAMES = Memo[tuple[str, int], _Names](most=8)
@@ -59,7 +59,7 @@ class WireNameCodec:
         self.separator = separator
         self.max_length = max_length
         self._catalog: Catalog | None = None
-        self._found = _Names(WireNames(separator, max_length), frozenset(), {})
+        self._names = _Names(WireNames(separator, max_length), frozenset(), {})
 
     def update(self, catalog: Catalog, *, strict: bool = False) -> None:
         """Use the names of a catalog from now on.
@@ -70,13 +70,13 @@ class WireNameCodec:
         if catalog is self._catalog:
             return
         found = self._shared(catalog)
-        if found.refused and self._found.known:
-            found = _Names.of(catalog, self.separator, self.max_length, self._found.known)
+        if found.refused and self._names.mapped:
+            found = _Names.of(catalog, self.separator, self.max_length, self._names.mapped)
         for name, reason in found.refused.items():
             if strict:
                 raise ConfigError(reason)
             log.error("%s is left out: %s", name, reason)
-        self._catalog, self._found = catalog, found
+        self._catalog, self._names = catalog, found
 
     def _shared(self, catalog: Catalog) -> _Names:
         """Return the names that all conversations with a catalog have in common, so that each needs no table of all."""
@@ -85,16 +85,16 @@ class WireNameCodec:
 
     def has_name(self, name: str) -> bool:
         """Return whether a tool has a wire name."""
-        return name in self._found.known
+        return name in self._names.mapped
 
     def to_wire(self, name: str) -> str:
         """Return a tool's name as the model knows it."""
-        return self._found.names.to_wire(name)
+        return self._names.names.to_wire(name)
 
     def from_wire(self, name: str) -> str:
         """Return the catalog's name for a wire name; any other name comes back unchanged."""
         try:
-            return self._found.names.from_wire(name)
+            return self._names.names.from_wire(name)
         except ToolNotFound:
             return name
 

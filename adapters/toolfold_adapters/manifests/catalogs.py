@@ -118,10 +118,11 @@ class _Reader:
         """Return what the data describe."""
         tools = ToolSet(self.file.stem)
         with self.at("the top of the file"):
-            self.known(data, KEYS, "the configuration of a gateway has [upstream] or [upstreams.NAME]", in_json=False)
+            hint = "the configuration of a gateway has [upstream] or [upstreams.NAME]"
+            self.check_keys(data, KEYS, hint, in_json=False)
         with self.at("[options]"):
             given = self.table(data, "options")
-            self.known(given, OPTIONS)
+            self.check_keys(given, OPTIONS)
             tools = ToolSet(data.get("name", self.file.stem), **{**given, **options})
         entries = [*self.groups(tools, data), *self.entries(None, "[[tools]]", data)]
         for group, place, entry in entries:
@@ -132,7 +133,7 @@ class _Reader:
                 tools.register_exclusion(*_texts("the set", members))
         for name, profile in self.tables(data, "profiles"):
             with self.at(f"[profiles.{quoted_key(name)}]"):
-                self.known(profile, _PROFILE)
+                self.check_keys(profile, _PROFILE)
                 tools.register_profile(Profile(name=name, **profile))
         return tools
 
@@ -163,7 +164,7 @@ class _Reader:
         if any(sign in name for sign in "*?["):
             raise InvalidEntry(f"{name!r} is a pattern: name a tool, or add [upstream], whose tools it is to match")
         given = table(entry) or {}
-        self.known(given, TOOL_KEYS, in_json=False)
+        self.check_keys(given, TOOL_KEYS, in_json=False)
         handler = self.find(name) or (self.find(function) if isinstance(function, str) else None)
         if handler is None:
             raise InvalidEntry(f"there is no handler for {name!r}")
@@ -177,9 +178,11 @@ class _Reader:
         except (InvalidEntry, ToolfoldError, TypeError) as error:
             self.problems.append(ManifestError(str(self.file), place, problem_of(error)))
 
-    def known(self, given: Mapping[str, Any], keys: Collection[str], hint: str = "", *, in_json: bool = True) -> None:
+    def check_keys(
+        self, data: Mapping[str, Any], keys: Collection[str], hint: str = "", *, in_json: bool = True
+    ) -> None:
         """Raise `InvalidEntry` at a key that is not known; `in_json` says whether also in a JSON file."""
-        for key in given:
+        for key in data:
             if key not in keys and (in_json or self.file.suffix.lower() == ".toml"):
                 more = f"; {hint}" if hint else ""
                 raise InvalidEntry(f"{key} is not known here: remove it, or use one of {', '.join(keys)}{more}")

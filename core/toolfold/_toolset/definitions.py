@@ -44,16 +44,16 @@ def component_of(
     handler: Callable[..., Any],
     options: Mapping[str, Any],
     schemas: SchemaCache,
-    known: Callable[[str], object],
+    group_at: Callable[[str], object],
 ) -> Component:
     """Return the component of what is registered under a name, base or full, or under a URI; `options` are checked.
 
-    `known` raises unless a group exists: its own, and those that its rules and its bounds mention.
+    `group_at` raises unless a group exists: its own, and those that its rules and its bounds mention.
 
     Raises:
         InvalidName, GroupNotFound, InvalidDefinition: It can't be registered so.
     """
-    full, group, rule = _place(kind, name, options, known)
+    full, group, rule = _place(kind, name, options, group_at)
     if kind == "tool":
         made = _tool(full, handler, options, schemas)
     elif kind == "prompt":
@@ -62,7 +62,7 @@ def component_of(
         made = _resource(kind, full, handler, options, schemas)
     bounded_by = paths_of(options.get("bounded_by", ()))
     for path in bounded_by:
-        known(path)
+        group_at(path)
     return Component(
         kind=kind,
         name=full,
@@ -144,7 +144,7 @@ def _resource(
 
 
 def _place(
-    kind: Kind, name: str, given: Mapping[str, Any], known: Callable[[str], object]
+    kind: Kind, name: str, given: Mapping[str, Any], group_at: Callable[[str], object]
 ) -> tuple[str, str | None, Visibility]:
     """Return the full name or the URI of something, its group, and its rule."""
     group, rule, flat = given.get("group"), given.get("visibility"), given.get("flat", False)
@@ -155,12 +155,12 @@ def _place(
         flat = True
     for rule_of in (rule, given.get("hidden")):
         for mentioned in sorted(groups_of(rule_of)) if isinstance(rule_of, Visibility) else ():
-            known(mentioned)
+            group_at(mentioned)
     if group is None and isinstance(rule, GroupActive):
         group, flat = rule.path, True
     if group is None:
         return base, None, Always() if rule is None else rule
-    known(group)
+    group_at(group)
     full = base if flat else qualified_name(group, base)
     if kind == "tool" and base in RESERVED and not flat:
         return full, group, _replacement_rule(full, rule)

@@ -175,7 +175,7 @@ class Registration:
         if path in self._groups:
             raise DuplicateName("group", path)
         for above in ancestors(path):
-            self.known(above)
+            self.group_at(above)
         group = self._pinnable(Group(path=path, description=description, **options))
         _check_texts(group)
         controls = self.settings.style.components(group)
@@ -188,10 +188,10 @@ class Registration:
     @on_loop
     def update_group(self, path: str, **changes: Any) -> Group:
         """Change what no state depends on about a group, and the control tools that show it."""
-        group = self._pinnable(evolve(self.known(path), **changes))
+        group = self._pinnable(evolve(self.group_at(path), **changes))
         _check_texts(group)
         tools = self._specs["tool"]
-        for name in self.settings.style.components(self.known(path)):
+        for name in self.settings.style.components(self.group_at(path)):
             if tools[name].control:
                 del tools[name]
         self._groups[path] = group
@@ -218,7 +218,7 @@ class Registration:
             raise InvalidDefinition(path, f"it contains {below[0]!r}, which is pinned, so it must be pinned too")
         return group
 
-    def known(self, path: str) -> Group:
+    def group_at(self, path: str) -> Group:
         """Return a registered group, or raise `GroupNotFound`."""
         group = self._groups.get(path) if is_text(path) else None
         if group is None:
@@ -229,7 +229,7 @@ class Registration:
         """Return the exclusion set of these groups, checked but not added (SPEC REG-3)."""
         given = tuple(paths)
         for path in given:
-            self.known(path)
+            self.group_at(path)
         members = exclusion_of(given)
         for path in sorted(members):
             if self._groups[path].pinned:
@@ -254,7 +254,7 @@ class Registration:
     @on_loop
     def remove_group(self, path: str) -> Group:
         """Remove a group, what is below it, and their tools, also from profiles that name it (SPEC REG-5, PRO-1)."""
-        group = self.known(path)
+        group = self.group_at(path)
         gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
         self._groups = {name: component for name, component in self._groups.items() if name not in gone}
         before = self._specs["tool"]
@@ -273,7 +273,7 @@ class Registration:
         """Add a tool, prompt, resource or template by its name or URI, with the options of its kind (SPEC REG-6)."""
         defaults = self._tool_defaults if kind == "tool" else self._defaults
         given = defaults | options_of(kind, str(name), handler, options)
-        component = component_of(kind, name, handler, given, self._schemas, self.known)
+        component = component_of(kind, name, handler, given, self._schemas, self.group_at)
         if kind == "tool" and self._is_control(component.name) and not given.get("replaces_control"):
             warn(_replaces(component))
         return self._add_component(component)
@@ -291,13 +291,13 @@ class Registration:
     def adopt(self, component: Component) -> Component:
         """Add a component that another registration made; raises `GroupNotFound` if its group is not here."""
         if component.group is not None:
-            self.known(component.group)
+            self.group_at(component.group)
         return self._add_component(component)
 
     @on_loop
     def share_tool(self, name: str, path: str) -> Component:
         """Have a tool available while another group is open, too (SPEC SKL-2)."""
-        self.known(path)
+        self.group_at(path)
         tool = self._specs["tool"].get(name)
         if tool is None or tool.control is not None:
             raise ToolNotFound(name)
@@ -335,7 +335,7 @@ class Registration:
         if profile.name in self._profiles:
             raise DuplicateName("profile", profile.name)
         for path in (*profile.active, *(path for path in profile.available if path != "*")):
-            self.known(path)
+            self.group_at(path)
         for path in profile.active:
             if missing := [above for above in ancestors(path) if above not in profile.active]:
                 raise ConfigError(

@@ -263,7 +263,7 @@ class ToolSet(Displayed):
             GroupNotFound: There is no such group, also where it is not awaited.
             HookFailed: A session could not close the group; nothing was removed.
         """
-        group = self._registration.known(path)
+        group = self._registration.group_at(path)
         if any(session.snapshot.is_active(path) for session in self.pool.live):
             return self._close_and_remove(path)
         self._registration.remove_group(path)

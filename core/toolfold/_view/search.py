@@ -178,12 +178,12 @@ class _Reach:
 class Search:
     """The search of one request: run it in any thread, for it only looks at values.
 
-    `found` is what the session may find, and `to_wire` maps a tool's name to the one that the caller knows.
+    `offered` is what the session may find, and `to_wire` maps a tool's name to the one that the caller knows.
     """
 
     catalog: Catalog
     ranker: Ranker
-    found: tuple[Found, ...]
+    offered: tuple[Found, ...]
     to_wire: ToWire
 
     def best(self, query: str, limit: int) -> list[Found]:
@@ -191,9 +191,9 @@ class Search:
 
         The ranking decides between names that are equally close, and on all the others.
         """
-        if not self.found:
+        if not self.offered:
             return []
-        by_name = {one.component.name: one for one in self.found}
+        by_name = {one.component.name: one for one in self.offered}
         ranked = [name for name in dict.fromkeys(self._ranking(query)) if name in by_name]
         places = {name: place for place, name in enumerate(ranked)}
         closeness = closeness_to(query)
@@ -208,7 +208,7 @@ class Search:
     @cached_property
     def _ranking(self) -> Ranking:
         """The index of what may be found, made once for equal documents."""
-        documents = tuple(_document(self.catalog, one.component) for one in self.found)
+        documents = tuple(_document(self.catalog, one.component) for one in self.offered)
         return _RANKINGS.of(self.catalog.memo, documents, lambda: self.ranker(documents))
 
 

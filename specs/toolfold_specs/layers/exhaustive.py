@@ -137,7 +137,10 @@ def _tour_of_given(test_run: TestRun, setup: Setup) -> None:
 
 
 def _reasons(test_run: TestRun) -> None:
-    if test_run.known & {"NAM-2", *STEP_CLAUSES}:  # tools of other names, and other states, have other reasons
+    if test_run.violated_clauses & {
+        "NAM-2",
+        *STEP_CLAUSES,
+    }:  # tools of other names, and other states, have other reasons
         return
     for number, setup in enumerate(_setups(test_run), 1):
         test_run.progress(f"system {number}, {len(setup.groups)} groups")

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolfold import Session, ToolSet
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig
-from toolfold_adapters.gateway.registration import Report, UpstreamRegistration
+from toolfold_adapters.gateway.registration import Registered, UpstreamRegistration
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 
 OBJECT = {"type": "object"}
@@ -31,7 +31,7 @@ def answering(server: str, kind: str, original: str) -> Callable[..., Any]:
     return handler
 
 
-def registered(servers: Mapping[str, Definitions], **settings: Any) -> tuple[UpstreamRegistration, ToolSet, Report]:
+def registered(servers: Mapping[str, Definitions], **settings: Any) -> tuple[UpstreamRegistration, ToolSet, Registered]:
     config = configured(*servers, **settings)
     tools = config.new_tool_set("gateway")
     registration = UpstreamRegistration(tools, config, answering, ["call_tool"])

@@ -76,13 +76,13 @@ class ByHandle:
     """A handle has what is open, and a new state has a new one.
 
     Attributes:
-        given: The handle of the request, if there is one.
+        handle: The handle of the request, if there is one.
         issue: Returns a handle of the state as it is by then.
         discarded: The groups of the handle that the newest catalog discards (SPEC PER-2).
         opens: Whether it is the handle of a process that has one client, which no caller has to give (SPEC DEL-12).
     """
 
-    given: str | None
+    handle: str | None
     _issue: Callable[[], Awaitable[str]]
     discarded: tuple[str, ...] = ()
     opens: bool = False
@@ -92,12 +92,12 @@ class ByHandle:
 
     def was_listed(self, component: Component, view: RequestView) -> bool:
         """Return whether the caller knows the definition of a tool: if it is in the list that all have."""
-        return self.given is None and not is_hidden(component, view)
+        return self.handle is None and not is_hidden(component, view)
 
     def way(self, call_tool: str | None, host: Host, component: Component | None) -> str:
         """Return how tools are called that are open under the handle of the request."""
         under = "." if self.opens else ", with the handle that you gave."
-        return "" if self.given is None else f"Call the tools below by {call_tool}{under}"
+        return "" if self.handle is None else f"Call the tools below by {call_tool}{under}"
 
     def unknown(self, error: ToolNotFound, call_tool: str | None) -> ToolNotFound:
         """Return the refusal of a name that is unknown under a handle, which may be the reason (SPEC CTL-8).
@@ -108,7 +108,7 @@ class ByHandle:
             return error
         give = f"give {call_tool} the last one that you were given"
         why, under = "the handle is missing", "without one"
-        if self.given is not None:
+        if self.handle is not None:
             why, under = "the handle was made before you opened its group", "under this one"
         return ToolNotFound(error.name, f"{why}: {give}; {under} {error.hint}", error.kind)
 

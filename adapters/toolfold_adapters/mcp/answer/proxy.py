@@ -192,7 +192,7 @@ MOST_CALLS = 100
 AT_ONCE = 8
 """How many of them are made at the same time, since a request counts as one towards a caller's limit (SPEC SAF-4)."""
 
-Report = Callable[[float, float | None, str | None], Awaitable[None]]
+ReportProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 _CALL = {
     "type": "object",
@@ -259,7 +259,7 @@ def proxies_of(
 class Part:
     """What one of several calls is given of its request: how it reports progress, and the room of its answer."""
 
-    progress: Report
+    progress: ReportProgress
     room: int
 
 
@@ -326,12 +326,12 @@ async def make_calls(
 class _Progress:
     """The progress of several calls as that of one request, which may only grow (SPEC GWY-1)."""
 
-    def __init__(self, report: Report, calls: int) -> None:
+    def __init__(self, report: ReportProgress, calls: int) -> None:
         self._report = report
         self._come = [0.0] * calls
         self._reported = 0.0
 
-    def of(self, number: int, name: str) -> Report:
+    def of(self, number: int, name: str) -> ReportProgress:
         async def report(progress: float, total: float | None = None, message: str | None = None) -> None:
             come = max(0.0, progress)  # others may report what is less than nothing
             share = come / total if total else come / (come + 1)

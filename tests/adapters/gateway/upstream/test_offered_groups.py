@@ -13,7 +13,7 @@ from tests.adapters.gateway.inprocess import House, config_of, opened
 from tests.adapters.gateway.registering import answering, configured, listed, offering
 from tests.adapters.gateway.upstreams.groups import DRAFT, TOOLBOX, Grouped, tool
 from toolfold import ToolSet
-from toolfold_adapters.gateway.registration import Report, UpstreamRegistration
+from toolfold_adapters.gateway.registration import Registered, UpstreamRegistration
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.mcp import build_server
@@ -174,7 +174,7 @@ def grouped(*groups: OfferedGroup, tools: Sequence[Any] = ()) -> Definitions:
     return offering(*tools, groups=groups)
 
 
-def registered(folder: Path, said: Definitions, **settings: Any) -> tuple[ToolSet, Report]:
+def registered(folder: Path, said: Definitions, **settings: Any) -> tuple[ToolSet, Registered]:
     config = configured("s", "t", **settings)
     tools = config.new_tool_set("gateway")
     registration = UpstreamRegistration(tools, config, answering, approvals=Approvals(folder))
