@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from attrs import frozen
 from mcp_types import RequestId
+from pydantic_core import from_json
 
 HEAD, TAIL = 64 * 1024, 1024
 """How much of a line is read, in characters."""
 DIGITS = 20
 """How many digits an id may have."""
+FORM = 50
+"""How many characters of a key tell one form of a line from another."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _AT_END = re.compile(r'[,{]\s*"id"\s*:\s*("[^"\\]*"|\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
@@ -30,11 +34,14 @@ class Line:
         answers: The id of the request that it was to answer, if that was found.
         answer: Whether it was to answer a request at all.
         cut: Whether it ends within a value, so that the next line may be the rest.
+        form: What JSON it is, or begins as: the first key of an object, after its bracket, or another bracket; empty if
+            it is none, such as a line of a log.
     """
 
     answers: RequestId | None
     answer: bool
     cut: bool
+    form: str = ""
 
 
 class BrokenLine(ValueError):
@@ -47,6 +54,7 @@ class BrokenLine(ValueError):
 
 def read(text: str) -> Line:
     """Return what can be found out of a line that is no message."""
+    text = text.replace("\0", "").lstrip("\ufeff\ufffd \t")  # what of UTF-16 is no ASCII
     keys, depth = _outermost(_object(text[:HEAD]))
     given = keys.get("id", [])
     if "id" not in keys and (at_end := _AT_END.search(text[-TAIL:])) is not None:
@@ -55,7 +63,17 @@ def read(text: str) -> Line:
     answer = answer or (not keys and bool(given))  # the rest of one
     cut = len(text) <= HEAD and depth > 0
     found = next((one for one in map(_id, given) if one is not None), None) if answer else None
-    return Line(answers=found, answer=answer, cut=cut)
+    return Line(answers=found, answer=answer, cut=cut, form=_form(text, keys))
+
+
+def _form(text: str, keys: Iterable[str]) -> str:
+    """Return what JSON a line is or begins as; a list may as well be the level of a line of a log."""
+    if text.startswith("{"):
+        return f"{{{next(iter(keys), '')[:FORM]}"
+    with suppress(ValueError):
+        if isinstance(from_json(text), list | str):
+            return text[0]
+    return ""
 
 
 def _object(text: str) -> str:
@@ -65,7 +83,7 @@ def _object(text: str) -> str:
     """
     text = text.replace("'", '"') if "{'jsonrpc'" in text else text
     begins = text.find("{") if '"jsonrpc"' in text else -1
-    return text[begins:] if begins >= 0 else text.lstrip("\ufeff \t[")
+    return text[begins:] if begins >= 0 else text.lstrip(" \t[")
 
 
 def _outermost(text: str) -> tuple[dict[str, list[str]], int]:

@@ -3,12 +3,16 @@
 A broken answer whose request can't be found out is that of one of those that waited when it came: it is the last of
 them that is left once all others were answered. So a broken answer harms its own request alone, unless the others take
 longer than the one may wait: then the connection ends.
+
+Other JSON that answers nothing (an object without an id, an answer to what was not asked) may be a broken answer, or a
+server that logs to the wrong stream. It was a log if all that waited when it came are answered, and lines of its form
+are logs from then on, as are those that come while nothing waits. Else the connection ends, too. What is no JSON is
+taken for a log at any time: many servers write one while they work.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import anyio
 from mcp.shared.dispatcher import coerce_request_id
@@ -16,6 +20,7 @@ from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
+    PARSE_ERROR,
     ErrorData,
     JSONRPCError,
     JSONRPCNotification,
@@ -26,13 +31,19 @@ from mcp_types import (
 
 from toolfold import ToolfoldError
 
-from ...transport.broken import BrokenLine
+from ...transport.broken import BrokenLine, Line
 from ...transport.lines import BROKEN, Item, MessageTooLarge
 
 LOST_SECONDS = 10.0
 """How long a request may wait whose answer was lost while others wait, so that it can't be told which it is."""
 STREAMED = "subscriptions/listen"
 """A request whose answer comes at its end, which may be never; so a lost answer is hardly its own."""
+MOST_ABANDONED = 1_000
+"""How many requests that nobody waits for any more are known by their ids."""
+MOST_FORMS = 100
+"""How many forms of lines are told apart."""
+_CUT, _LOST, _UNASKED = "a part of an answer", "an answer without an id", "an answer to nothing that waits"
+"""Beside the forms of lines, what else may have been the answer to a request."""
 
 
 class AnswerLost(ToolfoldError):
@@ -49,22 +60,26 @@ class Awaited:
     def __init__(self) -> None:
         self.failed: deque[Item] = deque()
         self.untidy = 0
-        self._newest = 0
         self._waiting: set[RequestId] = set()
         self._streamed: set[RequestId] = set()
-        self._suspects: set[RequestId] = set()
+        self._abandoned: deque[RequestId] = deque(maxlen=MOST_ABANDONED)
+        self._notified = 0
         self._lost = 0
-        self._cut = False
-        self._cleared, self._unclear = anyio.Event(), anyio.Event()
+        self._doubts: dict[str, dict[RequestId, float]] = {}
+        self._logs: set[str] = set()
+        self._unclear = anyio.Event()
 
     async def overdue(self) -> AnswerLost:
         """Return once a request has waited for too long for an answer that was lost."""
         while True:
             await self._unclear.wait()
-            with anyio.move_on_after(LOST_SECONDS) as waiting:
-                await self._cleared.wait()
-            if waiting.cancelled_caught:
-                return AnswerLost("it gave a broken answer that does not say to which of several requests")
+            began = [since for doubt in self._doubts.values() for since in doubt.values()]
+            if not began:
+                self._unclear = anyio.Event()
+            elif (ends := min(began) + LOST_SECONDS) > anyio.current_time():
+                await anyio.sleep_until(ends)
+            else:
+                return AnswerLost("it gave a broken answer that does not say which request it is to")
 
     def sent(self, item: SessionMessage) -> None:
         """Take note of what was sent."""
@@ -74,61 +89,107 @@ class Awaited:
             self._waiting.add(identity)
             if message.method == STREAMED:
                 self._streamed.add(identity)
-            self._newest = max(self._newest, identity) if isinstance(identity, int) else self._newest
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._settle(cancelled_request_id_from_params(message.params))
+        elif isinstance(message, JSONRPCNotification):
+            self._notified += 1
+            if message.method == "notifications/cancelled":
+                self._abandon(cancelled_request_id_from_params(message.params))
 
     def came(self, item: Item) -> None:
         """Take note of what came."""
         if isinstance(item, BrokenLine):
             self.untidy += 1
-            if item.line.cut and item.line.answer and len(self._waiting) > 1:
-                self._cut = True  # the rest may say whose it is
-            elif item.line.answer or self._cut:
-                self._lose()
-            return
-        if isinstance(item, Exception):
+            self._misread(item.line)
+        elif isinstance(item, Exception):
             self.untidy += not isinstance(item, MessageTooLarge)
-            return
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            identity = item.message.id
-            self.untidy += _is_broken(item.message) or not self._was_sent(identity)
-            self._cut = False if identity is not None and self._settle(identity) else self._cut
-        if self._cut and not isinstance(item.message, JSONRPCError):
+        elif isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._answered(item.message)
+        elif _CUT in self._doubts:
             self._lose()
 
-    def _was_sent(self, identity: Any) -> bool:
-        known = coerce_request_id(identity) if identity is not None else 0
-        return isinstance(known, int) and 0 < known <= self._newest
+    def _misread(self, line: Line) -> None:
+        if line.cut and line.answer and len(self._waiting) > 1:
+            self._doubt(_CUT)  # the rest may say whose it is
+        elif line.answer or _CUT in self._doubts:
+            self._lose()
+        elif line.form:
+            self._doubt(line.form)
 
-    def _settle(self, identity: RequestId | None) -> bool:
-        """Note that a request waits no more, and return whether it did."""
-        known = coerce_request_id(identity) if identity is not None else None
-        waited = known in self._waiting
-        for requests in (self._waiting, self._suspects, self._streamed):
-            requests.discard(known or 0)
+    def _answered(self, message: JSONRPCResponse | JSONRPCError) -> None:
+        identity = None if message.id is None else coerce_request_id(message.id)
+        self.untidy += _is_broken(message)
+        if identity in self._waiting:
+            self._doubts.pop(_CUT, None)
+            self._settle(identity)
+        elif identity is not None and identity in self._abandoned:
+            self._abandoned.remove(identity)
+        elif identity is None and isinstance(message, JSONRPCError) and self._is_of_notification(message):
+            self._notified -= 1
+            self.untidy += 1
+        else:
+            self.untidy += not _is_broken(message)
+            self._doubt(_UNASKED)
+        if _CUT in self._doubts and isinstance(message, JSONRPCResponse):
+            self._lose()
+
+    def _is_of_notification(self, message: JSONRPCError) -> bool:
+        """Return whether an error without an id may be the answer to a notification: some servers give one to each."""
+        return self._notified > 0 and message.error.code != PARSE_ERROR
+
+    def _abandon(self, identity: RequestId | None) -> None:
+        """Note that nobody waits for a request any more, whose answer may be on its way."""
+        if identity is not None and (known := coerce_request_id(identity)) in self._waiting:
+            self._settle(known, answered=False)
+            self._abandoned.append(known)
+
+    def _settle(self, identity: RequestId, *, answered: bool = True) -> None:
+        """Note that a request waits no more: what can't have been the answer to any that waited was a log."""
+        self._waiting.discard(identity)
+        self._streamed.discard(identity)
+        for form, doubt in list(self._doubts.items()):
+            if doubt.pop(identity, None) is not None and not doubt:
+                del self._doubts[form]
+                if answered:
+                    self._log(form)
         self._fail()
-        return waited
+
+    def _doubt(self, form: str) -> None:
+        """Note that one of the requests that wait now may have had its answer, if this was no log."""
+        at_stake = self._waiting - self._streamed
+        if not at_stake and not self._abandoned:
+            self._log(form)
+        elif form not in self._logs and len(self._doubts) < MOST_FORMS:
+            self._question(form, at_stake)
+
+    def _log(self, form: str) -> None:
+        if form not in (_CUT, _LOST) and len(self._logs) < MOST_FORMS:
+            self._logs.add(form)
 
     def _lose(self) -> None:
         """Note that one of the requests that wait now has had its answer, and it is not known which."""
-        self._cut = False
+        self._doubts.pop(_CUT, None)
         if self._waiting:
-            self._suspects |= self._waiting - self._streamed or self._waiting
+            self._question(_LOST, self._waiting - self._streamed or self._waiting)
             self._lost += 1
-            self._unclear.set()
             self._fail()
+
+    def _question(self, form: str, requests: set[RequestId]) -> None:
+        """Note that requests may have had their answer in what came just now, of a form."""
+        doubt, now = self._doubts.setdefault(form, {}), anyio.current_time()
+        for one in requests:
+            doubt.setdefault(one, now)
+        self._unclear.set()
 
     def _fail(self) -> None:
         """Fail what can only be what was lost."""
-        if not self._lost or len(self._suspects) > self._lost:
+        suspects = self._doubts.get(_LOST, {})
+        if len(suspects) > self._lost:
             return
+        self._lost = 0
+        self._doubts.pop(_LOST, None)
         error = ErrorData(code=INTERNAL_ERROR, message=BROKEN)
-        self.failed += (SessionMessage(JSONRPCError(jsonrpc="2.0", id=one, error=error)) for one in self._suspects)
-        self._waiting -= self._suspects
-        self._suspects, self._lost = set(), 0
-        self._cleared.set()
-        self._cleared, self._unclear = anyio.Event(), anyio.Event()
+        for one in suspects:
+            self.failed.append(SessionMessage(JSONRPCError(jsonrpc="2.0", id=one, error=error)))
+            self._settle(one, answered=False)
 
 
 def _is_broken(message: JSONRPCResponse | JSONRPCError) -> bool:

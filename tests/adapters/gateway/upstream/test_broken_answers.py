@@ -10,9 +10,12 @@ from typing import Any
 import anyio
 import pytest
 from attrs import define, field
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from toolfold import ProtocolError
 from toolfold_adapters.gateway.upstream import awaited
+from toolfold_adapters.gateway.upstream.awaited import AnswerLost, Awaited
 from toolfold_adapters.gateway.upstream.life import ConnectionLost
 from toolfold_adapters.gateway.upstream.wire import Wire, connect
 from toolfold_adapters.transport.broken import Line, read
@@ -99,6 +102,8 @@ NAMED: Mapping[str, Callable[[int], str]] = {
     "a large one, and a request": lambda one: (
         f'{{"jsonrpc": "2.0", "id": {one}, "method": "a", "result": {{"a": "{"x" * 100_000}"}}}}'
     ),
+    "UTF-16": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{}}}}'.encode("utf-16").decode("latin-1"),
+    "UTF-16 without its mark": lambda one: "\0".join(f'{{"jsonrpc": "2.0", "id": {one}, "result": {{}}}}'),
     "the id of another inside": lambda one: f'{{"result": {{"id": {one - 1}, "a": [{{"id": 1}},]}}, "id": {one}}}',
 }
 NAMELESS: Mapping[str, str] = {
@@ -112,6 +117,28 @@ NAMELESS: Mapping[str, str] = {
     "no id": '{"jsonrpc": "2.0", "result": {}}',
     "a result without anything": '{"result": {}}',
     "a line break and no id": '{"jsonrpc": "2.0", "result": {"text": "a\nb"}}',
+}
+OTHER_JSON: Mapping[str, Callable[[int], str]] = {
+    "over several lines": lambda one: json.dumps({"jsonrpc": "2.0", "id": one, "result": {"a": [1, 2]}}, indent=2),
+    "a message alone": lambda one: '{"message": "Internal server error"}',
+    "a result as it is": lambda one: '{"content": [{"type": "text", "text": "done"}]}',
+    "a list": lambda one: '[{"type": "text", "text": "done"}]',
+    "a text": lambda one: '"done"',
+    "another protocol": lambda one: f'{{"id": {one}, "status": "done"}}',
+    "a second id": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{}}, "id": 77}}',
+    "a second id that was answered": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "result": {{}}, "id": 1}}',
+    "an id of 30 digits": lambda one: f'{{"jsonrpc": "2.0", "id": {"7" * 30}, "result": {{}}}}',
+    "an id that was never sent": lambda one: '{"jsonrpc": "2.0", "id": 77, "result": {}}',
+    "a text that was never sent": lambda one: '{"jsonrpc": "2.0", "id": "77", "result": {}}',
+    "a fraction that was never sent": lambda one: '{"jsonrpc": "2.0", "id": 77.0, "result": {}}',
+    "a broken one that was never sent": lambda one: '{"jsonrpc": "2.0", "id": 77, "result": {"a": 1,}}',
+    "an error to what was never sent": lambda one: '{"jsonrpc": "2.0", "id": 77, "error": {"code": 1, "message": ""}}',
+    "the first id": lambda one: '{"jsonrpc": "2.0", "id": 1, "result": {}}',
+    "an error that it could not read": lambda one: (
+        '{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "Parse error"}}'
+    ),
+    "an end after the first key, and another waits": lambda one: '{"jsonrpc":',
+    "an end after a bracket": lambda one: "{",
 }
 NOISE = (
     '{"level": "info", "message": "listening"}',
@@ -191,7 +218,116 @@ async def test_a_broken_answer_beside_an_endless_call_ends_the_connection_and_sa
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(_outcome, wire, "bad", outcomes)
         await wire.ended.wait()
-    assert outcomes == 2 * ["it gave a broken answer that does not say to which of several requests"]
+    assert outcomes == 2 * ["it gave a broken answer that does not say which request it is to"]
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", OTHER_JSON)
+async def test_json_that_answers_nothing_ends_the_connection_of_a_call_that_is_not_answered(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "LOST_SECONDS", 0.0)
+    server = Scripted(OTHER_JSON[kind])
+    outcomes: list[Any] = []
+    async with anyio.create_task_group() as tasks, server.connected() as wire:
+        await server.say('{"level": "info"}')
+        if kind.endswith("another waits"):
+            tasks.start_soon(_outcome, wire, "other", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(_outcome, wire, "bad", outcomes)
+        await wire.ended.wait()
+    assert {*outcomes} == {"it gave a broken answer that does not say which request it is to"}
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("first", ["while nothing waits", "before the answer"])
+@pytest.mark.parametrize("kind", [kind for kind in OTHER_JSON if not kind.endswith("another waits")])
+async def test_json_is_a_log_once_its_like_came_and_everything_was_answered(
+    kind: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "LOST_SECONDS", 0.0)
+    requests = Awaited()
+    if first != "while nothing waits":
+        requests.sent(_request(98))
+    _came(requests, OTHER_JSON[kind](99))
+    if first == "before the answer":
+        _came(requests, '{"jsonrpc": "2.0", "id": 98, "result": {}}')
+    requests.sent(_request(100))
+    _came(requests, OTHER_JSON[kind](99))
+    assert await _stays(requests)
+    _came(requests, '{"never": "seen"}')
+    assert not await _stays(requests)
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['{"jsonrpc": "2.0", "id": 1, "result": {}}'],
+        ['{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}}'],
+        ["Listening on stdio", "[INFO] working", "50 %", "50"],
+        ['{"jsonrpc": "2.0", "method": "notifications/message", "params": {}}'],
+    ],
+    ids=["the answer to a cancelled request", "the answer to a notification", "lines of a log", "a notification"],
+)
+async def test_what_may_come_while_a_call_takes_long_ends_nothing(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "LOST_SECONDS", 0.0)
+    requests = Awaited()
+    requests.sent(_request(1))
+    requests.sent(_cancelled(1))
+    requests.sent(_request(2))
+    for line in lines:
+        _came(requests, line)
+    assert await _stays(requests)
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", [kind for kind in OTHER_JSON if not kind.endswith("another waits")])
+async def test_json_is_no_log_because_the_call_that_it_may_have_answered_was_cancelled(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "LOST_SECONDS", 0.0)
+    requests = Awaited()
+    for identity in (98, 99):
+        requests.sent(_request(identity))
+        if identity == 98:
+            _came(requests, OTHER_JSON[kind](98))
+        requests.sent(_cancelled(identity))
+        _came(requests, OTHER_JSON[kind](97))
+    requests.sent(_request(100))
+    assert await _stays(requests)
+    _came(requests, OTHER_JSON[kind](96))
+    assert not await _stays(requests)
+
+
+async def _stays(requests: Awaited) -> bool:
+    """Return whether the connection of some requests stays, however late the answers are."""
+    lost: list[AnswerLost] = []
+
+    async def watch() -> None:
+        lost.append(await requests.overdue())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    return not lost
+
+
+def _request(identity: int) -> SessionMessage:
+    return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=identity, method="tools/call"))
+
+
+def _cancelled(identity: int) -> SessionMessage:
+    params = {"requestId": identity}
+    return SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params))
+
+
+def _came(requests: Awaited, text: str) -> None:
+    for line in text.splitlines():
+        requests.came(answered(line.encode()))
 
 
 @pytest.mark.spec("GWY-3")
@@ -231,7 +367,7 @@ async def test_an_answer_that_comes_twice_or_as_a_text_counts_once() -> None:
     async with server.connected() as wire:
         assert await wire.request("bad", {}) == {}
         assert await wire.request("good", {}) == {"fine": True}
-        assert wire.unparsed == 0
+        assert wire.unparsed == 1
 
 
 @pytest.mark.spec("GWY-3")
@@ -245,9 +381,11 @@ async def test_half_a_character_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('{"jsonrpc": "2.0", "id": 5, "method": "ping",}', Line(answers=None, answer=False, cut=False)),
-        ('{"jsonrpc": "2.0", "id": 5, "result": {"method": 1,}}', Line(answers=5, answer=True, cut=False)),
-        ('\ufeff{"id": "five", "result": ', Line(answers="five", answer=True, cut=True)),
+        ('{"jsonrpc": "2.0", "id": 5, "method": "ping",}', Line(None, answer=False, cut=False, form="{jsonrpc")),
+        ('{"jsonrpc": "2.0", "id": 5, "result": {"method": 1,}}', Line(5, answer=True, cut=False, form="{jsonrpc")),
+        ('\ufeff{"id": "five", "result": ', Line("five", answer=True, cut=True, form="{id")),
+        ("[INFO] it runs", Line(None, answer=False, cut=False)),
+        ("[1, 2]", Line(None, answer=False, cut=False, form="[")),
         ('rest", "a": 6}', Line(answers=None, answer=False, cut=False)),
         ('rest"}, "id": 6}', Line(answers=6, answer=True, cut=False)),
         ("", Line(answers=None, answer=False, cut=False)),
