@@ -128,7 +128,7 @@ async def through_a_gateway() -> None:
 
 
 @asynccontextmanager
-async def upstream(config: Any) -> AsyncGenerator[tuple[Any, Any]]:
+async def upstream(config: Any, name: str) -> AsyncGenerator[tuple[Any, Any]]:
     """Carry messages to a server of the SDK alone, which has one tool."""
     from mcp.server import MCPServer
     from mcp.shared.memory import create_client_server_memory_streams

@@ -258,7 +258,7 @@ def _tools(offered: Iterable[tuple[str, int]]) -> Iterable[t.Tool]:
 def starting(suppliers: dict[str, Supplier]) -> Any:
     """Return what starts the server of a configuration."""
 
-    def transport(config: UpstreamConfig) -> Any:
+    def transport(config: UpstreamConfig, _: str) -> Any:
         (name,) = config.command or ("",)
         return suppliers[name].transport()
 

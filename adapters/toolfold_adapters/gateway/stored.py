@@ -107,6 +107,20 @@ class Files(Generic[T]):
             return error.strerror or type(error).__name__
         return ""
 
+    def take_over(self, older: str, key: str) -> None:
+        """Have what is stored under an older key be under another one, unless something is already."""
+        if self._folder is None:
+            return
+        before, now = (self._path(self._folder, one) for one in (older, key))
+        if now.exists():
+            return
+        try:
+            patiently(lambda: before.rename(now))
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            log.warning("the %s of an earlier version in %s can't be used: %s", self._what, self._folder, error)
+
     def _path(self, folder: Path, key: str) -> Path:
         return folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 

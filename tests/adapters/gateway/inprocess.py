@@ -60,7 +60,7 @@ class House:
             scope.cancel()
 
     @asynccontextmanager
-    async def transport(self, config: UpstreamConfig) -> AsyncGenerator[tuple[Any, Any]]:
+    async def transport(self, config: UpstreamConfig, called: str) -> AsyncGenerator[tuple[Any, Any]]:
         (name,) = config.command or ("",)
         if name in self.gates:
             await self.gates[name].wait()

@@ -44,7 +44,7 @@ class Lister:
         return self.answers[method](params) if method in self.answers else empty
 
     @asynccontextmanager
-    async def transport(self, config: UpstreamConfig) -> AsyncGenerator[tuple[Any, Any]]:
+    async def transport(self, config: UpstreamConfig, called: str) -> AsyncGenerator[tuple[Any, Any]]:
         send, receive = anyio.create_memory_object_stream[bytes](1000)
 
         async def take(line: bytes) -> None:

@@ -148,7 +148,7 @@ OAUTH = OAuthConfig(client_id="team", client_secret="client-secret")
 
 
 async def test_the_status_that_a_model_reads_has_no_value_of_the_environment() -> None:
-    def transport(config: UpstreamConfig) -> Any:
+    def transport(config: UpstreamConfig, name: str) -> Any:
         raise OSError("no login as HUNTER22-OF-ENV")
 
     config = GatewayConfig(upstreams={"a": UpstreamConfig(command=("run",), env={"PW": "hunter22-of-env"})})

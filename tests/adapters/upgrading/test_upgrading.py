@@ -62,7 +62,11 @@ def client_with(store: SQLiteStore) -> Client:
 
 
 async def token_in(folder: Path) -> str | None:
-    tokens = await login_at(URL, UpstreamConfig(url=URL), folder, None).tokens()
+    return await token_of("board", folder)
+
+
+async def token_of(entry: str, folder: Path) -> str | None:
+    tokens = await login_at(entry, UpstreamConfig(url=URL), folder, None).tokens()
     return None if tokens is None else tokens.access_token
 
 
@@ -82,6 +86,8 @@ def test_what_servers_offered_is_known(state: Path) -> None:
 
 @pytest.mark.spec("GWY-8")
 async def test_logins_are_known(state: Path) -> None:
+    assert await token_in(state / "tokens") == "access"
+    assert await token_of("another", state / "tokens") is None
     assert await token_in(state / "tokens") == "access"
 
 

@@ -374,7 +374,7 @@ class Link:
                 start_limit.set(self._opening)
                 server_stderr.set(stderr)
                 async with connect(
-                    upstream.transport(upstream.config),
+                    upstream.transport(upstream.config, upstream.key),
                     upstream.mode,
                     self.capabilities,
                     self._answer,

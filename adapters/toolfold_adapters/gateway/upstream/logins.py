@@ -1,8 +1,8 @@
 """Logins at upstreams over HTTP, which hold up no other request (SPEC GWY-8).
 
 A login begins when a server answers with status 401. The tokens that it ends with are stored for the next time,
-readable only for their owner. They are of an entry of the configuration: of its URL, the headers that it sends and the
-client that it names, for other headers may be those of another account.
+readable only for their owner. They are of an entry of the configuration: of its name, its URL, the headers that it
+sends and the client that it names, for two entries are two accounts.
 
 What an authorization server has given, tokens and registered clients, is sent to that one alone. Whoever answers 401
 says where to log in, which may be elsewhere later: the login then stays where it was (see `Issuer`).
@@ -190,18 +190,19 @@ class Login(httpx2.Auth):
 
 
 def login_at(
-    url: str, config: UpstreamConfig, folder: Path, open_url: OpenUrl | None, addresses: Addresses | None = None
+    name: str, config: UpstreamConfig, folder: Path, open_url: OpenUrl | None, addresses: Addresses | None = None
 ) -> Login:
-    """Return what authorizes requests to a server.
+    """Return what authorizes requests to a server at a URL.
 
     Args:
-        url: The URL of the server.
+        name: What the server is called in the configuration.
         config: How it is reached, and which client logs in; one is registered unless it names one.
         folder: Where tokens are stored.
         open_url: Shows a page to the user.
         addresses: Returns the addresses of a host; by default as this machine finds them.
     """
-    key = login_key(url, config)
+    url = config.url or ""
+    key, older = login_key(name, config), older_key(config)
     digest = hashlib.sha256(key.encode()).hexdigest()
     reach = Reach(url, addresses or addresses_of)
     port = config.oauth.callback_port
@@ -218,8 +219,9 @@ def login_at(
         grant_types=["authorization_code", "refresh_token"],
         token_endpoint_auth_method="none",
     )
-    tokens = _Tokens(Files(folder, "stored tokens", _STORED), key, _named(config, metadata), lambda: provider.at)
-    if key != url and tokens.of(url):
+    files = Files(folder, "stored tokens", _STORED)
+    tokens = _Tokens(files, (key, older), _named(config, metadata), lambda: provider.at)
+    if older != url and files.read(url):
         log.warning(
             "a login at %s is stored that may be of another entry with this URL; it is not used for the one with "
             "headers or a client of its own, which asks to log in once more",
@@ -231,15 +233,21 @@ def login_at(
     return Login(provider, reach)
 
 
-def login_key(url: str, config: UpstreamConfig, principal: str = "") -> str:
-    """Return what the login of an entry is stored under: all that decides on whose it is (SPEC GWY-8).
+def login_key(name: str, config: UpstreamConfig, principal: str = "") -> str:
+    """Return what the login of an entry is stored under: all that decides on whose it is (SPEC GWY-8)."""
+    return json.dumps([principal, config.url, _headers(config), config.oauth.client_id, name])
 
-    An entry that sends no headers and names no client has the URL itself, as all had before.
-    """
-    headers = sorted((name.lower(), value) for name, value in config.headers.items())
-    if not headers and config.oauth.client_id is None and not principal:
-        return url
-    return json.dumps([principal, url, headers, config.oauth.client_id])
+
+def older_key(config: UpstreamConfig) -> str:
+    """Return what it was stored under before entries of one URL were told apart by their names."""
+    headers = _headers(config)
+    if not headers and config.oauth.client_id is None:
+        return config.url or ""
+    return json.dumps(["", config.url, headers, config.oauth.client_id])
+
+
+def _headers(config: UpstreamConfig) -> list[tuple[str, str]]:
+    return sorted((name.lower(), value) for name, value in config.headers.items())
 
 
 def _named(config: UpstreamConfig, metadata: OAuthClientMetadata) -> OAuthClientInformationFull | None:
@@ -278,6 +286,9 @@ _EXPIRED = 1.0
 class _Tokens:
     """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored.
 
+    They are stored under the first of two keys. What is stored under the second, an older one that other entries had,
+    too, is of the first entry that asks for it.
+
     `context` is the SDK's state of the login: it would forget at a restart when tokens expire and where they are
     refreshed, and ask the user to log in again. `at` returns which authorization server gives what is stored, and
     `pinned` the only one whose tokens and client count, if it is known.
@@ -287,25 +298,29 @@ class _Tokens:
     pinned: Callable[[], str | None]
 
     def __init__(
-        self, files: Files[_Stored], key: str, named: OAuthClientInformationFull | None, at: Callable[[], str]
+        self,
+        files: Files[_Stored],
+        keys: tuple[str, str],
+        named: OAuthClientInformationFull | None,
+        at: Callable[[], str],
     ) -> None:
         self._at = at
         self._files = files
-        self._key = key
+        self._key, self._older = keys
         self._named = named
         self._given: str | None = None
 
     def issuer(self) -> str | None:
         """Return which authorization server gave the tokens that there are, also where they could not be stored."""
-        return self._given or _issuer_of(self.of(self._key))
+        return self._given or _issuer_of(self._stored)
 
     def metadata_of(self, issuer: str) -> OAuthMetadata | None:
         """Return what is stored of an authorization server."""
-        server = self.of(self._key).get("server")
+        server = self._stored.get("server")
         return server if server is not None and _same(str(server.issuer), issuer) else None
 
     async def get_tokens(self) -> OAuthToken | None:
-        stored, context, pinned = self.of(self._key), self.context, self.pinned()
+        stored, context, pinned = self._stored, self.context, self.pinned()
         if (tokens := stored.get("tokens")) is None:
             return None
         self._given = _issuer_of(stored)
@@ -325,26 +340,29 @@ class _Tokens:
             "server": context.oauth_metadata,
             "resource": context.protected_resource_metadata,
         }
-        self._files.write(self._key, {**self.of(self._key), **now})
+        self._files.write(self._key, {**self._stored, **now})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         if self._named is not None:
             return self._named
-        stored = self.of(self._key)
+        stored = self._stored
         if (client := stored.get("client")) is None:
             return None
         issuer, pinned = client.issuer or _issuer_of(stored), self.pinned()
         if issuer is None or (pinned is not None and not _same(issuer, pinned)):
             return None  # one is registered where the login is
+        if client.redirect_uris:  # else what asks for a login would name a port that is not registered
+            self.context.client_metadata.redirect_uris = client.redirect_uris
         return client.model_copy(update={"issuer": issuer})
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         client_info.issuer = self._at()
-        self._files.write(self._key, {**self.of(self._key), "client": client_info})
+        self._files.write(self._key, {**self._stored, "client": client_info})
 
-    def of(self, key: str) -> _Stored:
-        """Return what is stored of a login."""
-        return self._files.read(key) or {}
+    @property
+    def _stored(self) -> _Stored:
+        self._files.take_over(self._older, self._key)
+        return self._files.read(self._key) or {}
 
 
 def _issuer_of(stored: _Stored) -> str | None:

@@ -114,7 +114,6 @@ class Redirect:
         scopes: Sequence[str] = (),
     ) -> None:
         self.uri = f"http://{host}:{port}{CALLBACK}"
-        self._port = port
         self._open_url = open_url
         self._reach = reach
         self._check = check
@@ -147,7 +146,9 @@ class Redirect:
 
     async def _listen(self) -> AuthorizationCodeResult:
         found: list[AuthorizationCodeResult] = []
-        state = parse_qs(urlsplit(self._page).query).get("state", [None])[0]
+        asked = parse_qs(urlsplit(self._page).query)
+        state = asked.get("state", [None])[0]
+        port = urlsplit(asked["redirect_uri"][0]).port  # a client that was registered earlier may have another one
 
         async def serve(stream: SocketStream) -> None:
             async with stream:
@@ -156,10 +157,10 @@ class Redirect:
                     tasks.cancel_scope.cancel()
 
         try:
-            listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
+            listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
         except OSError as error:
             raise LoginFailed(
-                f"it wants a login, which comes back to port {self._port} of this machine, but that port can't be "
+                f"it wants a login, which comes back to port {port} of this machine, but that port can't be "
                 f"opened ({error.strerror}); end the program that uses it"
             ) from error
         async with listener, anyio.create_task_group() as tasks:

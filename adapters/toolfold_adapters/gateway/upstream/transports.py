@@ -24,6 +24,7 @@ from anyio.abc import ByteReceiveStream, Process
 from mcp.client.stdio import get_default_environment
 
 from ...hosts import Environment
+from ...names import ONE_SERVER
 from ...transport import processes
 from ...transport.lines import Lines, answered
 from ..config.settings import UpstreamConfig
@@ -65,8 +66,13 @@ class Transports:
         self._own = own
         self._logins: dict[object, Any] = {}
 
-    def __call__(self, config: UpstreamConfig) -> Transport:
-        """Return the transport to an upstream; a header of its own for authorization is left alone."""
+    def __call__(self, config: UpstreamConfig, name: str = ONE_SERVER) -> Transport:
+        """Return the transport to an upstream; a header of its own for authorization is left alone.
+
+        Args:
+            config: How it is reached.
+            name: What it is called in the configuration.
+        """
         if config.url is None:
             environment = environment_of(config, os.environ, self._environment, self._own)
             return _running(list(config.command or ("",)), environment, config.cwd, config.max_message_bytes)
@@ -76,9 +82,9 @@ class Transports:
         authorized = any(name.lower() == "authorization" for name in config.headers)
         if self._tokens is None or authorized or not config.oauth.enabled:
             return transport_to(config.url, config, None)
-        key = login_key(config.url, config), config.oauth
+        key = login_key(name, config), config.oauth
         if key not in self._logins:
-            self._logins[key] = login_at(config.url, config, self._tokens, self._open_url)
+            self._logins[key] = login_at(name, config, self._tokens, self._open_url)
         return transport_to(config.url, config, self._logins[key])
 
 

@@ -52,14 +52,15 @@ class Runtime:
         clock: Returns the time in seconds.
         backoff: How long to wait after failures.
         cache: Where definitions are stored.
-        transport: Returns what carries the messages of an upstream.
+        transport: Returns what carries the messages of an upstream, by how it is reached and what it is called in the
+            configuration.
         approvals: Which definitions were approved (SPEC GWY-11); all are, unless it is given.
     """
 
     clock: Callable[[], float]
     backoff: Backoff = field(factory=Backoff)
     cache: DefinitionCache = field(factory=DefinitionCache)
-    transport: Callable[[UpstreamConfig], Transport] = field(factory=Transports)
+    transport: Callable[[UpstreamConfig, str], Transport] = field(factory=Transports)
     approvals: Approvals | None = None
 
 

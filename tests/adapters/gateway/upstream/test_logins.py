@@ -27,6 +27,7 @@ from toolfold_adapters.gateway.upstream.redirect import Reach
 pytestmark = pytest.mark.spec("GWY-8")
 
 URL = "https://mcp.example.org/mcp"
+NAME = "board"
 HOSTS: Mapping[str, Sequence[str]] = {
     "mcp.example.org": ["93.184.216.34"],
     "login.example.org": ["93.184.216.35", "2606:2800:220:1::1"],
@@ -56,14 +57,14 @@ async def addresses(host: str) -> Sequence[str]:
 def test_two_entries_share_a_login_only_if_they_ask_as_the_same(
     first: dict[str, Any], second: dict[str, Any], one: bool
 ) -> None:
-    keys = {login_key(URL, UpstreamConfig(url=URL, **each)) for each in (first, second)}
+    keys = {login_key(NAME, UpstreamConfig(url=URL, **each)) for each in (first, second)}
     assert (len(keys) == 1) is one
 
 
-def test_callers_and_urls_have_logins_of_their_own_and_old_ones_are_found_by_their_url() -> None:
-    config = UpstreamConfig(url=URL)
-    assert login_key(URL, config) == URL
-    assert len({login_key(URL, config), login_key(f"{URL}/", config), login_key(URL, config, "alice")}) == 3
+def test_callers_urls_and_entries_have_logins_of_their_own() -> None:
+    config, slash = UpstreamConfig(url=URL), UpstreamConfig(url=f"{URL}/")
+    keys = [login_key("work", config), login_key("home", config), login_key("work", slash)]
+    assert len({*keys, login_key("work", config, "alice")}) == 4
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ async def test_a_login_ends_before_an_address_of_this_machine_is_asked(
     answers += [httpx2.Response(200, content=json.dumps(one).encode()) for one in bodies]
 
     async def play() -> None:
-        flow = login_at(URL, UpstreamConfig(url=URL), tmp_path, None, addresses).async_auth_flow(
+        flow = login_at(NAME, UpstreamConfig(url=URL), tmp_path, None, addresses).async_auth_flow(
             httpx2.Request("POST", URL)
         )
         sent = await anext(flow)
@@ -155,16 +156,16 @@ CLIENT = {"client_id": "c", "redirect_uris": ["http://127.0.0.1:1/callback"], "t
 OLD = {"access_token": "old", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "again"}
 
 
-def stored(folder: Path, **more: Any) -> None:
-    """Store a login of an earlier run."""
-    name = hashlib.sha256(URL.encode()).hexdigest()
+def stored(folder: Path, key: str = URL, **more: Any) -> None:
+    """Store a login of an earlier run, by default of an earlier version."""
+    name = hashlib.sha256(key.encode()).hexdigest()
     (folder / f"{name}.json").write_text(json.dumps({"tokens": OLD, "client": CLIENT, "server": SERVER, **more}))
 
 
 async def sent_by(folder: Path, refused: int) -> list[tuple[str, str]]:
     """Return what is sent for one request: where, and with which token; `refused` tells how often it gets a 401."""
     sent: list[tuple[str, str]] = []
-    flow = login_at(URL, UpstreamConfig(url=URL), folder, None, addresses).async_auth_flow(httpx2.Request("POST", URL))
+    flow = login_at(NAME, UpstreamConfig(url=URL), folder, None, addresses).async_auth_flow(httpx2.Request("POST", URL))
     with suppress(StopAsyncIteration):
         request = await anext(flow)
         while True:
@@ -198,7 +199,7 @@ async def test_a_login_of_an_earlier_run_is_refreshed_once_it_has_expired_and_no
 @pytest.mark.spec("GWY-8")
 async def test_a_token_that_is_refused_before_its_time_is_refreshed_too(tmp_path: Path) -> None:
     stored(tmp_path, expires_at=time.time() + 3600)
-    flow = login_at(URL, UpstreamConfig(url=URL), tmp_path, None, addresses)
+    flow = login_at(NAME, UpstreamConfig(url=URL), tmp_path, None, addresses)
     for refused, last in ((1, "Bearer old"), (1, "Bearer new")):
         request, sent = httpx2.Request("POST", URL), list[httpx2.Request]()
         steps, left = flow.async_auth_flow(request), refused
@@ -338,7 +339,7 @@ async def asked(login: Login, world: World) -> int:
 async def log_in(folder: Path, config: UpstreamConfig, world: World) -> None:
     """Have a server asked whose tokens have ended, by a gateway that has just started."""
     world.end("access_token refresh_token")
-    assert await asked(login_at(URL, config, folder, None, addresses), world) == 200
+    assert await asked(login_at(NAME, config, folder, None, addresses), world) == 200
 
 
 @pytest.mark.parametrize(
@@ -451,12 +452,12 @@ async def test_what_an_issuer_has_given_is_sent_to_it_alone_and_the_login_goes_o
         folder.touch()
     later, steps = MOMENTS[moment]
     world = World([FIRST], registered=secret)
-    login = login_at(URL, config, folder, None, addresses)
+    login = login_at(NAME, config, folder, None, addresses)
     assert await asked(login, world) == 200
     world.advertised = later
     for step in steps:
         if step == RESTARTED:
-            login = login_at(URL, config, folder, None, addresses) if storable else login
+            login = login_at(NAME, config, folder, None, addresses) if storable else login
             continue
         world.end("access_token" if step in (REFRESHED, "refreshable") else "access_token refresh_token")
         pages.away = step == "away"
@@ -495,7 +496,7 @@ async def test_what_was_obtained_elsewhere_is_left_alone_where_the_entry_names_a
     world.end("access_token")
     there = UpstreamConfig(url=URL, oauth=OAuthConfig(issuer=SECOND))
     for _ in range(2):
-        assert await asked(login_at(URL, there, tmp_path, None, addresses), world) == 200
+        assert await asked(login_at(NAME, there, tmp_path, None, addresses), world) == 200
     assert world.strayed == set()
     assert [urlsplit(page).hostname for page in pages] == ["login.example.org", "evil.example.com"]
 
@@ -503,8 +504,69 @@ async def test_what_was_obtained_elsewhere_is_left_alone_where_the_entry_names_a
 async def test_a_refresh_token_of_which_nothing_says_whose_it_is_is_sent_nowhere(tmp_path: Path, pages: Pages) -> None:
     stored(tmp_path, server=None, expires_at=1.0)
     world = World([FIRST])
-    assert await asked(login_at(URL, UpstreamConfig(url=URL), tmp_path, None, addresses), world) == 200
+    assert await asked(login_at(NAME, UpstreamConfig(url=URL), tmp_path, None, addresses), world) == 200
     assert not [
         one for one in world.asked if OLD["refresh_token"] in parse_qs(one.content.decode()).get("refresh_token", [])
     ]
     assert len(pages) == 1
+
+
+# -- two entries of one URL --------------------------------------------------------------------------------------------
+
+
+async def used(folder: Path, name: str, config: UpstreamConfig, world: World) -> str:
+    """Return the token that an entry sends at last, by a gateway that has just started."""
+    assert await asked(login_at(name, config, folder, None, addresses), world) == 200
+    return world.asked[-1].headers["authorization"]
+
+
+async def test_two_entries_of_one_url_log_in_for_themselves_and_keep_their_logins(tmp_path: Path, pages: Pages) -> None:
+    world, config = World([FIRST]), UpstreamConfig(url=URL)
+    first = {name: await used(tmp_path, name, config, world) for name in ("work", "home")}
+    assert (len(set(first.values())), len(pages)) == (2, 2)
+    assert {name: await used(tmp_path, name, config, world) for name in ("home", "work")} == first
+    assert len(pages) == 2
+    world.end(first["home"].removeprefix("Bearer "))
+    assert await used(tmp_path, "work", config, world) == first["work"]
+    assert await used(tmp_path, "home", config, world) not in first.values()
+
+
+EARLIER: Mapping[str, tuple[dict[str, Any], str]] = {
+    "a URL": ({}, URL),
+    "headers": ({"headers": {"X-Tenant": "A"}}, json.dumps(["", URL, [["x-tenant", "A"]], None])),
+    "a client": ({"oauth": OAuthConfig(client_id="team")}, json.dumps(["", URL, [], "team"])),
+}
+"""What an entry has beside its URL, and what its login was stored under before entries were told apart."""
+
+
+@pytest.mark.parametrize("kind", EARLIER)
+async def test_a_login_from_before_entries_were_told_apart_is_that_of_the_first_one_that_asks(
+    kind: str, tmp_path: Path, pages: Pages
+) -> None:
+    settings, key = EARLIER[kind]
+    config, world = UpstreamConfig(url=URL, **settings), World([FIRST])
+    world.alive |= {OLD["access_token"], OLD["refresh_token"]}
+    stored(tmp_path, key, server=metadata_of(FIRST), issuer=FIRST, expires_at=time.time() + 3600)
+    assert await used(tmp_path, "home", config, world) == "Bearer old"
+    assert len(pages) == 0
+    assert await used(tmp_path, "work", config, world) != "Bearer old"
+    assert len(pages) == 1
+    assert await used(tmp_path, "home", config, world) == "Bearer old"
+    world.end("old")
+    after = time.time() + 7200
+    with pytest.MonkeyPatch.context() as clock:
+        clock.setattr(time, "time", lambda: after)
+        assert await used(tmp_path, "home", config, world) not in ("", "Bearer old")  # by a client of another port
+    assert len(pages) == 1
+
+
+async def test_a_client_that_was_registered_earlier_comes_back_to_the_port_that_it_was_registered_with(
+    tmp_path: Path, pages: Pages
+) -> None:
+    world = World([FIRST])
+    stored(tmp_path, server=metadata_of(FIRST), issuer=FIRST, expires_at=1.0)
+    await used(tmp_path, "home", UpstreamConfig(url=URL), world)
+    (page,) = pages
+    assert parse_qs(urlsplit(page).query)["redirect_uri"] == CLIENT["redirect_uris"]
+    await used(tmp_path, "work", UpstreamConfig(url=URL), world)
+    assert [*pages][1].count("redirect_uri=http%3A%2F%2F127.0.0.1%3A1%2F") == 0

@@ -61,7 +61,7 @@ class ByHand:
     answers: dict[str, Message] = field(factory=dict)
     level: str | None = None
 
-    def transport(self, config: Any) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    def transport(self, config: Any, name: str) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         """Return what carries the messages of a new connection."""
         self.connections += 1
         if self.carrier == "pipe":
