@@ -361,7 +361,7 @@ async def _open(
         if beside.status_tool:
             from toolfold_adapters.observe.status import include_status
 
-            include_status(opened.tools, partial(_status, opened, beside.store))
+            include_status(opened.tools, opened.status_for, beside.store)
         if beside.usage is None:
             yield opened
             return

@@ -22,7 +22,7 @@ from warnings import catch_warnings, simplefilter
 
 from attrs import frozen
 
-from toolfold import ConfigError, ToolSet
+from toolfold import ConfigError, Session, ToolSet
 
 from .kinds import FILES
 from .references import Reference, load, not_a_module, parse_reference
@@ -173,6 +173,10 @@ class OpenTarget:
     def status(self) -> tuple[UpstreamStatus, ...]:
         """How each server of a gateway is doing."""
         return self.gateway.status if self.gateway is not None else ()
+
+    def status_for(self, session: Session) -> tuple[UpstreamStatus, ...]:
+        """Return how each server of a gateway is doing, as far as a session may know of it."""
+        return self.gateway.status_for(session) if self.gateway is not None else ()
 
     def groups_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the paths of groups; a server of a gateway that is no group itself stands for those of its tools."""

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from attrs import evolve
 from mcp.server.lowlevel import Server
 
-from toolfold import Catalog, Component, ToolfoldError, ToolSet, events
+from toolfold import Catalog, Component, Profile, Session, ToolfoldError, ToolSet, events
 from toolfold.spi import Kind, RequestView, available
 
 from ..mcp.handlers import RequestHandlers
@@ -89,6 +89,21 @@ class Gateway:
             for one in self.upstreams.values()
         )
 
+    def status_for(self, session: Session) -> tuple[UpstreamStatus, ...]:
+        """Return how each upstream is doing, as far as a session may know of it.
+
+        Those that its profile leaves out are not among them, and what is counted is what the session has (SPEC ISO-2).
+        """
+        if session.profile is None:
+            return self.status
+        admitted = (one for one in self.status if self.registration.admits(one.name, session.profile))
+        return tuple(self._as_had(one, session.catalog) for one in admitted)
+
+    def _as_had(self, one: UpstreamStatus, catalog: Catalog) -> UpstreamStatus:
+        tools = self.registration.tools_of(one.name, catalog)
+        without = tuple(name for name in one.without_output if name in tools)
+        return evolve(one, tools=None if one.tools is None else len(tools), cut=0, without_output=without)
+
     def offers(self, capability: str) -> bool:
         """Return whether any server has a capability, or may have: one of which nothing is known yet."""
         return any(one.known is None or capability in one.known.capabilities for one in self.upstreams.values())
@@ -156,13 +171,13 @@ class Gateway:
         """The servers of which nothing is known yet."""
         return tuple(upstream for upstream in self.upstreams.values() if upstream.known is None)
 
-    def ask_unknown(self) -> None:
-        """Begin to ask the servers of which nothing is known what they offer, side by side."""
+    def ask_unknown(self, profile: Profile | None = None) -> None:
+        """Begin to ask the servers of which nothing is known what they offer, side by side; of a profile, if one is."""
         assert self._tasks is not None, "the gateway is open"
-        self._tasks.start_soon(self._ask_in_turn)
+        self._tasks.start_soon(self._ask_in_turn, profile)
 
-    async def _ask_in_turn(self) -> None:
-        for upstream in self.unknown:
+    async def _ask_in_turn(self, profile: Profile | None) -> None:
+        for upstream in [one for one in self.unknown if self.registration.admits(one.key, profile)]:
             upstream.ask()
             await anyio.lowlevel.checkpoint()  # each process that is started takes time, in which nothing else runs
 

@@ -242,6 +242,12 @@ class UpstreamRegistration:
         """Return whether a session has anything of an upstream, or may have once more is known of it (SPEC ISO-2)."""
         return _admits(self._config, self._layout, server, profile)
 
+    def tools_of(self, server: str, catalog: Catalog) -> frozenset[str]:
+        """Return the tools of an upstream that a session has by its catalog, by what the upstream calls them."""
+        components = self._layout.components.items()
+        own = (one for (kind, name), one in components if kind == "tool" and name in catalog.tools)
+        return frozenset(one.original for one in own if one.server == server)
+
     def nearest(self, uri: str, catalog: Catalog) -> str | None:
         """Return the upstream that lists the resource or template which begins most like a URI, with its scheme.
 

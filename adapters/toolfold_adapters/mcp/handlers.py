@@ -20,7 +20,7 @@ from attrs import evolve
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from toolfold import Limit, Session, StoredSessions, ToolSet, WireNames, events
+from toolfold import Limit, Profile, Session, StoredSessions, ToolSet, WireNames, events
 from toolfold.spi import Full, Kind, Memo, SessionKind, background
 
 from ..hosts import lists_again
@@ -185,6 +185,10 @@ class RequestHandlers:
     def extension(self, request: Request) -> str | None:
         """Return the extension for groups that the client of a request declares, if it is served."""
         return request.extension if self.disclosure else None
+
+    def profile(self, ctx: RequestContext) -> Profile | None:
+        """Return the profile that a request selects, or that all have."""
+        return self._selections.of(ctx.request).profile
 
     def session(self, ctx: RequestContext) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""

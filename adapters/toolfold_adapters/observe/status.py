@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolfold import Store, StoreError, ToolResult, ToolSet
+from toolfold import Context, Session, Store, StoreError, ToolResult, ToolSet
 from toolfold.spi import enumerated
 
 from ..gateway.upstream.upstream import UpstreamStatus
@@ -37,11 +37,20 @@ async def status_of(tools: ToolSet, servers: Iterable[UpstreamStatus], store: St
     return [*lines, _line("sessions", tools.name, "running", text)]
 
 
-def include_status(tools: ToolSet, status: Callable[[], Any]) -> None:
-    """Register the tool `gateway_status`, which says what `status` returns when it is awaited, in a line each."""
+def include_status(
+    tools: ToolSet, servers: Callable[[Session], Iterable[UpstreamStatus]], store: Store | None = None
+) -> None:
+    """Register the tool `gateway_status`, which says how each server and the store is doing, in a line each.
 
-    async def gateway_status() -> ToolResult:
-        return ToolResult.of_text("\n".join(map(as_text, await status())))
+    Args:
+        tools: What is served.
+        servers: Returns how each server of a gateway is doing that a session may know of (SPEC ISO-2).
+        store: Where the sessions are, if they have a store.
+    """
+
+    async def gateway_status(context: Context) -> ToolResult:
+        lines = await status_of(tools, servers(context.session), store)
+        return ToolResult.of_text("\n".join(map(as_text, lines)))
 
     description = "Say how each server and store behind this one is doing."
     tools.register(STATUS_TOOL, gateway_status, description=description, annotations={"readOnlyHint": True})

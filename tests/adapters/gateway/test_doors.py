@@ -17,20 +17,24 @@ from typing import Any
 import anyio
 import mcp_types as t
 import pytest
-from attrs import frozen
+from attrs import fields, frozen
 from mcp.server import Server
 
 from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, wired
 from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import Endpoint, endpoint_of
-from toolfold import ProtocolError, Session, ToolfoldError, invoke, stubs
+from toolfold import ProtocolError, Session, ToolfoldError, include_stubs, invoke, stubs
+from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
-from toolfold_adapters.gateway.config.settings import ProfileConfig
+from toolfold_adapters.gateway.config.settings import GroupConfig, ProfileConfig
+from toolfold_adapters.gateway.gateway import ANY_URI
 from toolfold_adapters.gateway.stored import Approvals
 from toolfold_adapters.gateway.upstream.wire import ConnectMode
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import GROUPS_EXTENSION, HANDLE_META
+from toolfold_adapters.observe.status import STATUS_TOOL, include_status
 from toolfold_adapters.skills import read_skill
+from toolfold_cli.serve import Beside
 
 pytestmark = pytest.mark.spec("ISO-2")
 
@@ -128,16 +132,23 @@ class Door:
     eras: tuple[ConnectMode, ...] = ("legacy", "auto")
     needs_group: bool = False
     """Whether it is for what is in a group, and so is closed by a closed group, too."""
+    says_why: bool = False
+    """Whether it may say that a server of the caller's is withheld, by the server's name."""
 
     @property
     def opens(self) -> str:
-        """What of the server's it leads to: a method or a control tool."""
-        name = str(self.params.get("name"))
-        return name if self.method == "tools/call" and name in CONTROLS else self.method
+        """What of the server's it leads to: a method, or a tool or resource of the gateway's own."""
+        name = str(self.params.get("name" if self.method == "tools/call" else "uri"))
+        return name if name in OWN else self.method
+
+    def closed_by(self, guard: str) -> bool:
+        """Whether a guard is to close it; where nothing bounds it, it is open."""
+        return not (guard == "closed group" and not self.needs_group) and not (guard == "quarantine" and self.says_why)
 
 
 FIND = {"query": "take"}
-CONTROLS = ("open_group", "close_group", "find_tools", "call_tool", "read_tool", "call_tools")
+STUBS = ("toolfold://stubs.py", "toolfold://stubs.ts")
+OWN = ("open_group", "find_tools", "call_tool", "read_tool", "call_tools", STATUS_TOOL, *STUBS)
 DOORS: dict[str, Door] = {
     "tools listed": Door("tools/list"),
     "a tool called": Door("tools/call", CALL, needs_group=True),
@@ -169,6 +180,8 @@ DOORS: dict[str, Door] = {
     ),
     "groups listed": Door("groups/list"),
     "a group disclosed": Door("groups/get", {"name": "out"}),
+    "how servers are doing": Door("tools/call", {"name": STATUS_TOOL}, says_why=True),
+    **{f"stubs at {uri}": Door("resources/read", {"uri": uri}) for uri in STUBS},
 }
 NO_DOORS = {
     "ping": "says nothing",
@@ -179,6 +192,7 @@ NO_DOORS = {
     "skills/list": "a gateway's skills are files of its operator's, whose doors are the rows of SKILLS",
     "skills/get": "as skills/list",
     "close_group": "closes what open_group opened",
+    ANY_URI: "is what resources/read of a URI that nobody lists is registered as",
 }
 """Handlers and control tools through which nothing of a server is reached, and why."""
 
@@ -208,6 +222,8 @@ async def guarded(guard: str, folder: Path) -> AsyncGenerator[tuple[Gateway, Hou
         with anyio.fail_after(SECONDS):
             async with gateway:
                 if changed == quarantine:
+                    include_stubs(gateway.tools)
+                    include_status(gateway.tools, gateway.status_for)
                     yield gateway, house
 
 
@@ -219,7 +235,7 @@ def server_of(gateway: Gateway, guard: str, **options: Any) -> Server[Any]:
 def came_through(house: House, said: Any) -> bool:
     """Return whether anything of `out` reached a caller, or anything of the caller's `out`."""
     asked = [method for vault in house.of("out") for method in vault.asked]
-    return bool(asked) or SECRET in json.dumps(said)
+    return bool(asked) or any(word in json.dumps(said) for word in (SECRET, "server out:"))
 
 
 async def answer(server: Server[Any], era: ConnectMode, door: Door, meta: Mapping[str, Any] = {}) -> Any:
@@ -242,7 +258,7 @@ async def test_a_door_is_open_where_nothing_bounds_it_and_closed_where_something
     guard: str, tmp_path: Path
 ) -> None:
     through: list[tuple[str, ConnectMode]] = []
-    cases = [case for case in CASES if guard != "closed group" or DOORS[case[0]].needs_group]
+    cases = [case for case in CASES if DOORS[case[0]].closed_by(guard)]
     async with guarded(guard, tmp_path) as (gateway, house):
         server = server_of(gateway, guard)
         for name, era in cases:
@@ -261,7 +277,7 @@ async def test_a_door_is_so_for_a_caller_that_has_lists_of_its_own(guard: str, t
         for name, door in DOORS.items()
         if "auto" in door.eras
         and not door.method.startswith(("subscriptions/", "groups/"))  # they have no delivery of their own
-        and (guard != "closed group" or door.needs_group)
+        and door.closed_by(guard)
     }
     through: set[str] = set()
     async with guarded(guard, tmp_path) as (gateway, house):
@@ -441,10 +457,58 @@ async def test_what_is_withheld_is_not_asked_for_where_only_one_server_can_have_
                 assert came_through(house, said) is not changed
 
 
+def test_what_a_gateway_is_served_with_has_rows_too() -> None:
+    beside = {"stubs", "status_tool"}  # see `guarded`
+    nothing_to_read = {"telemetry", "usage", "store"}
+    assert {one.name for one in fields(Beside)} == beside | nothing_to_read
+
+
+@pytest.mark.spec("GWY-12")
+@pytest.mark.parametrize("guard", ["nothing", "profile"])
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_outside_a_profile_no_server_is_started(guard: str, era: ConnectMode) -> None:
+    house = House(partial(vault, ""))
+    gateway = open_gateway(CONFIG, runtime=Runtime(clock=Clock(), transport=house.transport), wait=False)
+    with anyio.fail_after(SECONDS):
+        async with gateway as tools:
+            include_status(tools, gateway.status_for)
+            server = server_of(gateway, guard, active=())
+            for door in DOORS.values():
+                if era in door.eras:
+                    said = await answer(server, era, door)
+                    assert guard == "nothing" or not came_through(house, said)
+            for upstream in gateway.upstreams.values():
+                if house.count(upstream.key):
+                    await upstream.found_out()
+    assert (house.count("in") > 0, house.count("out") > 0) == (True, guard == "nothing")
+
+
+@pytest.mark.parametrize("profile", ["wide", "part"])
+async def test_the_status_counts_what_the_caller_may_use(profile: str) -> None:
+    groups = {"few": GroupConfig(description="Few", tools=("out__take",)), "all": GroupConfig(tools=("*",))}
+    profiles = {"part": ProfileConfig(active=("few",)), "wide": ProfileConfig(active=("few", "all"))}
+    config = CONFIG.model_copy(update={"groups": groups, "profiles": profiles})
+    gateway = open_gateway(config, runtime=Runtime(clock=Clock(), transport=House(Two).transport))
+    with anyio.fail_after(SECONDS):
+        async with gateway as tools, tools.open_session(profile) as session:
+            counts = {one.name: one.tools for one in gateway.status_for(session)}
+    assert counts == ({"out": 1} if profile == "part" else {"in": 2, "out": 2})
+
+
+class Two(Vault):
+    """A server with two tools."""
+
+    async def list_tools(self, ctx: Context, params: Any) -> t.ListToolsResult:
+        (take,) = (await super().list_tools(ctx, params)).tools
+        return t.ListToolsResult(tools=[take, take.model_copy(update={"name": "give"})])
+
+
 async def test_every_handler_and_control_tool_has_a_row(tmp_path: Path) -> None:
     async with guarded("nothing", tmp_path) as (gateway, _):
         server = server_of(gateway, "nothing")
-        controls = {name for name, tool in gateway.tools.catalog.tools.items() if tool.control is not None}
-        found = {*server._request_handlers, *controls, *gateway.reserved} - {"tools/call"}
+        components = gateway.tools.catalog.components
+        named = {(kind, name) for kind in KINDS for name in components[kind].by_name}
+        own = {name for kind, name in named if gateway.registration.find(kind, name) is None}
+        found = {*server._request_handlers, *own, *gateway.reserved} - {"tools/call"}
     assert found - {door.opens for door in DOORS.values()} - NO_DOORS.keys() == set()
     assert {door.opens for door in DOORS.values()} - {"tools/call"} <= found

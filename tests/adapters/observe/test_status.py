@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from attrs import evolve
 
@@ -66,7 +64,7 @@ async def test_every_server_and_store_has_a_line_that_says_how_it_is_doing() -> 
 async def test_by_choice_a_tool_says_it_too() -> None:
     tools = ToolSet("desk")
     assert tools.list_tools().names == ()
-    include_status(tools, partial(status_of, tools, SERVERS[:1], MemoryStore()))
+    include_status(tools, lambda session: SERVERS[:1], MemoryStore())
     result = await tools.call_tool("gateway_status")
     assert result.text == (
         "server mail: running; for 90 s, 3 tools, 1 connection\nstore MemoryStore: running\n"

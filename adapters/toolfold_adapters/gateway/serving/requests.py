@@ -65,14 +65,22 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     requests = Requests(gateway, handlers)
     gateway.clients.calls, gateway.clients.room = handlers.calls, handlers.room
 
+    asked_for: set[str] = set()
+
     async def ask_after_first(ctx: ServerContext, call_next: CallNext) -> Any:
-        """Have the first request answered before any server is started (SPEC GWY-4)."""
+        """Have the first request answered before any server is started, and none that its profile leaves out.
+
+        SPEC GWY-4, ISO-2.
+        """
         try:
             return await call_next(ctx)
         finally:
-            if ask_after_first in server.middleware:
-                server.middleware.remove(ask_after_first)
-                gateway.ask_unknown()
+            profile = handlers.profile(ctx)
+            if ask_after_first in server.middleware and (profile is None or not gateway.unknown):
+                server.middleware.remove(ask_after_first)  # no other request has more to ask
+            if (name := "" if profile is None else profile.name) not in asked_for:
+                asked_for.add(name)
+                gateway.ask_unknown(profile)
 
     server.middleware += [ask_after_first, remember_request]
     add = server.add_request_handler
