@@ -507,8 +507,8 @@ async def test_every_handler_and_control_tool_has_a_row(tmp_path: Path) -> None:
     async with guarded("nothing", tmp_path) as (gateway, _):
         server = server_of(gateway, "nothing")
         components = gateway.tools.catalog.components
-        named = {(kind, name) for kind in KINDS for name in components[kind].by_name}
-        own = {name for kind, name in named if gateway.registration.find(kind, name) is None}
+        find = gateway.registration.find
+        own = {name for kind in KINDS for name in components[kind].by_name if find(kind, name) is None}
         found = {*server._request_handlers, *own, *gateway.reserved} - {"tools/call"}
     assert found - {door.opens for door in DOORS.values()} - NO_DOORS.keys() == set()
     assert {door.opens for door in DOORS.values()} - {"tools/call"} <= found

@@ -148,7 +148,7 @@ class Redirect:
         found: list[AuthorizationCodeResult] = []
         asked = parse_qs(urlsplit(self._page).query)
         state = asked.get("state", [None])[0]
-        port = urlsplit(asked["redirect_uri"][0]).port  # a client that was registered earlier may have another one
+        port = urlsplit(asked["redirect_uri"][0]).port or 0  # a client that was registered earlier may have its own
 
         async def serve(stream: SocketStream) -> None:
             async with stream:

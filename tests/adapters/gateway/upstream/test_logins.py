@@ -153,7 +153,7 @@ SERVER = {
     "response_types_supported": ["code"],
 }
 CLIENT = {"client_id": "c", "redirect_uris": ["http://127.0.0.1:1/callback"], "token_endpoint_auth_method": "none"}
-OLD = {"access_token": "old", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "again"}
+OLD: dict[str, Any] = {"access_token": "old", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "again"}
 
 
 def stored(folder: Path, key: str = URL, **more: Any) -> None:
