@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.mutation.kills import is_counted, write_kill
+
 STATS = Path("mutmut-stats.json")
 """What mutmut measured before it changed anything."""
 
@@ -29,3 +31,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if STATS.exists():
         took: dict[str, float] = json.loads(STATS.read_text(encoding="utf-8"))["duration_by_test"]
         items.sort(key=lambda item: took.get(item.nodeid, 0.0))
+
+
+_failed: set[str] = set()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have pytest go on after a failure, if kills are counted."""
+    if is_counted():
+        config.option.maxfail = 0
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note the first failure of a file, for the kill table."""
+    file = report.nodeid.partition("::")[0]
+    if report.failed and is_counted() and file not in _failed:
+        _failed.add(file)
+        write_kill(file)
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Pass over the other tests of a file that has failed: one failure is a kill."""
+    return True if item.nodeid.partition("::")[0] in _failed else None

@@ -21,11 +21,14 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from textwrap import indent
 from time import monotonic
 
 from attrs import evolve, field, frozen
+
+from tests.mutation.kills import COUNTED, KILLED, kill_table, read_kills
 
 ROOT = Path(__file__).parent.parent.parent
 EXPLAINED = Path(__file__).with_name("equivalent.toml")
@@ -139,7 +142,14 @@ ROOMS = {
         ("core",),
     ),
 }
-COPIED = ("core/toolfold", "specs/toolfold_specs", "tests/conftest.py", "tests/core", "tests/mutation/plugin.py")
+COPIED = (
+    "core/toolfold",
+    "specs/toolfold_specs",
+    "tests/conftest.py",
+    "tests/core",
+    "tests/mutation/plugin.py",
+    "tests/mutation/kills.py",
+)
 
 # mutmut takes a module's name from its path, so the copy has the packages at its top. Its workers are forked from a
 # process that has imported the tests and run none, so what tests cache (`functools.cache`) was never computed by the
@@ -150,13 +160,21 @@ source_paths = ["toolfold"]
 only_mutate = [{modules}]
 also_copy = [{copied}]
 process_isolation = "forkserver"
-timeout_multiplier = 2
+timeout_multiplier = {patience}
 timeout_constant = 5
 pytest_add_cli_args = ["--numprocesses=0", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
 pytest_add_cli_args_test_selection = [{tests}]
 """
 
 MUTMUT = (sys.executable, "-c", "from mutmut.__main__ import cli; cli()")
+MAKE = """
+import mutmut.__main__ as mutmut
+mutmut.set_mutant_under_test("mutant_generation")
+mutmut.makedirs("mutants", exist_ok=True)
+mutmut.copy_src_dir(), mutmut.copy_also_copy_files(), mutmut.setup_source_paths()
+mutmut.store_lines_covered_by_tests(), mutmut.create_mutants(1)
+"""
+"""What mutmut's `run` begins with, for the names of its mutants, from which a sample is taken."""
 FIELDS = {"module", "function", "before", "after", "reason"}
 PYTEST = {
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -204,8 +222,8 @@ def undecorated(source: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def make_copy(folder: Path, room: Room) -> None:
-    """Lay out what mutmut needs in an empty folder."""
+def make_copy(folder: Path, room: Room, *, every: bool = False) -> None:
+    """Lay out what mutmut needs in an empty folder; a mutant has more time if `every` file that kills it counts."""
     for name in (*COPIED, *room.copied):
         source = ROOT / name
         target = folder / (name if name.startswith("tests/") else source.name)
@@ -222,6 +240,7 @@ def make_copy(folder: Path, room: Room) -> None:
         modules=_listed(f"toolfold/{source_of(module)}" for module in room.modules),
         copied=_listed(name for name in beside if name != "toolfold"),
         tests=_listed(f"tests/{name}" for name in room.tests),
+        patience=8 if every else 2,
     )
     (folder / "pyproject.toml").write_text(
         (ROOT / "pyproject.toml").read_text(encoding="utf-8") + settings, encoding="utf-8"
@@ -232,9 +251,11 @@ def _listed(texts: Iterable[str]) -> str:
     return ", ".join(f'"{text}"' for text in texts)
 
 
-def mutmut(folder: Path, *arguments: str, quiet: bool = True) -> str:
+def mutmut(folder: Path, *arguments: str, quiet: bool = True, every: bool = False) -> str:
     """Run mutmut in the copy and return what it prints, or let it print."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | PYTEST
+    if every:
+        environment[COUNTED] = "1"
     done = subprocess.run(
         [*MUTMUT, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE if quiet else None, text=True
     )
@@ -243,12 +264,31 @@ def mutmut(folder: Path, *arguments: str, quiet: bool = True) -> str:
     return done.stdout or ""
 
 
+def statuses(folder: Path, module: str) -> dict[str, int | None]:
+    """Return the exit status for each mutant of a module, by mutmut's name of it; None if it was not run."""
+    path = folder / "mutants" / "toolfold" / f"{source_of(module)}.meta"
+    found: dict[str, int | None] = json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
+    return found
+
+
+def sample(folder: Path, room: Room, size: int, seed: int) -> list[str]:
+    """Return the names of some mutants of each module, the same ones for the same code and seed."""
+    done = subprocess.run([sys.executable, "-c", MAKE], cwd=folder, stdout=subprocess.DEVNULL)
+    if done.returncode:
+        raise CouldNotRun("mutmut made no mutants")
+    chosen: list[str] = []
+    for module in room.modules:
+        names = sorted(statuses(folder, module))
+        chosen += Random(f"{seed} {module}").sample(names, min(size, len(names)))
+    return chosen
+
+
 def verdicts(folder: Path, room: Room) -> dict[str, str]:
-    """Return the verdict on each mutant, by mutmut's name of it."""
+    """Return the verdict on each mutant that was run, by mutmut's name of it."""
     found: dict[str, int | None] = {}
     for module in room.modules:
-        path = folder / "mutants" / "toolfold" / f"{source_of(module)}.meta"
-        found |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
+        found |= statuses(folder, module)
+    found = {name: status for name, status in found.items() if status is not None}
     if lost := {name: status for name, status in found.items() if status not in VERDICTS}:
         raise CouldNotRun(f"no verdict on {lost}")
     return {name: VERDICTS[status] for name, status in found.items() if status is not None}
@@ -294,13 +334,18 @@ def summary(found: dict[str, str], room: Room) -> Iterator[str]:
         yield f"{module}: {counts.total()} mutants: {text}"
 
 
-def judged(folder: Path, room: Room) -> bool:
-    """Return whether every survivor is explained, and no explanation is stale; print those that are not."""
+def judged(folder: Path, room: Room, *, sampled: bool = False) -> bool:
+    """Return whether every survivor is explained, and no explanation is stale; print those that are not.
+
+    Of a sample, what does not survive in it says nothing of explanations.
+    """
     found = verdicts(folder, room)
     print(*summary(found, room), sep="\n")
     survivors = [mutant(name, mutmut(folder, "show", name)) for name, verdict in found.items() if verdict != "killed"]
     known = explained(EXPLAINED.read_text(encoding="utf-8"))
     unexplained, stale = compared(survivors, [each for each in known if each.module in room.modules])
+    if sampled:
+        stale = []
     for title, mutants in (("Not killed", unexplained), ("Explained, but killed or gone", stale)):
         for each in mutants:
             print(f"\n{title}: {found.get(each.name, 'stale')} {each}")
@@ -313,26 +358,49 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all of them by default")
     parser.add_argument("--module", action="append", help="only this one, such as _session.reentry")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N mutants of each module")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which ones; 1 by default")
+    parser.add_argument("--kills", type=Path, metavar="FILE", help="write there which test files kill which mutants")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.rooms if name not in ROOMS]:
         parser.error(f"there is no room {unknown[0]!r}")
     rooms = [ROOMS[name] for name in given.rooms or ROOMS]
     if given.module:
-        rooms = [evolve(room, modules=chosen) for room in rooms if (chosen := tuple({*room.modules} & {*given.module}))]
+        rooms = [
+            evolve(room, modules=chosen)
+            for room in rooms
+            if (chosen := tuple(name for name in room.modules if name in given.module))
+        ]
     os.nice(10)
-    return max([_run(room) for room in rooms], default=2)
+    killed: dict[str, tuple[str, list[str]]] = {}
+    status = max([_run(room, given, killed) for room in rooms], default=2)
+    if given.kills:
+        command = " ".join(["python -m tests.mutation", *(sys.argv[1:] if arguments is None else arguments)])
+        given.kills.write_text(kill_table(command, killed), encoding="utf-8")
+    return status
 
 
-def _run(room: Room) -> int:
+def _run(room: Room, given: argparse.Namespace, killed: dict[str, tuple[str, list[str]]]) -> int:
+    """Run a room, add the files that killed each mutant to `killed`, and return the exit status."""
     began = monotonic()
     try:
         with TemporaryDirectory(prefix="toolfold-mutation-") as name:
             folder = Path(name)
-            make_copy(folder, room)
-            mutmut(folder, "run", "--max-children", "2", quiet=False)
-            good = judged(folder, room)
+            make_copy(folder, room, every=given.kills is not None)
+            names = sample(folder, room, given.sample, given.seed) if given.sample else []
+            mutmut(folder, "run", "--max-children", "2", *names, quiet=False, every=given.kills is not None)
+            good = judged(folder, room, sampled=given.sample is not None)
+            if given.kills:
+                found, files = verdicts(folder, room), read_kills(folder / "mutants" / KILLED)
+                for name, verdict in found.items():
+                    killed[_place(name)] = (verdict, files.get(name, []))
     except (CouldNotRun, OSError, tomllib.TOMLDecodeError) as error:
         print(f"could not run: {error}", file=sys.stderr)
         return 2
     print(f"{monotonic() - began:.0f} s")
     return 0 if good else 1
+
+
+def _place(name: str) -> str:
+    one = mutant(name, "")
+    return f"{one.module}.{one.function} {name.rpartition('_')[2]}"
