@@ -18,7 +18,7 @@ from .options import OneOf, chosen_target, parse_names, target_command
     "stubs",
     "toolfold stubs shop:tools > shop_tools.py",
     "toolfold stubs shop:tools --open orders,orders.returns --language typescript > shop.d.ts",
-    "toolfold stubs gateway.toml --open github.issue",
+    "toolfold stubs gateway.toml --open github,github.issue",
     "toolfold stubs -- npx -y some-mcp-server",
 )
 @click.option("--profile", metavar="NAME", help="Declare what this profile has.")

@@ -81,56 +81,6 @@ def vectors(*arguments: str) -> Result:
 
 
 @pytest.mark.spec("CNF-3")
-@pytest.mark.parametrize(
-    ("target", "status", "message"),
-    [
-        ("systems:TinyDriver", 0, "It conforms (state): "),
-        ("./systems.py:TinyDriver", 0, "It conforms (state): "),
-        ("systems:driver", 0, "It conforms (state): "),
-        ("systems:BrokenDriver", 1, "VIOLATED  INV-2 (MUST)"),
-        ("systems:DyingDriver", 2, "THE TARGET FAILED  in process\n  It ended with status 3."),
-        ("systems:FaultyDriver", 2, "THE HARNESS FAILED  in process\n  KeyError: '"),
-    ],
-)
-def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
-    target: str, status: int, message: str
-) -> None:
-    result = vectors(target)
-    assert result.exit_code == status
-    assert message in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("systems:ending",), "systems:ending raised SystemExit: 0"),
-        (
-            ("systems:number",),
-            "systems:number is of type int; expected a ToolSet or a Driver, or a function that makes one.",
-        ),
-        (("systems:made",), "systems:made is a Driver; name its class, or a function that makes one."),
-        (("systems:wrong",), "returned a value of type int, not a ToolSet or a Driver."),
-        (("systems:TinyDriver", "--layers", "vector"), "There is no layer 'vector'; there are exhaustive, "),
-        (("systems:TinyDriver", "--transport", "http"), "is reached in-process, not http"),
-        (("https://example.org/mcp", "--transport", "stdio"), "is reached http, not stdio"),
-        (("--transport", "http", "--", "npx"), "is reached stdio, not http"),
-        (("systems:TinyDriver", "--era", "both", "--replay", "nowhere.json"), "nowhere.json can't be read"),
-        (
-            ("systems:TinyDriver", "--layers", "vectors", "--expected-failures", "nowhere.toml"),
-            "nowhere.toml can't be read",
-        ),
-        (("systems:no_driver",), "systems:no_driver raised TargetFailed: It can't be started: no such file"),
-        (("systems:TinyDriver", "--layers", ""), "Nothing could be checked."),
-    ],
-)
-def test_a_check_that_cannot_run_has_status_2_and_says_why(arguments: tuple[str, ...], message: str) -> None:
-    result = conform(*arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.spec("CNF-3")
 def test_reports_are_written_and_the_command_that_replays_is_printed(folder: Path) -> None:
     result = vectors("systems:BrokenDriver", "-o", "reports")
     assert result.exit_code == 1
@@ -150,27 +100,6 @@ def test_json_lines_are_all_that_is_printed_if_they_are_asked_for() -> None:
     assert lines[-1]["type"] == "clause"
 
 
-@pytest.mark.spec("CNF-3")
-def test_a_violation_is_replayed_until_it_is_repaired() -> None:
-    vectors("systems:BrokenDriver", "-o", "reports")
-    again = conform("systems:BrokenDriver", "--replay", "reports/failure.json")
-    assert again.exit_code == 1
-    assert again.stdout.startswith("Reproduced: INV-2 is violated (check ")
-    assert "got       active: [" in again.stdout
-    repaired = conform("systems:TinyDriver", "--replay", "reports/failure.json")
-    assert repaired.exit_code == 0
-    assert repaired.stdout == "Not reproduced: INV-2 is no longer violated (in process).\n"
-    assert repaired.stderr == ""
-
-
-@pytest.mark.spec("CNF-8")
-def test_a_target_that_fails_during_a_replay_is_reported() -> None:
-    vectors("systems:BrokenDriver", "-o", "reports")
-    result = conform("systems:DyingDriver", "--replay", "reports/failure.json")
-    assert result.exit_code == 1
-    assert result.stdout == "The target failed (in process): It ended with status 3.\n"
-
-
 def test_a_violation_of_another_revision_is_replayed_with_a_warning(folder: Path) -> None:
     vectors("systems:BrokenDriver", "-o", "reports")
     path = folder / "reports" / "failure.json"
@@ -181,21 +110,6 @@ def test_a_violation_of_another_revision_is_replayed_with_a_warning(folder: Path
     assert result.exit_code == 0
     assert "warning: it was recorded with version 0 of the specification; this is" in result.stderr
     assert "warning: it was recorded with version 0.0.1 of the kit" in result.stderr
-
-
-@pytest.mark.spec("CNF-4")
-def test_an_expected_failure_passes_and_one_that_holds_again_fails(folder: Path) -> None:
-    (folder / "expected.toml").write_text("[[expected]]\nclause = 'INV-2'\nreason = 'no exclusion yet'")
-    expected = vectors("systems:BrokenDriver", "--expected-failures", "expected.toml")
-    assert expected.exit_code == 0
-    assert "VIOLATED, AS EXPECTED  INV-2" in expected.stdout
-    fixed = vectors("systems:TinyDriver", "--expected-failures", "expected.toml")
-    assert fixed.exit_code == 1
-    assert "HOLDS AGAIN  INV-2\n  Remove it from the expected failures (no exclusion yet)." in fixed.stdout
-    (folder / "expected.toml").write_text("[[expected]]\nclause = 'INV-22'\nreason = 'no exclusion yet'")
-    wrong = vectors("systems:BrokenDriver", "--expected-failures", "expected.toml")
-    assert wrong.exit_code == 2
-    assert "there is no clause 'INV-22'" in wrong.stderr
 
 
 def test_checks_and_clauses_are_listed() -> None:
@@ -274,15 +188,6 @@ def test_a_factory_of_drivers_is_the_one_that_was_named() -> None:
         assert isinstance(factories["in process"](), TinyDriver)
     with pytest.raises(ConfigError), driver_factories(parse_target("systems:number"), ERAS, [IN_PROCESS]):
         pass
-
-
-@pytest.mark.spec("CNF-8")
-def test_an_invalid_description_is_refused(folder: Path) -> None:
-    (folder / "groups.toml").write_text("[[groups")
-    result = conform("shop:tools", "--transport", "stdio", "--describe", "groups.toml", "--layers", "vectors")
-    assert result.exit_code == 2
-    assert "groups.toml" in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 @pytest.fixture
@@ -407,12 +312,6 @@ def test_smoke_checks_only_the_systems_of_up_to_three_groups() -> None:
                 tour(test_run, as_setup(system), [Operation("list")])
     assert test_run.violations == ()
     assert test_run.cases == SMOKE_BUDGET
-
-
-def test_smoke_leaves_no_choice_of_layers() -> None:
-    result = conform("--smoke", "--deep", "nowhere:nothing")
-    assert result.exit_code == 2
-    assert "leave out --deep and --layers" in result.output
 
 
 @pytest.mark.spec("CNF-1")

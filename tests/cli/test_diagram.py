@@ -108,13 +108,6 @@ def test_a_picture_too_large_to_read_is_written_with_a_word_on_what_to_draw_inst
     assert invoke("diagram", "--view", "region", "-o", str(file)).stderr == f"Wrote {file} ({form}).\n"
 
 
-@pytest.mark.spec("PRO-1", "DIA-1")
-def test_a_profile_shows_its_own_groups(shop: Path) -> None:
-    result = invoke("diagram", "shop:tools", "--profile", "look", "--format", "tree")
-    assert "cellar" in result.stdout
-    assert "orders" not in result.stdout
-
-
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("form", ["scxml", "xstate"])
 def test_a_format_of_one_view_selects_the_view(form: str, shop: Path, tmp_path: Path) -> None:
@@ -123,14 +116,6 @@ def test_a_format_of_one_view_selects_the_view(form: str, shop: Path, tmp_path: 
     file = tmp_path / {"scxml": "shop.scxml", "xstate": "shop.json"}[form]
     assert invoke("diagram", *ORDERS, "-o", str(file)).exit_code == 0
     assert file.read_text(encoding="utf-8") == named.stdout
-
-
-@pytest.mark.spec("DIA-1")
-def test_a_sequence_shows_the_opening_of_the_groups(shop: Path) -> None:
-    live = invoke("diagram", "shop:tools", "--view", "sequence", "--active", "orders,cellar", "--format", "mermaid")
-    assert live.exit_code == 0
-    assert live.stdout.startswith("sequenceDiagram\n")
-    assert live.stdout.index("orders") < live.stdout.index("on_activate")
 
 
 @pytest.mark.spec("DIA-1")
@@ -207,49 +192,6 @@ def test_a_check_finds_a_picture_fresh_until_what_it_shows_has_changed(
     assert re.match(r"toolfold: picture is stale: (from line \d+ on, \d+ line|it was drawn from)", stale.stderr)
     again = " ".join(["toolfold diagram", *arguments, "--output picture"])
     assert stale.stderr.endswith(f". Draw it again with: {again}\n")
-
-
-@pytest.mark.spec("DIA-2")
-def test_a_check_of_a_file_that_is_missing_says_how_to_draw_it(shop: Path) -> None:
-    result = invoke("diagram", "shop:tools", "--check=docs/my shop.svg")
-    assert (result.exit_code, result.stderr) == (
-        1,
-        "toolfold: docs/my shop.svg is stale: it does not exist. "
-        "Draw it again with: toolfold diagram shop:tools '--output=docs/my shop.svg'\n",
-    )
-    assert not (shop / "docs").exists()
-
-
-@pytest.mark.spec("DIA-1", "ERR-2")
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["shop:tools", "-o", "shop.jpeg"], 2, "The suffix of 'shop.jpeg' is not that of a format"),
-        (["shop:tools", "-o", "a.svg", "--check", "b.svg"], 2, "--check FILE compares what -o FILE writes: leave out"),
-        (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "'structure' has no format scxml"),
-        (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "Views with scxml: 'statechart'."),
-        (["shop:tools", "--view", "statechart", "-o", "a.html"], 2, "has no format html"),
-        (["shop:tools", "--view", "nonsense"], 2, "'nonsense' is not one of 'structure'"),
-        ([], 2, "There is no TARGET"),
-        (["shop:tools", "--active", "nope", "--format", "dot"], 1, "There is no group 'nope'"),
-        (["shop:tools", "--view", "sequence", "--active", "nope", "--format", "dot"], 1, "There is no group 'nope'"),
-        (["shop:tools", "--profile", "nope", "--format", "dot"], 1, "no profile 'nope'"),
-        (["shop:tools", "--view", "reachable", "--limit", "2", "--format", "dot"], 1, "limit"),
-        (["shop:tools", "-o", "nowhere/x.dot"], 1, "nowhere/x.dot can't be written: No such file or directory.\n"),
-        (["shop:tools", "--limit", "3", "--format", "dot"], 1, "The view 'structure' as dot has no limit"),
-        (["missing.json", "--view", "sequence"], 1, "missing.json: it can't be read: No such file or directory.\n"),
-        (["x.json", "--view", "sequence", "--active", "a"], 2, "A stored trace does not depend on --active"),
-        (["shop:tools", "--view", "region"], 2, "The view 'region' does not depend on TARGET"),
-        (["--view", "region", "--active", "orders"], 2, "The view 'region' does not depend on --active"),
-    ],
-)
-def test_a_picture_that_cannot_be_drawn_is_refused_with_the_reason(
-    arguments: list[str], status: int, words: str, shop: Path
-) -> None:
-    result = invoke("diagram", *arguments)
-    assert (result.exit_code, result.stdout) == (status, "")
-    assert words in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_the_help_names_every_view_and_gives_examples() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -97,17 +96,6 @@ tools = ["place", "cancel"]
 
 [groups."orders.returns"]
 """
-
-
-@pytest.mark.spec("DIA-1", "GRP-2")
-def test_a_catalog_is_drawn_and_inspected(shop: Path) -> None:
-    (shop / "catalog.toml").write_text(CATALOG)
-    assert "└─ ○ orders · 2 tools" in invoke("diagram", "catalog.toml", "--format", "tree").stdout
-    assert invoke("diagram", "catalog.toml", "-o", "catalog.svg").exit_code == 0
-    assert invoke("diagram", "catalog.toml", "--check", "catalog.svg").exit_code == 0
-    sequence = invoke("diagram", "catalog.toml", "--view", "sequence", "--active", "orders", "--format", "mermaid")
-    assert sequence.stdout.startswith("sequenceDiagram\n")
-    assert json.loads(invoke("inspect", "catalog.toml", "--json").stdout)["name"] == "catalog"
 
 
 @pytest.mark.spec("GRP-2")

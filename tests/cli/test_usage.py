@@ -8,14 +8,6 @@ import pytest
 
 from tests.cli.support import invoke
 from toolfold import __version__
-from toolfold_cli.program import COMMANDS
-
-
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
-def test_help_has_examples(command: tuple[str, ...]) -> None:
-    result = invoke(*command, "--help")
-    assert result.exit_code == 0
-    assert "Examples:\n    toolfold " in result.stdout
 
 
 @pytest.mark.parametrize("command", [(), ("serve",)], ids=str)
@@ -62,11 +54,7 @@ def test_the_version_is_printed() -> None:
         (("inspect", "shop:tools", "--yaml"), "No such option '--yaml'.\n"),
         (("serve", "shop:tools", "--port", "abc"), "'abc' is not a valid whole number (0<=x<=65535)."),
         (("serve", "shop:tools", "--shutdown-timeout", "soon"), "'soon' is not a valid number (x>=0)."),
-        (("diagram", "shop:tools", "--format", "pgn"), "Did you mean png?"),
         (("inspect", "shop:tools", "--max-group-tokens", "5"), "add --check"),
-        (("call", "shop:tools"), "Say which TOOL to call"),
-        (("call", "shop:tools", "hours", "{"), "nor JSON: "),
-        (("call", "shop:tools", "hours", "[]"), "not a JSON object"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
