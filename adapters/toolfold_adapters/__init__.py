@@ -5,6 +5,7 @@ gateway/                 groups in front of existing MCP servers
 inprocess/               to a model in an agent's own loop
 integrations/            in other frameworks
 stores/                  engines that hold sessions beyond one process
+runtime/                 one process for all hosts and sessions of a user, and the relay that each host starts
 search/                  rankers for `find_tools`
 manifests/               groups of tools from JSON files, one file, or their names
 observe/                 what is used, and how servers and stores are doing

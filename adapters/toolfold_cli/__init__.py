@@ -1,13 +1,13 @@
 """The command line, `toolfold`.
 
 program                           the program and its commands, each of which has a module of its name
-serve, connect, init, approve     a server, a gateway, and the clients and definitions that it is for
+serve, init, approve              a server, a gateway, and the clients and definitions that it is for
+connect, connecting, up, down     the relay of a client, which imports next to nothing, and the runtime of a user
 inspect, profiles, diagram, call, stubs  what a target has: listed, drawn, called, declared for programs
 explain, check                    why a tool can or can't be called, and whether an agent can have it
 report, status, records, saved    what was used of a server, and how it is doing: asking it, or what it recorded
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
-options, targets, kinds, references  what commands share, the kinds of TARGET and their looks, and objects by name
-authentication                    whose tokens are accepted
+options, targets, kinds, references, authentication  what commands share: TARGETs, objects by name, tokens
 client_files, editing, moving, permissions, precedence  the files of clients: what moves, is allowed, is reached
 printing, failures, logs          tables and texts, failures, and what is logged
 costs                             initial token counts
@@ -55,6 +55,11 @@ def main() -> None:
     atexit.register(gc.freeze)
     encode_output(sys.stdout)
     try:
+        if sys.argv[1:2] == ["connect"]:  # whose host waits for it: what is left to import is imported later
+            from .connecting import relayed
+
+            if relayed(sys.argv[2:]):
+                return
         from .program import program
 
         try:

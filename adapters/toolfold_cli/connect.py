@@ -6,9 +6,7 @@ from functools import partial
 
 import click
 
-from toolfold_adapters.transport.signals import cancelled_by_signals
-from toolfold_adapters.transport.starting import starting
-
+from .connecting import be_relay
 from .failures import run
 from .kinds import is_url
 from .options import examples, traceback_option
@@ -17,36 +15,66 @@ from .options import examples, traceback_option
 @click.command(
     "connect",
     epilog=examples(
+        "toolfold connect ~/.mcp.toolfold.json              as the command in the configuration of each client",
+        "toolfold connect gateway.toml --profile review     a view of its own over the same servers",
         "toolfold serve gateway.toml --http --port 8000     once, for all clients",
-        "toolfold connect http://127.0.0.1:8000/mcp         as the command in the configuration of each client",
+        "toolfold connect http://127.0.0.1:8000/mcp         as the command of clients that can only start commands",
     ),
 )
-@click.argument("url")
+@click.argument("target", metavar="FILE_OR_URL")
+@click.option("--profile", metavar="NAME", help="The profile to serve, of FILE.")
+@click.option("--groups", metavar="GROUPS", help="Groups of FILE to open first, or servers, by commas.")
+@click.option("--agent", metavar="NAME", help="Whose tools these are, for toolfold status.")
 @click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A header to send with each request, such as a token.",
+    help="A header to send with each request to URL, such as a token.",
 )
 @traceback_option
 @click.pass_context
-def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -> None:
-    """Connect a client that can only start commands, over stdio, to the MCP server at URL.
+def connect_command(
+    ctx: click.Context,
+    /,
+    target: str,
+    profile: str | None,
+    groups: str | None,
+    agent: str | None,
+    headers: tuple[str, ...],
+) -> None:
+    """Connect a client that starts commands, over stdio, to the runtime, or to the MCP server at a URL.
 
-    Ten clients then share one server, and what is behind it, with a session each.
+    With FILE, the configuration of a gateway or of an MCP client, the servers in it are served by one runtime, which
+    all clients and sessions of this user share: it is started where there is none, and again where it was killed.
+    With URL, ten clients share the server there, with a session each.
     """
-    if not is_url(url):
-        raise click.UsageError(f"{url!r} is not the URL of an MCP server, such as http://127.0.0.1:8000/mcp.", ctx)
+    if not is_url(target):
+        if headers:
+            raise click.UsageError(
+                f"--header is for a URL; {target!r} is none, such as http://127.0.0.1:8000/mcp.", ctx
+            )
+        be_relay({"target": target, "profile": profile, "groups": groups, "agent": agent})
+        return
+    if given := next((name for name, value in _of_file(profile, groups, agent) if value is not None), None):
+        raise click.UsageError(f"--{given} is for a file; the server at a URL is selected there.", ctx)
     parsed = {name: value for name, _, value in (header.partition("=") for header in headers)}
     if not all(parsed) or any("=" not in header for header in headers):
         raise click.UsageError("--header takes NAME=VALUE, such as 'Authorization=Bearer abc'.", ctx)
+    from toolfold_adapters.transport.signals import cancelled_by_signals
+
     with cancelled_by_signals() as shutdown:
-        run(partial(_connect, url, parsed))
+        run(partial(_connect, target, parsed))
     shutdown.exit_if_signalled()
 
 
+def _of_file(profile: str | None, groups: str | None, agent: str | None) -> tuple[tuple[str, str | None], ...]:
+    return ("profile", profile), ("groups", groups), ("agent", agent)
+
+
 async def _connect(url: str, headers: dict[str, str]) -> None:
+    from toolfold_adapters.transport.starting import starting
+
     with starting("mcp.client.streamable_http") as started:
         from toolfold_adapters.transport.bridge import bridge
 

@@ -21,10 +21,11 @@ COMMANDS = MappingProxyType(
         "approve": "Approve the definitions of servers as they are now.",
         "check": "Check that the tools an agent needs can be had.",
         "completion": "Have the shell complete commands and options.",
-        "connect": "Connect a client that starts commands to a server at a URL.",
+        "connect": "Connect a client that starts commands to the runtime, or to a server at a URL.",
         "call": "Call a tool.",
         "conform": "Check an implementation against the specification.",
         "demo": "Watch an example.",
+        "down": "End the runtime.",
         "diagram": "Draw groups, states and traces.",
         "evaluate": "Play tasks, and count which get done.",
         "explain": "Say why a tool can or can't be seen and called.",
@@ -36,6 +37,7 @@ COMMANDS = MappingProxyType(
         "status": "Say how each server and store is doing.",
         "stubs": "Print declarations of tools for programs that call them.",
         "serve": "Serve tools in groups, over stdio or HTTP.",
+        "up": "Be the runtime that all relays share.",
     }
 )
 """A summary of each command, by its name, which is also that of its module."""

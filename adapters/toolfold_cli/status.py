@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -15,6 +17,9 @@ import click
 from toolfold import ConfigError, Usage
 from toolfold_adapters.observe.status import status_of
 from toolfold_adapters.observe.stored_usage import usage_file
+from toolfold_adapters.runtime.place import folder_of
+from toolfold_adapters.runtime.relay import asked as asked_runtime
+from toolfold_adapters.tokens import plural
 
 from .failures import failing, run
 from .kinds import is_url
@@ -83,7 +88,10 @@ def _of_machine() -> list[Any]:
 
     These can't be asked, since each speaks with its client alone: what they have recorded is what is known of them.
     """
+    runtime = _of_runtime()
     if not usage_file().is_file():
+        if runtime:
+            return runtime
         found: list[Any] = asked_without_record("status")
         return [*_used(DEFAULT), *found]
     try:
@@ -91,7 +99,26 @@ def _of_machine() -> list[Any]:
     except ConfigError:
         live = []
     first, *others = _of_record(str(usage_file()))
-    return [first, *live, *others]
+    return [first, *runtime, *live, *others]
+
+
+def _of_runtime() -> list[Any]:
+    """Return how the runtime is doing that the relays of this user share, and a line on each relay."""
+    try:
+        said = asked_runtime(folder_of(os.environ), "status")
+    except OSError:
+        return []
+    text = f"version {said['version']}, process {said['process']}, {plural(len(said['relays']), 'relay')}"
+    return [_line("runtime", "toolfold", text), *(_of_relay(one) for one in said["relays"])]
+
+
+def _of_relay(said: Mapping[str, Any]) -> Any:
+    chosen = [f"{what} {said[what]}" for what in ("profile",) if said[what]]
+    return _line("relay", said["agent"] or Path(said["folder"]).name, ", ".join([said["target"], *chosen]))
+
+
+def _line(what: str, name: str, text: str) -> Any:
+    return {"what": what, "name": name, "state": "running", "text": text}
 
 
 def _of_record(source: str) -> list[Any]:

@@ -212,6 +212,8 @@ async def open_target(
     active: Iterable[str] = (),
     many_callers: bool = False,
     own_variables: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -227,6 +229,8 @@ async def open_target(
         many_callers: Whether one process serves several callers: then servers get the least of its environment, unless
             their configuration says more (SPEC GWY-8).
         own_variables: Variables with secrets of this process, which no server gets.
+        environ: The environment of whoever wants it; that of this process unless given.
+        folder: Where they are, likewise.
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -253,11 +257,13 @@ async def open_target(
             stored_folder("tokens"),
             environment="minimal" if many_callers else "inherited",
             own=frozenset(own_variables),
+            environ=environ,
+            folder=None if folder is None else str(folder),
         ),
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
         approvals=Approvals(stored_folder("approved"), serving=serving),
     )
-    read = partial(configuration, target, options or GatewayOptions())
+    read = partial(configuration, target, options or GatewayOptions(), environ, folder)
     config = read()
     gateway = open_gateway(config, runtime=runtime, wait=not serving or not set(active) <= config.upstreams.keys())
     async with gateway as tools:
@@ -316,12 +322,17 @@ def _of_skills(folder: Path, options: Mapping[str, Any]) -> ToolSet:
     return tools
 
 
-def configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
-    """Return the configuration of a gateway: that of its file, overridden by the command line; raises `ConfigError`."""
+def configuration(
+    target: Target, options: GatewayOptions, environ: Mapping[str, str] | None = None, folder: Path | None = None
+) -> GatewayConfig:
+    """Return the configuration of a gateway: that of its file, overridden by the command line; raises `ConfigError`.
+
+    `environ` and `folder` are those of whoever wants it, if these are not this process's.
+    """
     from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config
 
     file = target.text if target.kind == "file" else options.groups
-    config = load_config(file) if file is not None else GatewayConfig(source="the command line")
+    config = load_config(file, environ, folder) if file is not None else GatewayConfig(source="the command line")
     if target.kind != "file":
         if config.upstreams:
             raise ConfigError(f"{file} names a server, and the command line another: leave out one.")

@@ -15,7 +15,7 @@ from toolfold import ToolResult, ToolSet
 from toolfold_adapters.inprocess import Conversation, Native
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.answer.render import for_caller, passed
-from toolfold_adapters.mcp.request import one_client
+from toolfold_adapters.mcp.request import own_client
 
 Block = dict[str, Any]
 
@@ -169,7 +169,7 @@ def test_content_of_another_server_that_says_something_passes_as_it_came(modern:
 async def test_what_was_opened_for_a_call_is_said_after_the_tool_s_own_content_and_hides_none_of_it(
     era: Any, content: list[Block]
 ) -> None:
-    token = one_client.set(True)
+    token = own_client.set("client")
     try:
         for name in ("own", era):
             async with wired(build_server(answering(content, {"n": 2})), era) as wire:
@@ -178,4 +178,4 @@ async def test_what_was_opened_for_a_call_is_said_after_the_tool_s_own_content_a
             assert (json.loads(first), answer["structuredContent"]) == ({"n": 2}, {"n": 2})
             assert note.strip() == "Opened for this call: deep."
     finally:
-        one_client.reset(token)
+        own_client.reset(token)

@@ -34,6 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("TOOLFOLD_RUNTIME", str(tmp_path / "runtime"))
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)

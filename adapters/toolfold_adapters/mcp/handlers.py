@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -20,7 +20,7 @@ from attrs import evolve
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from toolfold import Limit, Profile, Session, StoredSessions, ToolSet, WireNames, events
+from toolfold import Limit, Profile, Session, StoredSessions, ToolfoldError, ToolSet, WireNames, events
 from toolfold.spi import Full, Kind, Memo, SessionKind, background
 
 from ..hosts import lists_again
@@ -44,7 +44,7 @@ from .request import (
     declared,
     declares_groups,
     is_modern,
-    one_client,
+    own_client,
     record_refusal,
 )
 from .subscriptions import Room, Subscriptions
@@ -180,7 +180,7 @@ class RequestHandlers:
 
     def _usual(self, *, modern: bool) -> Delivery:
         """Return the delivery to clients without an extension; one that a process has alone is issued no handles."""
-        return self._of_process if modern and one_client.get() else self._deliveries[modern]
+        return self._of_process if modern and own_client.get() else self._deliveries[modern]
 
     def extension(self, request: Request) -> str | None:
         """Return the extension for groups that the client of a request declares, if it is served."""
@@ -256,6 +256,12 @@ class RequestHandlers:
 
     # -- the server ---------------------------------------------------------------------------------------------------
 
+    async def end_client(self, client: str) -> None:
+        """End the sessions of a client that had a connection of its own, by its name (see `own_client`)."""
+        with suppress(ToolfoldError):  # what can't be ended now expires
+            await self.legacy.end(client)
+            await self._shared.end(client)
+
     def attach(self, server: Server[Any]) -> None:
         """Note the server whose requests are answered, and have its handshakes answered with what groups add."""
         self.legacy.server = server
@@ -284,7 +290,7 @@ class RequestHandlers:
         listed no tool that does.
         """
         selection = self._selections.of(ctx.request)
-        proxy, issued = self._settings.call_tool_for(modern=modern), modern and not one_client.get()
+        proxy, issued = self._settings.call_tool_for(modern=modern), modern and not own_client.get()
         if modern:  # the list of a client stays the same
             discloses = bool(self.disclosure) and declared(ctx, modern=True) == GROUPS_EXTENSION
             then = way_of_calling(proxy, handles=issued, lists_again=False)

@@ -76,8 +76,11 @@ _refusals = metrics.get_meter("toolfold").create_counter(
 
 # -- who asks, and what -----------------------------------------------------------------------------------------------
 
-one_client: ContextVar[bool] = ContextVar("one_client", default=False)
-"""Whether all requests to the process come from one client, as over stdio (SPEC DEL-12)."""
+own_client: ContextVar[str] = ContextVar("own_client", default="")
+"""The name of the client that all requests of a process or a connection come from, as over stdio (SPEC DEL-12).
+
+It is empty where many send them; nobody else knows it.
+"""
 
 
 def is_modern(spoken: Any) -> bool:

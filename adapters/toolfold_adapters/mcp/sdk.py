@@ -57,9 +57,18 @@ def trace_what_is_recorded(server: Server[Any]) -> None:
 
 
 async def serve_era(
-    server: Server[Any], read: Any, write: Any, lifespan: Any, options: InitializationOptions, *, modern: bool
+    server: Server[Any],
+    read: Any,
+    write: Any,
+    lifespan: Any,
+    options: InitializationOptions,
+    *,
+    modern: bool,
+    session: str | None = None,
 ) -> None:
     """Serve one client over streams of messages in one era, as the SDK does once a first request has shown the era.
+
+    A legacy session that may outlive the connection has a name.
 
     For that it has another task receive each message, and pass it on.
     """
@@ -71,7 +80,7 @@ async def serve_era(
             read,
             write,
             lifespan_state=lifespan,
-            session_id=None,
+            session_id=session,
             init_options=options,
             raise_exceptions=False,
         )
@@ -85,9 +94,10 @@ def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
 def has_standing_stream(server: Server[Any], connection: Connection) -> bool:
     """Return whether messages outside a request can reach the client now.
 
-    They always can over stdio; over streamable HTTP the client must have opened the session's GET stream.
+    They always can over streams of both directions; over streamable HTTP the client must have opened the session's GET
+    stream.
     """
-    if connection.session_id is None:
+    if connection.session_id is None or server._session_manager is None:  # pyright: ignore[reportPrivateUsage]
         return connection.has_standalone_channel
     transport = http_sessions(server).get(connection.session_id)
     streams = transport._request_streams if transport is not None else {}  # pyright: ignore[reportPrivateUsage]

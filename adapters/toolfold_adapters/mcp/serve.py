@@ -7,6 +7,7 @@ from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from secrets import token_urlsafe
 from threading import current_thread, main_thread
 from typing import Any, Literal, Unpack, get_args
 
@@ -26,7 +27,7 @@ from .http.application import Existing, as_server, http_app, is_fastmcp
 from .http.auth import Authentication
 from .http.guards import BODY_TIMEOUT, HEADER_TIMEOUT, MAX_REQUEST_BYTES
 from .options import DEFAULTS, ServerOptions
-from .request import one_client
+from .request import own_client
 from .sdk import low_level_of, serve_era
 
 SHUTDOWN_TIMEOUT = 5.0
@@ -145,7 +146,7 @@ async def run_stdio(
     if era not in get_args(Era):
         raise ConfigError(f'era must be "auto" or "legacy", not {era!r}.')
     announce: Ready = on_ready or (lambda _: None)
-    one_client.set(not many_clients)
+    own_client.set("" if many_clients else token_urlsafe(16))
     if is_fastmcp(server):
         if era != "auto":
             raise ConfigError("A server of FastMCP decides itself which eras it serves: leave out era.")
@@ -162,19 +163,36 @@ async def run_stdio(
 
 async def serve_streams(low: Server[Any], era: Era, read: Any, write: Any) -> None:
     """Serve one client over streams of messages, until it leaves; see `run_stdio`."""
-    options = low.create_initialization_options()
     async with low.lifespan(low) as state:
-        if era == "legacy":
-            await serve_loop(low, read, write, lifespan_state=state, init_options=options)
-            return
-        async with write, read, anyio.create_task_group() as tasks:
+        await serve_client(low, state, era, read, write)
 
-            async def begun(messages: _Opening) -> None:
-                request = await messages.first_request()
-                await serve_era(low, messages, write.clone(), state, options, modern=_is_modern(request))
-                tasks.cancel_scope.cancel()
 
-            await begun(_Opening(read, lambda messages: tasks.start_soon(begun, messages)))
+async def serve_client(
+    low: Server[Any], state: Any, era: Era, read: Any, write: Any, *, session: str | None = None
+) -> None:
+    """Serve one client of a running server over streams of messages, until it leaves.
+
+    Args:
+        low: The server.
+        state: What its lifespan yields.
+        era: See `run_stdio`.
+        read: What comes from the client.
+        write: What goes there.
+        session: The name of its legacy session, if that may outlive the connection.
+    """
+    options = low.create_initialization_options()
+    if era == "legacy":
+        await serve_loop(low, read, write, lifespan_state=state, init_options=options, session_id=session)
+        return
+    async with write, read, anyio.create_task_group() as tasks:
+
+        async def begun(messages: _Opening) -> None:
+            request = await messages.first_request()
+            modern = _is_modern(request)
+            await serve_era(low, messages, write.clone(), state, options, modern=modern, session=session)
+            tasks.cancel_scope.cancel()
+
+        await begun(_Opening(read, lambda messages: tasks.start_soon(begun, messages)))
 
 
 class _Opening(Messages):

@@ -73,6 +73,10 @@ class ToolSetServer(Server[TaskGroup]):
         if skills_of(self._tools.catalog):
             self.extensions[Skills.identifier] = {}
 
+    async def end_client(self, client: str) -> None:
+        """End the sessions of a client that had a connection of its own, by its name."""
+        await self._handlers.end_client(client)
+
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""
         options.setdefault("max_sessions", None)

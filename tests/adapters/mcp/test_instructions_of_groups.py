@@ -19,7 +19,7 @@ from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.manifests import load_manifests
 from toolfold_adapters.manifests.catalogs import load_catalog
 from toolfold_adapters.mcp import group_server
-from toolfold_adapters.mcp.request import one_client
+from toolfold_adapters.mcp.request import own_client
 from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN
 
 pytestmark = pytest.mark.spec("SKL-1")
@@ -66,7 +66,7 @@ async def test_a_call_that_opens_groups_has_theirs_within_the_budget_of_the_answ
     tools = library()
     tools.register_group("long", instructions="step " * 2_000)
     tools.register("tool", lambda: "done", group="long")
-    token = one_client.set(True)
+    token = own_client.set("client")
     try:
         async with client_of(build_server(tools, answer_tokens=1_200), era) as (client, _):
             answer = await through(client, "loans.back.shelve")
@@ -77,7 +77,7 @@ async def test_a_call_that_opens_groups_has_theirs_within_the_budget_of_the_answ
             assert long.endswith("…")
             assert len(long) == 1_200 * CHARACTERS_PER_TOKEN
     finally:
-        one_client.reset(token)
+        own_client.reset(token)
 
 
 @pytest.mark.spec("SES-6")

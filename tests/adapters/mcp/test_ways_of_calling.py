@@ -14,7 +14,7 @@ from tests.adapters.mcp.support import client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold_adapters.hosts import HOSTS, host_called, lists_again
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.request import one_client
+from toolfold_adapters.mcp.request import own_client
 from toolfold_adapters.names import CHANGE_META, HANDLE_META
 
 PROXIES = ("call_tool", "read_tool", "call_tools")
@@ -23,11 +23,11 @@ PROXIES = ("call_tool", "read_tool", "call_tools")
 @contextmanager
 def process_of_one_client() -> Generator[None]:
     """Serve as over stdio, where a process has one client."""
-    token = one_client.set(True)
+    token = own_client.set("client")
     try:
         yield
     finally:
-        one_client.reset(token)
+        own_client.reset(token)
 
 
 def shop_server() -> Any:

@@ -64,10 +64,10 @@ def test_a_url_at_which_nothing_answers_is_named_and_what_to_do() -> None:
     )
 
 
-def test_what_is_no_url_is_a_usage_error() -> None:
+def test_what_is_neither_a_url_nor_a_file_is_a_usage_error() -> None:
     ended = connect("somewhere")
     assert ended.returncode == 2
-    assert "'somewhere' is not the URL of an MCP server" in ended.stderr
+    assert "somewhere; name the configuration of a gateway or of a client, or the URL of a server." in ended.stderr
 
 
 async def listed(client: Client, name: str) -> Any:

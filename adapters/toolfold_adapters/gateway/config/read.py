@@ -70,7 +70,9 @@ _TABLES: dict[str, Any] = {
 _NOT_IN_FILES = ("source", "place", "left_out", "problems")
 
 
-def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> GatewayConfig:
+def load_config(
+    path: str | Path, environ: Mapping[str, str] | None = None, folder: Path | None = None
+) -> GatewayConfig:
     """Return the configuration in a file, checked as far as it can be without the servers.
 
     SPEC GWY-2.
@@ -79,23 +81,27 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
         path: A `.toml` file, of the gateway's own form or that of Codex, or a `.json`, `.jsonc` or `.yaml` file of
             another client.
         environ: What variables in it stand for; the environment unless given.
+        folder: The project that a client is open in; the current folder unless given.
 
     Raises:
         ConfigError: The file can't be read, or does not fit; the message names the file, the place in it and the key,
             and says what to do.
     """
     file = Path(path)
-    return parse_config(file, read_table(file), environ)
+    return parse_config(file, read_table(file), environ, folder)
 
 
-def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None) -> GatewayConfig:
+def parse_config(
+    file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None, folder: Path | None = None
+) -> GatewayConfig:
     """Return the configuration in the data of a file; see `load_config`."""
+    folder = folder or Path.cwd()
     try:
-        servers = servers_in(data, str(Path.cwd()))
+        servers = servers_in(data, str(folder))
     except ConfigError as error:
         raise ConfigError(f"{file}, {error}") from error
     variables = Variables(
-        os.environ if environ is None else environ, _workspace(file), servers.inputs if servers else {}
+        os.environ if environ is None else environ, _workspace(file, folder), servers.inputs if servers else {}
     )
     if servers is None and file.suffix.lower() != ".toml":
         raise ConfigError(f"{file} names no servers: it has none of {', '.join(SECTIONS)}.")
@@ -129,7 +135,7 @@ def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str]
     return reader.config({}, problems)
 
 
-def _workspace(file: Path) -> Path:
+def _workspace(file: Path, project: Path) -> Path:
     """Return the folder that editors call the workspace: that of the project whose configuration it is.
 
     The configuration of a VS Code user is that of no project: the editor starts servers in the one that is open.
@@ -137,7 +143,7 @@ def _workspace(file: Path) -> Path:
     folder = file.resolve().parent
     if folder.name in (".vscode", ".cursor"):
         return folder.parent
-    return Path.cwd() if "User" in folder.parts else folder
+    return project if "User" in folder.parts else folder
 
 
 def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfig:

@@ -34,7 +34,7 @@ from toolfold import Context, events
 from toolfold.spi import MAX_URI, Caller, Full, array, table
 
 from ...mcp.options import DEFAULTS
-from ...mcp.request import caller_of, is_modern, principal_of, record_refusal
+from ...mcp.request import caller_of, is_modern, own_client, principal_of, record_refusal
 from ...mcp.subscriptions import Room
 from ...tally import Tally
 
@@ -301,6 +301,11 @@ class Clients:
             return opened
         return ()
 
+    def left(self, own: str) -> None:
+        """Take note that a client that had a connection of its own has gone, by its name (see `own_client`)."""
+        if (client := self._clients.pop(f"{_STANDING}{own}", None)) is not None:
+            self._on_end(client)
+
     def release(self, client: DownstreamClient) -> None:
         """Take note that a request is over: a client that was only this request has ended."""
         if self._clients.get(client.id) is not client:
@@ -310,7 +315,7 @@ class Clients:
         if ctx is None or not is_modern(ctx):
             return session
         if ctx.request is None:
-            return f"{_STANDING}process"
+            return f"{_STANDING}{own_client.get() or 'process'}"
         if session not in self._sessions and (principal := principal_of(ctx)):
             return f"{_STANDING}{principal}"
         return session

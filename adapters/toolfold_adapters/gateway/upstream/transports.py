@@ -50,6 +50,8 @@ class Transports:
         open_url: Shows a page to the user.
         environment: What servers get of the gateway's environment whose configuration does not say.
         own: Variables that only the gateway may know, beside those that begin with `TOOLFOLD_`.
+        environ: The gateway's environment; that of this process unless given.
+        folder: Where commands are started that have no folder of their own; where this process is unless given.
     """
 
     def __init__(
@@ -59,11 +61,15 @@ class Transports:
         *,
         environment: Environment = "inherited",
         own: Container[str] = (),
+        environ: Mapping[str, str] | None = None,
+        folder: str | None = None,
     ) -> None:
         self._tokens = tokens
         self._open_url = open_url
         self._environment: Environment = environment
         self._own = own
+        self._environ = os.environ if environ is None else environ
+        self._folder = folder
         self._logins: dict[object, Any] = {}
 
     def __call__(self, config: UpstreamConfig, name: str = ONE_SERVER) -> Transport:
@@ -74,8 +80,9 @@ class Transports:
             name: What it is called in the configuration.
         """
         if config.url is None:
-            environment = environment_of(config, os.environ, self._environment, self._own)
-            return _running(list(config.command or ("",)), environment, config.cwd, config.max_message_bytes)
+            environment = environment_of(config, self._environ, self._environment, self._own)
+            folder = config.cwd or self._folder
+            return _running(list(config.command or ("",)), environment, folder, config.max_message_bytes)
         from .http import transport_to  # not for those who have no server at a URL
         from .logins import login_at, login_key
 

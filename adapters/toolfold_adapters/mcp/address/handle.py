@@ -29,7 +29,7 @@ from toolfold import (
 from toolfold.spi import Caller, Kind
 
 from ...names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
-from ..request import Request, Selection, Selections, one_client
+from ..request import Request, Selection, Selections, own_client
 from .reference import ByHandle, ListSource
 from .signed import AGAIN, MAX_LENGTH, Reading, SignedHandles, is_signed
 
@@ -40,8 +40,9 @@ Handles = Literal["auto", "stored"]
 class HandleStates:
     """The states of modern requests, which handles name or the requests select.
 
-    A stored session has a short handle, without a dot, unlike a signed one. A process that has one client has one
-    session for all requests of it, whether they give a handle or not (SPEC DEL-12); its lists are as constant.
+    A stored session has a short handle, without a dot, unlike a signed one. A client that has a process or a connection
+    of its own has one session for all its requests, whether they give a handle or not (SPEC DEL-12); its lists are as
+    constant.
 
     Args:
         tools: The tool set.
@@ -63,16 +64,15 @@ class HandleStates:
     _last_active: WeakKeyDictionary[Session, tuple[str, ...]] = field(
         init=False, factory=WeakKeyDictionary[Session, tuple[str, ...]]
     )
-    _own: str = field(init=False, factory=partial(secrets.token_urlsafe, 16))
-    """The handle of the session of a process that has one client."""
 
     def handle_of(self, request: Request, given: str | None = None) -> str | None:
         """Return the handle that names the session of a request: the one among its arguments, else the one it carries.
 
-        In a process that has one client, what the arguments say does not count, and there is always one.
+        Of a client that has a process or a connection of its own, what the arguments say does not count, and there is
+        always one.
         """
-        carried = carried_handle(request.ctx)
-        return carried or self._own if one_client.get() else given or carried
+        carried, own = carried_handle(request.ctx), own_client.get()
+        return carried or own if own else given or carried
 
     @asynccontextmanager
     async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
@@ -106,7 +106,9 @@ class HandleStates:
         selection, caller = self._selections.of(request.ctx.request), request.caller
         if handle is not None and not is_signed(handle):
             session = await self._session(request, selection, handle)
-            reference = ByHandle(handle, partial(_same, handle), self._discarded(session), opens=handle == self._own)
+            reference = ByHandle(
+                handle, partial(_same, handle), self._discarded(session), opens=handle == own_client.get()
+            )
             async with session.storing():
                 try:
                     yield session, reference
@@ -134,9 +136,9 @@ class HandleStates:
 
     async def _session(self, request: Request, selection: Selection, handle: str, *, reading: bool = False) -> Session:
         """Return the session of a stored handle; if what it inherits has been closed, end it."""
-        if handle == self._own:  # which its first request opens with the groups that it selects
+        if handle == own_client.get():  # which its first request opens with the groups that it selects
             start = selection.start.active
-            return await self._shared.get_or_create(self._own, selection.profile, start, request.caller)
+            return await self._shared.get_or_create(handle, selection.profile, start, request.caller)
         session, why = None, "The handle is not one of this server for this caller, or has expired."
         name = _name(handle, request.principal)
         try:

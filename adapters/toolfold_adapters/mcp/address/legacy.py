@@ -13,7 +13,7 @@ of the record until the next request, or a process that has the client's standin
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, ClassVar, TypeVar
@@ -35,7 +35,7 @@ from toolfold.spi import table
 
 from ...names import GROUPS_CHANGED, LISTS
 from ...tally import Tally
-from ..request import Request, Selections, caller_of, declares_groups, is_list, principal_of
+from ..request import Request, Selections, caller_of, declares_groups, is_list, own_client, principal_of
 from ..sdk import can_notify_in_responses, connection_of, has_standing_stream
 from .reference import ByList, ListSource
 
@@ -287,6 +287,9 @@ class LegacySessions:
     async def _found(self, stored: StoredSessions, ctx: ServerRequestContext[Any, Any]) -> Session:
         session_id = connection_of(ctx).session_id
         session = await stored.get(_name(session_id), reading=is_list(ctx))
+        if session is None and session_id == own_client.get():  # it lasts as long as its client, however rarely used
+            known = ctx.session.client_params
+            session = await self._opened(ctx, {} if known is None else known.model_dump(by_alias=True, mode="json"))
         if session is None:
             self._over.add(session_id)
             raise MCPError(code=INTERNAL_ERROR, message="The session has ended; initialize a new one.")
@@ -299,26 +302,34 @@ class LegacySessions:
         stored, session_id = self._stored_for(connection), connection.session_id
         if ctx.method != "initialize" or stored is None:
             return result
-        selection = self._selections.of(ctx.request)
-        session = stored.draft(
-            _name(session_id),
-            selection.profile,
-            caller_of(ctx),
-            start=selection.paths,
-            notifies=True,
-            about=dict(ctx.params or {}),
-        )
         try:
-            await stored.ensure(session)
-            self._connection(ctx, connection).follow(session)
-        except KeyInUse:  # the handshake is repeated on behalf of a client that another process has met
-            with suppress(StoreError):
-                if (known := await stored.peek(_name(session_id))) is not None:
-                    self._connection(ctx, connection).follow(known)
+            if (session := await self._opened(ctx, dict(ctx.params or {}))) is not None:
+                self._connection(ctx, connection).follow(session)
         except (QuotaExceeded, StoreError) as error:
             self._over.add(session_id)
             raise MCPError(code=INTERNAL_ERROR, message=str(error)) from error
         return result
+
+    async def _opened(self, ctx: ServerRequestContext[Any, Any], about: Mapping[str, Any]) -> Session | None:
+        """Return the stored session of a connection, opened by a handshake: which is `about` it, and may be repeated.
+
+        Raises:
+            QuotaExceeded: There are as many as there may be.
+            StoreError: The store can't be used.
+        """
+        name, selection = _name(connection_of(ctx).session_id), self._selections.of(ctx.request)
+        stored = self.stored
+        assert stored is not None
+        session = stored.draft(
+            name, selection.profile, caller_of(ctx), start=selection.paths, notifies=True, about=about
+        )
+        try:
+            await stored.ensure(session)
+        except KeyInUse:  # another process has met the client
+            with suppress(StoreError):
+                return await stored.peek(name)
+            return None
+        return session
 
     async def handshake(self, session_id: str) -> dict[str, Any] | None:
         """Return what a client said when it opened a stored session, if the caller of this request may use it.

@@ -18,7 +18,7 @@ from toolfold import Component, Page, Session, Snapshot, ToolNotFound
 from toolfold.spi import HANDLE, RequestView, is_hidden
 
 from ...hosts import Host
-from ..request import one_client
+from ..request import own_client
 
 
 @define(eq=False)
@@ -30,7 +30,7 @@ class ByList:
         relists: Whether the client lists again when its list has changed.
     """
 
-    opens: bool = field(factory=one_client.get)
+    opens: bool = field(factory=lambda: bool(own_client.get()))
     relists: bool = False
     _before: dict[str | None, Page] = field(init=False, factory=dict[str | None, Page])
     _latest: dict[str | None, Page] = field(init=False, factory=dict[str | None, Page])

@@ -1,0 +1,9 @@
+"""One runtime for all hosts, sessions and agents of a user on a machine (SPEC GWY-14 to GWY-16).
+
+relay.py    what a host starts: passes messages between its pipes and the runtime, and starts that if need be
+place.py    where the runtime is found: a folder of the user's own, with a socket
+runtime.py  the process that has the gateways, and serves each relay as a client of its own
+
+Nothing is imported here, and a relay imports the standard library alone: a host waits for its first answer, and there
+is one relay for each of its sessions.
+"""

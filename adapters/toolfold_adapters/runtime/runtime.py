@@ -1,0 +1,391 @@
+"""The runtime: one process of a user that has the gateways, and serves each relay as a client of its own (SPEC GWY-14).
+
+A relay says first who it is: what its host wants served, in which folder and with which environment. Relays that say
+the same share a gateway, and so its upstreams as far as these can be shared; whatever a relay opens is a session of its
+own, in a store beside the socket, under a name that only this relay knows. A runtime that is started in the place of
+one that was killed finds it there (SPEC GWY-15).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from socket import socket
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from attrs import define, field, frozen
+
+from toolfold import ConfigError, ToolfoldError
+from toolfold.spi import table
+
+from ..mcp.request import own_client
+from ..mcp.serve import serve_client
+from ..mcp.server import ToolSetServer
+from ..transport.lines import Lines
+from ..transport.signals import CHUNK
+from .relay import CONTROL
+
+log = logging.getLogger("toolfold.runtime")
+
+HELLO_BYTES = 1024 * 1024
+HELLO_SECONDS = 10.0
+MESSAGE_BYTES = 64 * 1024 * 1024
+"""The longest message of a host."""
+UNUSED_SECONDS = 300.0
+"""How long a gateway, or the runtime, is kept that no relay uses."""
+TICK_SECONDS = 1.0
+
+NOT_OF_SERVERS = frozenset(
+    {
+        "_",
+        "COLORTERM",
+        "COLUMNS",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "INVOCATION_ID",
+        "ITERM_SESSION_ID",
+        "JOURNAL_STREAM",
+        "LINES",
+        "OLDPWD",
+        "PWD",
+        "SHLVL",
+        "SSH_CLIENT",
+        "SSH_CONNECTION",
+        "SSH_TTY",
+        "TERM",
+        "TERM_PROGRAM",
+        "TERM_PROGRAM_VERSION",
+        "TERM_SESSION_ID",
+        "TMUX",
+        "TMUX_PANE",
+        "WINDOWID",
+        "WT_SESSION",
+    }
+)
+"""Variables that name a terminal or a login: environments that differ in these alone are the same for servers."""
+
+
+class Refused(ToolfoldError):
+    """A relay can't be served; the message says why."""
+
+
+@frozen(kw_only=True)
+class Hello:
+    """What a relay says of itself.
+
+    Attributes:
+        version: That of its program.
+        relay: Its name, which nobody else knows.
+        target: The file that its host wants served, by its whole path.
+        profile: The profile to serve.
+        groups: The groups to open first.
+        agent: Whose relay it is, for people.
+        folder: Where its host started it.
+        environment: That of its host.
+    """
+
+    version: str
+    relay: str
+    target: str
+    profile: str | None
+    groups: tuple[str, ...]
+    agent: str | None
+    folder: str
+    environment: Mapping[str, str]
+
+    @property
+    def shares(self) -> str:
+        """What relays have to have in common to share a gateway, in brief."""
+        environment = {name: value for name, value in self.environment.items() if name not in NOT_OF_SERVERS}
+        said = json.dumps([self.target, self.folder, sorted(environment.items())])
+        return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def hello_in(line: bytes, secret: str) -> Hello:
+    """Return what a relay says in its first line; raises `Refused`."""
+    try:
+        said = json.loads(line)
+        if secret and said["secret"] != secret:
+            raise Refused("The secret is not that of this runtime.")
+        texts = {name: said.get(name) for name in ("profile", "groups", "agent")}
+        if not all(one is None or isinstance(one, str) for one in texts.values()):
+            raise TypeError
+        environment = {str(name): str(value) for name, value in said["environment"].items()}
+        return Hello(
+            version=str(said["toolfold"]),
+            relay=str(said["relay"]),
+            target=str(said["target"]),
+            profile=texts["profile"],
+            groups=tuple(filter(None, (texts["groups"] or "").split(","))),
+            agent=texts["agent"],
+            folder=str(said["folder"]),
+            environment=environment,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refused("What it said first is not what a relay says; it may be of another version.") from error
+
+
+def _question_in(line: bytes, secret: str) -> str | None:
+    """Return what a user asks in the first line of a connection; `None` if it is that of a relay, or nobody's."""
+    with suppress(ValueError):
+        said = table(json.loads(line)) or {}
+        if said.get("ask") in ("status", "end") and said.get("secret") == secret:
+            return str(said["ask"])
+    return None
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """Return what sorts versions by their numbers."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+class Served(Protocol):
+    """A gateway that is open."""
+
+    def server(self, profile: str | None, groups: tuple[str, ...]) -> ToolSetServer:
+        """Return a server for the relays with a profile and groups to begin with; raises `ConfigError`."""
+        ...
+
+    def left(self, client: str) -> None:
+        """Take note that a client has gone, by the name of its relay."""
+        ...
+
+
+Opening = Callable[[Hello], AbstractAsyncContextManager[Served]]
+
+
+@define(eq=False)
+class _Gateway:
+    """A gateway, which is held open by a task, with the lifespans of its servers.
+
+    Attributes:
+        ready: Is set when it is open, or could not be opened.
+        over: Is set when it is to be closed.
+        relays: The connections of those that it serves.
+        unused_since: When the last of them left.
+    """
+
+    ready: anyio.Event = field(factory=anyio.Event)
+    over: anyio.Event = field(factory=anyio.Event)
+    relays: set[socket] = field(factory=set[socket])
+    unused_since: float = 0.0
+    failure: Exception | None = None
+    _served: Served | None = None
+    _tasks: TaskGroup | None = None
+    _servers: dict[object, tuple[ToolSetServer, Any]] = field(factory=dict[object, tuple[ToolSetServer, Any]])
+    _starting: anyio.Lock = field(factory=anyio.Lock)
+
+    async def hold(self, opening: AbstractAsyncContextManager[Served]) -> None:
+        """Have the gateway open until it is over."""
+        try:
+            async with opening as self._served, anyio.create_task_group() as self._tasks:
+                self.ready.set()
+                await self.over.wait()
+                self._tasks.cancel_scope.cancel()
+        except Exception as error:
+            log.warning("a gateway ended: %s", error, exc_info=not isinstance(error, ToolfoldError))
+            self.failure = error
+        finally:
+            self._served = None
+            self.ready.set()
+            self.over.set()
+
+    async def server(self, hello: Hello) -> tuple[ToolSetServer, Any]:
+        """Return the server for a relay, with what its lifespan yields; raises `ConfigError`."""
+        assert self._served is not None
+        assert self._tasks is not None
+        key = hello.profile, hello.groups
+        async with self._starting:
+            if key not in self._servers:
+                server = self._served.server(hello.profile, hello.groups)
+                self._servers[key] = server, await self._tasks.start(_alive, server)
+            return self._servers[key]
+
+    async def left(self, hello: Hello) -> None:
+        """End what a relay had, which has gone."""
+        if self._served is None or (found := self._servers.get((hello.profile, hello.groups))) is None:
+            return
+        self._served.left(hello.relay)
+        await found[0].end_client(hello.relay)
+
+
+async def _alive(server: ToolSetServer, *, task_status: TaskStatus[Any]) -> None:
+    async with server.lifespan(server) as state:
+        task_status.started(state)
+        await anyio.sleep_forever()
+
+
+class Runtime:
+    """Serves relays.
+
+    Args:
+        version: That of this program.
+        opening: Opens the gateway that a relay asks for.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, version: str, opening: Opening, clock: Callable[[], float] = time.monotonic) -> None:
+        self._version, self._opening, self._clock = version, opening, clock
+        self._gateways: dict[str, _Gateway] = {}
+        self._relays: dict[socket, Hello] = {}
+        self._ended = anyio.Event()
+        self._used = clock()
+
+    def end(self) -> None:
+        """Have it end; a relay that needs one starts another."""
+        self._ended.set()
+
+    async def serve(self, listener: socket, secret: str = "") -> None:
+        """Serve relays that connect, until there has been none for a while, or `end` is called."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._accept, listener, secret, tasks)
+            tasks.start_soon(self._keep_time)
+            await self._ended.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _accept(self, listener: socket, secret: str, tasks: TaskGroup) -> None:
+        listener.setblocking(False)
+        while True:
+            await anyio.wait_readable(listener)
+            with suppress(BlockingIOError):
+                connection, _ = listener.accept()
+                connection.setblocking(False)
+                tasks.start_soon(self._take, connection, secret, tasks)
+
+    async def _keep_time(self) -> None:
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            now = self._clock()
+            for key, gateway in list(self._gateways.items()):
+                idle = not gateway.relays and now - gateway.unused_since >= UNUSED_SECONDS
+                if gateway.ready.is_set() and (idle or gateway.over.is_set()):
+                    del self._gateways[key]
+                    gateway.over.set()
+            if not self._relays and now - self._used >= UNUSED_SECONDS:
+                log.info("no relay has been connected for %g seconds", UNUSED_SECONDS)
+                self.end()
+
+    # -- a relay ------------------------------------------------------------------------------------------------------
+
+    async def _take(self, connection: socket, secret: str, tasks: TaskGroup) -> None:
+        with connection:
+            try:
+                with anyio.fail_after(HELLO_SECONDS):
+                    line, rest = await _first_line(connection)
+                if (question := _question_in(line, secret)) is not None:
+                    await _control(connection, self._status())
+                    if question == "end":
+                        self.end()
+                        await anyio.sleep_forever()  # who asked waits for the end of the connection
+                    return
+                hello = hello_in(line, secret)
+            except (Refused, TimeoutError, OSError) as error:
+                log.warning("a connection was refused: %s", error)
+                return
+            if _order(hello.version) > _order(self._version):
+                log.warning("version %s takes the place of %s", hello.version, self._version)
+                self.end()
+                return
+            self._relays[connection] = hello
+            try:
+                await self._serve(hello, connection, rest, tasks)
+            except ConfigError as error:
+                await _control(connection, {"refused": str(error)})
+            except OSError as error:
+                log.info("a relay has gone: %s", error)
+            except Exception:
+                log.exception("a relay could not be served")
+            finally:
+                del self._relays[connection]
+                self._used = self._clock()
+
+    def _status(self) -> Mapping[str, Any]:
+        """Return what the user wants to know."""
+        relays = [
+            {
+                "target": one.target,
+                "agent": one.agent,
+                "profile": one.profile,
+                "folder": one.folder,
+                "shares": one.shares,
+            }
+            for one in self._relays.values()
+        ]
+        return {"version": self._version, "process": os.getpid(), "relays": relays}
+
+    async def _serve(self, hello: Hello, connection: socket, rest: bytes, tasks: TaskGroup) -> None:
+        gateway = self._gateways.get(hello.shares)
+        if gateway is None or gateway.over.is_set():
+            gateway = self._gateways[hello.shares] = _Gateway()
+            tasks.start_soon(gateway.hold, self._opening(hello))
+        gateway.relays.add(connection)
+        try:
+            await gateway.ready.wait()
+            if gateway.failure is not None:
+                raise gateway.failure
+            server, state = await gateway.server(hello)
+            lines = _lines(connection, rest)
+            own_client.set(hello.relay)
+            await serve_client(server, state, "auto", lines, lines, session=hello.relay)
+            if not any(one.relay == hello.relay for key, one in self._relays.items() if key is not connection):
+                await gateway.left(hello)  # not if this process ends: then it comes again
+        finally:
+            gateway.relays.discard(connection)
+            gateway.unused_since = self._clock()
+
+
+async def _first_line(connection: socket) -> tuple[bytes, bytes]:
+    """Return the first line that comes, and what has come behind it; raises `Refused`."""
+    loop_read, found = bytearray(), -1
+    while found < 0:
+        await anyio.wait_readable(connection)
+        data = connection.recv(CHUNK)
+        loop_read += data
+        found = loop_read.find(b"\n")
+        if not data or len(loop_read) > HELLO_BYTES > found:
+            raise Refused("It did not say who it is.")
+    return bytes(loop_read[:found]), bytes(loop_read[found + 1 :])
+
+
+def _lines(connection: socket, rest: bytes) -> Lines:
+    """Return the messages of a relay, of which some bytes were read already."""
+    ahead, writing = [rest] if rest else [], anyio.Lock()
+
+    async def receive() -> bytes:
+        if ahead:
+            return ahead.pop()
+        await anyio.wait_readable(connection)
+        with suppress(ConnectionError):
+            return connection.recv(CHUNK)
+        return b""
+
+    async def write(line: bytes) -> None:
+        async with writing:
+            try:
+                await _send(connection, line)
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+
+    return Lines(receive, write, MESSAGE_BYTES)
+
+
+async def _send(connection: socket, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        with suppress(BlockingIOError):
+            left = left[connection.send(left) :]
+            continue
+        await anyio.wait_writable(connection)
+
+
+async def _control(connection: socket, said: Mapping[str, Any]) -> None:
+    """Tell a relay something that is not for its host."""
+    with suppress(OSError):
+        await _send(connection, CONTROL + json.dumps(said).encode() + b"\n")

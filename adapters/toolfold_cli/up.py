@@ -1,0 +1,170 @@
+"""`toolfold up`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+
+from toolfold.spi import extras_named
+from toolfold_adapters.observe.stored_usage import usage_url
+from toolfold_adapters.runtime.place import LOG, STATE, Misplaced, folder_of, listening, locked, prepared
+from toolfold_adapters.tokens import ANSWER_TOKENS
+from toolfold_adapters.transport.signals import cancelled_by_signals
+from toolfold_adapters.transport.starting import starting
+
+from .failures import Failed, run
+from .logs import LEVELS, configure_logging
+from .options import OneOf, examples, traceback_option
+from .targets import GatewayOptions, OpenTarget, open_target, parse_target
+
+if TYPE_CHECKING:
+    from toolfold import Store
+    from toolfold_adapters.gateway import Gateway
+    from toolfold_adapters.mcp.server import ToolSetServer
+    from toolfold_adapters.runtime.runtime import Hello, Served
+
+log = logging.getLogger("toolfold.runtime")
+
+LOG_BYTES = 1024 * 1024
+"""How long the log may be when a runtime starts; a longer one becomes the one before it."""
+ATTEMPTS, PAUSE = 5, 0.05
+"""How often the lock of the folder is tried for, and the seconds between."""
+LEASE_SECONDS = 1.0
+"""How long what a runtime that was killed was doing holds up the next one: nobody else writes there."""
+
+
+@click.command(
+    "up",
+    epilog=examples(
+        "toolfold up                        have the runtime in this terminal; Ctrl-C ends it",
+        "toolfold up --log-level info       and see what it does",
+    ),
+)
+@click.option(
+    "--log-level", type=OneOf(LEVELS), default="warning", show_default=True, help="What to log, from which level."
+)
+@click.option(
+    "--for-relay", is_flag=True, help="Be the one that a relay starts: it is no failure if there is one already."
+)
+@traceback_option
+def up_command(log_level: str, for_relay: bool) -> None:
+    """Be the runtime that all relays of this user share, in the foreground.
+
+    A relay, `toolfold connect FILE`, starts one where there is none, so this is for looking at what it does. It ends
+    when no relay has been connected for five minutes, or by `toolfold down`.
+    """
+    try:
+        folder = prepared(folder_of(os.environ))
+    except Misplaced as error:
+        raise Failed(str(error)) from error
+    Path(folder, STATE).mkdir(0o700, exist_ok=True)
+    if for_relay:
+        _rotate(Path(folder, LOG))
+    configure_logging(log_level)
+    lock = next(filter(None, map(_locked, repeat(folder, ATTEMPTS))), None)
+    if lock is None:
+        if for_relay:
+            return  # another relay was faster
+        raise Failed("There is a runtime already; toolfold status shows it, and toolfold down ends it.")
+    try:
+        with cancelled_by_signals() as shutdown, extras_named(), starting() as started:
+            run(partial(_serve, folder, started, quiet=for_relay))
+    finally:
+        os.close(lock)
+    shutdown.exit_if_signalled()
+
+
+def _locked(folder: str) -> int | None:
+    """Return what `locked` does, or wait: a relay that looks whether there is a runtime has the lock for a moment."""
+    if (lock := locked(folder)) is None:
+        time.sleep(PAUSE)
+    return lock
+
+
+def _rotate(log_file: Path) -> None:
+    """Begin a new log where the old one is long; what is written now still goes to the old one."""
+    with suppress(OSError):
+        if log_file.stat().st_size > LOG_BYTES:
+            log_file.replace(log_file.with_suffix(".log.1"))
+
+
+async def _serve(folder: str, started: Any, *, quiet: bool) -> None:
+    from toolfold import __version__
+    from toolfold_adapters.runtime.runtime import Runtime
+    from toolfold_adapters.stores import open_store
+
+    listener, secret = listening(folder)
+    with listener:
+        started()
+        if not quiet:
+            click.echo(f"toolfold: relays are served at {folder}; Ctrl-C ends it", err=True)
+        usage = open_store(usage_url())
+        async with aclosing(usage):
+            await Runtime(__version__, partial(_open, folder, usage)).serve(listener, secret)
+
+
+def _open(folder: str, usage: Store, hello: Hello) -> AbstractAsyncContextManager[Served]:
+    return _opened(Path(folder, STATE), usage, hello)
+
+
+@asynccontextmanager
+async def _opened(states: Path, usage: Store, hello: Hello) -> AsyncGenerator[Served]:
+    """Open the gateway that a relay asks for; sessions are in a file of its own, and use is recorded for all."""
+    from toolfold_adapters.observe.stored_usage import writing
+    from toolfold_adapters.stores import SQLiteStore
+
+    target = parse_target(hello.target)
+    opening = open_target(target, GatewayOptions(), serving=True, environ=hello.environment, folder=Path(hello.folder))
+    store = SQLiteStore(states / f"{hello.shares}.db", lease=LEASE_SECONDS)
+    async with store, opening as opened, writing(opened.tools, usage):
+        yield _Served(opened, store)
+
+
+@frozen
+class _Served:
+    """An open target with the store of its sessions."""
+
+    opened: OpenTarget
+    store: Store
+
+    def server(self, profile: str | None, groups: tuple[str, ...]) -> ToolSetServer:
+        """Return a server for relays with a profile and groups to begin with."""
+        from toolfold_adapters.mcp import build_server
+
+        server: Any = build_server(
+            self.opened.tools,
+            profile=profile,
+            active=self.opened.groups_of(groups),
+            store=self.store,
+            **_of_gateway(self.opened.gateway),
+        )
+        return server  # type: ignore[no-any-return]
+
+    def left(self, client: str) -> None:
+        """Have the upstreams that were a client's alone end."""
+        if self.opened.gateway is not None:
+            self.opened.gateway.clients.left(client)
+
+
+def _of_gateway(gateway: Gateway | None) -> Mapping[str, Any]:
+    if gateway is None:
+        return {"answer_tokens": ANSWER_TOKENS}
+    version = {"version": gateway.report.version} if gateway.report.version else {}
+    return {
+        "handles": "stored",
+        "extend": gateway.extend,
+        "instructions": gateway.report.instructions,
+        "answer_tokens": lambda: gateway.config.budgets.answer_tokens,
+        "read_tool": True,
+        **version,
+    }

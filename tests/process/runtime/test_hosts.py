@@ -1,0 +1,201 @@
+"""Hosts that start `toolfold connect FILE`: real relays, a real runtime, real servers behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from attrs import frozen
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.support import names_of
+from tests.process.serving import ENVIRONMENT
+from toolfold_adapters.runtime.place import FOLDER, LOG
+from toolfold_adapters.runtime.relay import LOST, asked
+
+SECONDS = 180
+UPSTREAM = str(Path(__file__).with_name("upstream.py"))
+PING = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
+
+
+@frozen
+class Machine:
+    """A machine with a runtime of its own."""
+
+    place: Path
+    runtime: Path
+    environment: Mapping[str, str]
+
+    @property
+    def config(self) -> Path:
+        return self.place / "gateway.toml"
+
+    @property
+    def recorded(self) -> list[str]:
+        path = self.place / "record"
+        return path.read_text().split() if path.exists() else []
+
+    def host(self, *more: str, folder: Path | None = None, **variables: str) -> StdioServerParameters:
+        """Return what a host starts for a session."""
+        return StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "toolfold_cli", "connect", str(self.config), *more],
+            env={**self.environment, **variables},
+            cwd=folder or self.place,
+        )
+
+    def toolfold(self, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "toolfold_cli", *arguments]
+        how: dict[str, Any] = {"env": self.environment, "input": said, "text": True, "timeout": SECONDS}
+        return subprocess.run(command, capture_output=True, check=False, **how)
+
+    def look(self) -> None:
+        """Let some time go by until the next look at what is recorded."""
+        time.sleep(0.01)
+
+    @property
+    def process(self) -> int:
+        """The process of the runtime."""
+        return int(asked(str(self.runtime), "status")["process"])
+
+    def kill(self) -> None:
+        os.kill(self.process, signal.SIGKILL)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Machine]:
+    runtime = tmp_path_factory.mktemp("r")
+    runtime.chmod(0o700)
+    own = {name: str(tmp_path / name.lower()) for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    found = Machine(tmp_path, runtime, {**ENVIRONMENT, **own, FOLDER: str(runtime)})
+    command = json.dumps([sys.executable, UPSTREAM, str(tmp_path / "record")])
+    found.config.write_text(
+        f"[upstreams.own]\ncommand = {command}\n[upstreams.all]\ncommand = {command}\nshared = true\n"
+    )
+    yield found
+    found.toolfold("down")
+
+
+@asynccontextmanager
+async def session(machine: Machine, era: str, *more: str, **how: Any) -> AsyncGenerator[Client]:
+    """Yield a host's session, in which both servers are open."""
+    async with Client(machine.host(*more, **how), mode=era) as client:
+        for group in ("own", "all"):
+            assert not (await client.call_tool("open_group", {"group": group})).is_error
+        yield client
+
+
+async def call(client: Client, name: str, /, **arguments: Any) -> Any:
+    said = await client.call_tool("call_tool", {"name": name, "arguments": arguments})
+    assert not said.is_error, said
+    return said.structured_content["result"]
+
+
+@ERAS
+@pytest.mark.spec("GWY-14", "GWY-10")
+async def test_sessions_have_one_runtime_and_share_the_servers_that_may_be_shared(era: str, machine: Machine) -> None:
+    async with session(machine, era) as one, session(machine, era) as two:
+        shared = [await call(client, "all__process") for client in (one, two)]
+        own = [await call(client, "own__process") for client in (one, two)]
+        assert shared[0] == shared[1]
+        assert len({*own, *shared}) == 3
+        said = machine.toolfold("status").stdout
+        assert said.count("relay") == 3  # "2 relays", and a line on each
+        assert f"process {machine.process}, 2 relays" in said
+
+
+@pytest.mark.spec("GWY-14", "GWY-8")
+async def test_a_server_runs_in_the_folder_and_the_environment_of_the_host_that_wants_it(machine: Machine) -> None:
+    for name in ("a", "b"):
+        (machine.place / name).mkdir()
+    async with (
+        session(machine, "legacy", folder=machine.place / "a", COLOUR="red") as one,
+        session(machine, "legacy", folder=machine.place / "b", COLOUR="blue") as two,
+    ):
+        assert [await call(client, "own__folder") for client in (one, two)] == [
+            str(machine.place / name) for name in ("a", "b")
+        ]
+        assert [await call(client, "own__variable", name="COLOUR") for client in (one, two)] == ["red", "blue"]
+        assert await call(one, "own__variable", name=FOLDER) == ""
+
+
+@ERAS
+@pytest.mark.spec("GWY-15")
+async def test_a_runtime_that_is_killed_costs_a_host_nothing_but_the_calls_that_may_have_run(
+    era: str, machine: Machine
+) -> None:
+    async with session(machine, era) as client:
+        listed = await names_of(client)
+        first = machine.process
+        ended: list[Any] = []
+
+        async def lost() -> None:
+            with pytest.raises(MCPError) as raised:
+                await call(client, "own__record", word="once", go=str(machine.place / "never"))
+            ended.append(str(raised.value))
+
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lost)
+                while machine.recorded != ["once"]:
+                    await anyio.to_thread.run_sync(machine.look)
+                machine.kill()
+            assert ended == [LOST]
+            assert await names_of(client) == listed
+            assert await call(client, "own__record", word="twice") == "twice"
+        assert machine.recorded == ["once", "twice"]
+        assert machine.process != first
+
+
+@pytest.mark.spec("GWY-16")
+async def test_relays_of_one_host_can_have_views_of_their_own_over_the_same_servers(machine: Machine) -> None:
+    machine.config.write_text(machine.config.read_text() + '[profiles.review]\navailable = ["all"]\n')
+    async with (
+        Client(machine.host(), mode="legacy") as whole,
+        Client(machine.host("--profile", "review", "--agent", "reviewer"), mode="legacy") as review,
+    ):
+        assert "own__process" not in await names_of(whole)
+        refused = await review.call_tool("open_group", {"group": "own"})
+        assert refused.is_error
+        await review.call_tool("open_group", {"group": "all"})
+        await whole.call_tool("open_group", {"group": "all"})
+        assert await call(review, "all__process") == await call(whole, "all__process")
+        assert "reviewer" in machine.toolfold("status").stdout
+        async with Client(machine.host("--groups", "all"), mode="legacy") as opened:
+            assert "all__process" in await names_of(opened)
+
+
+@pytest.mark.spec("GWY-14")
+def test_a_configuration_that_is_wrong_or_missing_ends_the_relay_with_a_sentence(machine: Machine) -> None:
+    machine.config.write_text("[upstreams.a]\n")
+    for name, said in (("gateway.toml", "[upstreams.a]"), ("missing.toml", "There is no file")):
+        ended = machine.toolfold("connect", str(machine.place / name), said=PING)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith("toolfold: ")
+        assert said in ended.stderr
+
+
+@pytest.mark.spec("GWY-14")
+async def test_the_runtime_ends_when_asked_and_a_relay_that_is_there_starts_another(machine: Machine) -> None:
+    assert machine.toolfold("down").stdout == "There is no runtime.\n"
+    async with session(machine, "legacy") as client:
+        first = machine.process
+        assert machine.toolfold("down").stdout == "The runtime has ended.\n"
+        assert "own__process" in await names_of(client)
+        assert machine.process != first
+        busy = machine.toolfold("up")
+        assert busy.returncode == 1
+        assert "There is a runtime already" in busy.stderr
+    assert "Traceback" not in (machine.runtime / LOG).read_text()

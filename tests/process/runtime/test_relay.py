@@ -1,0 +1,368 @@
+"""The relay, between a host that a test plays and a runtime that a test plays."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process.serving import ENVIRONMENT
+from toolfold_adapters.runtime import place
+from toolfold_adapters.runtime.relay import CLOSED, LOST, Relay, parsed
+
+SECONDS = 60
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a-host", "version": "1"}}
+INTRODUCTION = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}}
+
+
+class Side:
+    """One side of the relay: what a test writes, and reads."""
+
+    def __init__(self, source: Any, sink: Any) -> None:
+        self._source, self._sink = source, sink
+
+    def say(self, **message: Any) -> None:
+        self._sink.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._sink.flush()
+
+    def begin(self, line: bytes) -> None:
+        self._sink.write(line)
+        self._sink.flush()
+
+    def hear(self) -> dict[str, Any]:
+        line = self._source.readline()
+        assert line, "the other side has gone"
+        message: dict[str, Any] = json.loads(line)
+        message.pop("jsonrpc", None)
+        return message
+
+    def leave(self) -> None:
+        self._sink.close()
+
+
+class RuntimePlayed:
+    """The runtime of a folder, which takes one connection after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.starts = 0
+        self._started = threading.Semaphore(0)
+        self._folder = str(folder)
+        self._listener: socket.socket | None = None
+        self._open = ExitStack()
+        self._connections: list[socket.socket] = []
+
+    def start(self) -> str:
+        self.starts += 1
+        self._listener, _ = place.listening(self._folder)
+        self._started.release()
+        return ""
+
+    def taken(self) -> tuple[Side, dict[str, Any]]:
+        """Return the relay that has started this, and what it says first."""
+        assert self._started.acquire(timeout=SECONDS)
+        assert self._listener is not None
+        self._listener.settimeout(SECONDS)
+        connection, _ = self._listener.accept()
+        connection.settimeout(SECONDS)
+        self._connections.append(connection)
+        self._open.callback(connection.close)
+        source, sink = connection.makefile("rb"), connection.makefile("wb")
+        self._open.callback(source.close)
+        self._open.callback(sink.close)
+        side = Side(source, sink)
+        return side, side.hear()
+
+    def end(self) -> None:
+        """End, as by a signal that nobody can catch: what was connected is cut."""
+        assert self._listener is not None
+        self._listener.close()
+        for taken in self._connections:
+            with suppress(OSError):
+                taken.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
+        self._open.close()
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("r")
+    found.chmod(0o700)
+    return found
+
+
+@pytest.fixture
+def runtime(folder: Path) -> RuntimePlayed:
+    return RuntimePlayed(folder)
+
+
+@contextmanager
+def relaying(folder: Path, runtime: RuntimePlayed, target: str = "config.json") -> Generator[Side]:
+    """Yield the host of a relay, whose runtime is there."""
+    (from_host, to_relay), (from_relay, to_host) = os.pipe(), os.pipe()
+    hello = {"toolfold": "0", "relay": "a", "target": target, "environment": {}}
+    source = os.fdopen(from_host, "rb")
+    relay = Relay(hello, str(folder), runtime.start, source, to_host)
+    thread = threading.Thread(target=relay.run, daemon=True)
+    thread.start()
+    ends = ExitStack()
+    host = Side(ends.enter_context(os.fdopen(from_relay, "rb")), ends.enter_context(os.fdopen(to_relay, "wb")))
+    ends.callback(os.close, to_host)
+    ends.callback(source.close)
+    with ends:
+        yield host
+        host.leave()
+        runtime.end()
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def opened(host: Side, side: Side) -> None:
+    """Have the host open a session."""
+    host.say(id=1, method="initialize", params=INITIALIZE)
+    assert side.hear()["method"] == "initialize"
+    side.say(id=1, result=INTRODUCTION)
+    assert host.hear() == {"id": 1, "result": INTRODUCTION}
+    host.say(method="notifications/initialized")
+    assert side.hear() == {"method": "notifications/initialized"}
+
+
+@pytest.mark.spec("GWY-14")
+def test_messages_pass_as_they_are_after_the_relay_has_said_who_it_is(folder: Path, runtime: RuntimePlayed) -> None:
+    with relaying(folder, runtime) as host:
+        side, hello = runtime.taken()
+        assert (hello["relay"], hello["target"]) == ("a", "config.json")
+        opened(host, side)
+        host.say(id="x", method="tools/call", params={"name": "grüße", "arguments": {"n": 1e400 > 1}})
+        assert side.hear() == {"id": "x", "method": "tools/call", "params": {"name": "grüße", "arguments": {"n": True}}}
+        side.say(method="notifications/message", params={"data": "hello"})
+        side.say(id="x", result={"content": []})
+        assert host.hear() == {"method": "notifications/message", "params": {"data": "hello"}}
+        assert host.hear() == {"id": "x", "result": {"content": []}}
+
+
+@pytest.mark.spec("GWY-14")
+def test_a_handshake_is_answered_as_it_was_the_last_time_before_there_is_a_runtime(
+    folder: Path, runtime: RuntimePlayed
+) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+    with relaying(folder, runtime) as host:
+        host.say(id=7, method="initialize", params=INITIALIZE)
+        assert host.hear() == {"id": 7, "result": INTRODUCTION}
+        side, _ = runtime.taken()
+        assert side.hear()["id"] == 7
+        side.say(id=7, result={**INTRODUCTION, "instructions": "newer"})  # the host has its answer
+        side.say(method="notifications/message")
+        assert host.hear() == {"method": "notifications/message"}
+    with relaying(folder, runtime) as host:
+        host.say(id=1, method="initialize", params=INITIALIZE)
+        assert host.hear()["result"]["instructions"] == "newer"
+        runtime.taken()
+
+
+@pytest.mark.spec("GWY-14")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"params": {**INITIALIZE, "clientInfo": {"name": "another", "version": "1"}}},
+        {"target": "other.json"},
+    ],
+    ids=["host", "configuration"],
+)
+def test_a_handshake_that_asks_something_else_waits_for_the_runtime(
+    other: dict[str, Any], folder: Path, runtime: RuntimePlayed
+) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+    with relaying(folder, runtime, other.get("target", "config.json")) as host:
+        host.say(id=2, method="initialize", params=other.get("params", INITIALIZE))
+        side, _ = runtime.taken()
+        side.hear()
+        side.say(id=2, result={"fresh": True})
+        assert host.hear() == {"id": 2, "result": {"fresh": True}}
+
+
+@pytest.mark.spec("GWY-15")
+def test_after_the_end_of_a_runtime_the_session_is_opened_again_and_only_calls_that_may_have_run_get_an_error(
+    folder: Path, runtime: RuntimePlayed
+) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+        host.say(id=2, method="logging/setLevel", params={"level": "info"})
+        side.hear()
+        side.say(id=2, result={})
+        assert host.hear() == {"id": 2, "result": {}}
+        tools = [
+            {"name": "reads", "annotations": {"readOnlyHint": True}},
+            {"name": "sets", "annotations": {"idempotentHint": True}},
+            {"name": "writes", "annotations": {"readOnlyHint": False}},
+            {"name": "says_nothing"},
+        ]
+        host.say(id=3, method="tools/list")
+        side.hear()
+        side.say(id=3, result={"tools": tools})
+        assert host.hear()["id"] == 3
+        calls = {10: "reads", 11: "sets", 12: "writes", 13: "says_nothing", 14: "unknown"}
+        for number, name in calls.items():
+            host.say(id=number, method="tools/call", params={"name": name})
+            side.hear()
+        host.say(id=15, method="prompts/list")
+        side.hear()
+
+        runtime.end()
+        side, hello = runtime.taken()
+        assert hello["relay"] == "a"
+        again = [side.hear() for _ in range(6)]
+        assert [(one.get("id"), one["method"]) for one in again] == [
+            (1, "initialize"),
+            (None, "notifications/initialized"),
+            (2, "logging/setLevel"),
+            (10, "tools/call"),
+            (11, "tools/call"),
+            (15, "prompts/list"),
+        ]
+        errors = [host.hear() for _ in range(3)]
+        assert errors == [{"id": number, "error": {"code": CLOSED, "message": LOST}} for number in (12, 13, 14)]
+        for number in (1, 2, 10, 11, 15):
+            side.say(id=number, result={"again": True})
+        assert [host.hear()["id"] for _ in range(3)] == [10, 11, 15]
+
+
+@pytest.mark.spec("GWY-15")
+def test_an_answer_to_what_a_runtime_asked_that_has_ended_reaches_no_other_one(
+    folder: Path, runtime: RuntimePlayed
+) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+        side.say(id=0, method="elicitation/create", params={})
+        asked = host.hear()
+        assert asked["method"] == "elicitation/create"
+        host.say(id=asked["id"], result={"action": "accept"})
+        assert side.hear() == {"id": 0, "result": {"action": "accept"}}
+        side.say(id=1, method="elicitation/create", params={})
+        late = host.hear()["id"]
+
+        runtime.end()
+        side, _ = runtime.taken()
+        assert [side.hear()["method"] for _ in range(2)] == ["initialize", "notifications/initialized"]
+        side.say(id=1, method="roots/list")
+        new = host.hear()["id"]
+        assert new != late
+        host.say(id=late, result={"action": "accept"})
+        host.say(id=new, result={"roots": []})
+        assert side.hear() == {"id": 1, "result": {"roots": []}}
+
+
+@pytest.mark.spec("GWY-15")
+def test_a_line_that_the_end_of_a_runtime_cuts_reaches_no_host(folder: Path, runtime: RuntimePlayed) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+        host.say(id=2, method="tools/list")
+        side.hear()
+        side.begin(b'{"jsonrpc": "2.0", "id": 2, "resu')
+        runtime.end()
+        side, _ = runtime.taken()
+        assert [side.hear().get("id") for _ in range(3)] == [1, None, 2]
+        side.say(id=2, result={"tools": []})
+        assert host.hear() == {"id": 2, "result": {"tools": []}}
+
+
+@pytest.mark.spec("GWY-14")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.json"], {"target": "a.json"}),
+        (["--profile", "p", "a.json", "--groups=x,y"], {"target": "a.json", "profile": "p", "groups": "x,y"}),
+        (["a.json", "--agent", "reviewer"], {"target": "a.json", "agent": "reviewer"}),
+        (["https://example.org/mcp"], None),
+        (["a.json", "b.json"], None),
+        (["a.json", "--profile"], None),
+        (["a.json", "--header", "A=b"], None),
+        (["--help"], None),
+        ([], None),
+    ],
+)
+def test_arguments_of_a_relay_are_read_and_all_others_left_to_the_command(
+    arguments: list[str], said: dict[str, Any] | None
+) -> None:
+    assert parsed(arguments) == said
+
+
+@pytest.mark.spec("GWY-14")
+def test_a_relay_imports_the_standard_library_alone_and_little_of_it() -> None:
+    code = "import sys; import toolfold_cli.connecting; print(*sorted(sys.modules))"
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS, check=True
+    ).stdout.split()
+    ours = {name for name in said if name.partition(".")[0].startswith("toolfold")}
+    assert ours == {
+        "toolfold_adapters",
+        "toolfold_adapters.runtime",
+        "toolfold_adapters.runtime.place",
+        "toolfold_adapters.runtime.relay",
+        "toolfold_cli",
+        "toolfold_cli.connecting",
+    }
+    heavy = {
+        "asyncio",
+        "anyio",
+        "attrs",
+        "click",
+        "mcp",
+        "pathlib",
+        "pydantic",
+        "subprocess",
+        "threading",
+        "typing_extensions",
+    }
+    assert not heavy & set(said)
+
+
+@pytest.mark.spec("GWY-14")
+def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(place.Misplaced, match=f"chmod 700 {tmp_path}"):
+        place.prepared(str(tmp_path))
+    tmp_path.chmod(0o700)
+    assert place.prepared(str(tmp_path)) == str(tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    with pytest.raises(place.Misplaced, match="no folder of its own"):
+        place.prepared(str(link))
+    with pytest.raises(place.Misplaced, match="too long"):
+        place.prepared(str(tmp_path / ("x" * 120)))
+
+
+@pytest.mark.spec("GWY-14")
+def test_where_there_are_no_such_sockets_a_port_and_a_secret_are_in_the_folder(folder: Path) -> None:
+    listener, secret = place.listening(str(folder), by_port=True)
+    with listener:
+        assert (folder / place.PORT).stat().st_mode & 0o077 == 0
+        connection, known = place.connected(str(folder), by_port=True)
+        connection.close()
+        assert known == secret
+        assert len(secret) >= 32
+
+
+@pytest.mark.spec("GWY-14")
+def test_one_process_at_a_time_has_the_lock_of_a_folder(folder: Path) -> None:
+    assert not place.is_taken(str(folder))
+    file = place.locked(str(folder))
+    assert file is not None
+    assert place.is_taken(str(folder))
+    os.close(file)
+    assert not place.is_taken(str(folder))
