@@ -23,7 +23,8 @@ from toolfold import (
     Visibility,
 )
 from toolfold._catalog.catalog import Bucket, Components
-from toolfold._view.listing import _buckets, changes
+from toolfold._catalog.components import Kind
+from toolfold._view.listing import _buckets, changes, page_of
 from toolfold._view.visibility import RequestView
 
 NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
@@ -145,6 +146,27 @@ def test_what_an_adapter_lists_beside_the_catalog_is_in_order_on_every_page(rule
     found = pages(tools, tuple(beside.catalog.tools.values()))
     assert [name for page in found for name in page.names] == ["a", "b", "c", "d", "e"]
     assert tools.list_tools().names == ("a", "c", "e")[:size]
+
+
+@pytest.mark.spec("LST-1", "LST-2", "NAM-6")
+@pytest.mark.parametrize("size", [None, 1])
+def test_tools_are_in_the_order_of_the_names_that_the_caller_knows_and_prompts_in_that_of_their_own(
+    size: int | None,
+) -> None:
+    tools = desk(["a1"])
+    tools.register_group("a")
+    tools.register("z", answer, group="a", visibility=Visibility.always())
+    tools.register_prompt("a1", answer)
+    tools.register_prompt("z", answer, group="a", visibility=Visibility.always())
+    view = RequestView(tools.default_session.snapshot, to_wire=lambda name: name.replace(".", "__"))
+    found: dict[Kind, list[str]] = {"tool": [], "prompt": []}
+    for kind, names in found.items():
+        page = page_of(view, kind, None, size)
+        names += page.names
+        while page.next_cursor:
+            page = page_of(view, kind, page.next_cursor, size)
+            names += page.names
+    assert found == {"tool": ["a1", "a.z"], "prompt": ["a.z", "a1"]}
 
 
 NO_CURSORS = ("", "2", "!!!", "bm90IG9uZQ", "\ud800", 5, b"x", ["a"], True)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.core.support import World, snapshot_of, subsets, world
-from toolfold import ExclusionConflict, ParentInactive, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
-from toolfold.machine import Configuration
+from toolfold import ExclusionConflict, Forest, ParentInactive, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
+from toolfold._catalog.quota import Cap, Quota
+from toolfold.machine import Configuration, Run, restore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Answer, Order, System
 from toolfold_specs.systems import distinct_systems
@@ -122,3 +123,18 @@ async def test_the_order_of_activation_survives_a_registration() -> None:
         tools.register_group("a")
         await session.activate("d")
         assert session.active == ("b", "d")
+
+
+@pytest.mark.spec("ACT-10")
+def test_a_plan_that_makes_room_is_run_as_the_first_one_was() -> None:
+    runs: list[Run] = []
+
+    def run_of(before: Configuration) -> Run:
+        runs.append(Run(before))
+        return runs[-1]
+
+    forest = Forest.of(["a", "b"], [], ordered=True)
+    quota = Quota(Cap("open groups", 1, 0, (1, 1)))
+    planned = quota.plan(restore(forest, ["a"]).after, TransitionRequest(["b"]), run_of)
+    assert planned.paths == (("b",), ("a",))
+    assert len(runs) == 2

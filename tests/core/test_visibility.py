@@ -205,7 +205,7 @@ async def test_the_predicates_of_one_list_see_one_immutable_snapshot() -> None:
         tools.register(name, answer, visibility=Visibility.when(watch))
     tools.list_tools()
     old, same = watch.views
-    assert old.snapshot is same.snapshot
+    assert old.snapshot is same.snapshot is tools.default_session.snapshot
     await tools.activate_group("a")
     tools.default_session.set_fact("n", 1)
     assert (old.active, dict(old.facts)) == ((), {})
