@@ -284,14 +284,20 @@ def sample(folder: Path, room: Room, size: int, seed: int) -> list[str]:
 
 
 def verdicts(folder: Path, room: Room) -> dict[str, str]:
-    """Return the verdict on each mutant that was run, by mutmut's name of it."""
+    """Return the verdict on each mutant that was run, by mutmut's name of it.
+
+    One that a test of a file has failed for was killed, though in another file a test then waited in vain.
+    """
     found: dict[str, int | None] = {}
     for module in room.modules:
         found |= statuses(folder, module)
     found = {name: status for name, status in found.items() if status is not None}
     if lost := {name: status for name, status in found.items() if status not in VERDICTS}:
         raise CouldNotRun(f"no verdict on {lost}")
-    return {name: VERDICTS[status] for name, status in found.items() if status is not None}
+    killed = read_kills(folder / "mutants" / KILLED)
+    return {
+        name: "killed" if name in killed else VERDICTS[status] for name, status in found.items() if status is not None
+    }
 
 
 def mutant(name: str, shown: str) -> Mutant:
