@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import httpx2
 import pytest
+from attrs import frozen
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.callers import ADA, BOB, EVE, INITIALIZE, client_from, web_from
@@ -21,6 +24,91 @@ from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.http.operation import EXEMPT
 
 pytestmark = pytest.mark.spec("SAF-4")
+
+
+@frozen
+class Places:
+    """What callers take of a server, until they give it back: each method yields why it is refused, or nothing."""
+
+    url: str
+
+    @asynccontextmanager
+    async def stream(self, host: str) -> AsyncGenerator[str]:
+        async with client_from(host, self.url, MODERN) as client, AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(client.listen(tools_list_changed=True))
+            except MCPError as error:
+                yield error.message
+            else:
+                yield ""
+
+    @asynccontextmanager
+    async def session(self, host: str) -> AsyncGenerator[str]:
+        async with web_from(host) as http:
+            client = RawLegacy(http, self.url)
+            refused = await http.post(self.url, json=INITIALIZE, headers=client.headers)
+            client.headers["mcp-session-id"] = refused.headers.get("mcp-session-id", "")
+            yield reason(refused)
+            await client.end()
+
+    @asynccontextmanager
+    async def connection(self, host: str) -> AsyncGenerator[str]:
+        async with await anyio.connect_tcp("127.0.0.1", urlsplit(self.url).port or 0, local_host=host) as stream:
+            await stream.send(b"GET /nothing HTTP/1.1\r\nhost: localhost:1\r\n\r\n")
+            received = httpx2.Response(404)
+            with suppress(anyio.EndOfStream):
+                head, _, body = (await stream.receive()).partition(b"\r\n\r\n")
+                status, *headers = head.decode().split("\r\n")
+                fields = [(name, value) for name, _, value in (header.partition(": ") for header in headers)]
+                received = httpx2.Response(int(status.split()[1]), headers=fields, content=body)
+            yield "" if received.status_code == 404 else reason(received)
+
+
+@asynccontextmanager
+async def timely() -> AsyncGenerator[None]:
+    with anyio.fail_after(PATIENCE):
+        yield
+
+
+def reason(response: httpx2.Response) -> str:
+    """Return why a request is refused, whose status and header have to say the same; or nothing."""
+    if response.status_code not in (429, 503):
+        return ""
+    text: str = response.json()["error"]["message"]
+    assert response.status_code == (429 if "of one caller" in text else 503)
+    assert int(response.headers["retry-after"]) == int(text.rpartition("try again in ")[2].partition(" ")[0])
+    return text
+
+
+@pytest.mark.spec("SAF-7", "SES-4", "STO-7")
+@pytest.mark.parametrize(
+    ("limited", "what", "take"),
+    [
+        ("streams", "subscriptions", Places.stream),
+        ("sessions", "sessions", Places.session),
+        ("connections", "connections", Places.connection),
+    ],
+)
+async def test_an_address_that_has_its_share_is_refused_and_the_others_have_theirs(
+    limited: str, what: str, take: Callable[[Places, str], AbstractAsyncContextManager[str]], caplog: Any
+) -> None:
+    """As in process: tests/adapters/mcp/test_limits_of_callers.py."""
+    limits = Limits(**{limited: Limit(3, 2)})
+    async with over_http(make_desk(), limits=limits) as url, timely(), AsyncExitStack() as taken:
+
+        async def refusal(host: str) -> str:
+            return await taken.enter_async_context(take(Places(url), host))
+
+        own, whole = (f"The limit of {number} {what} {of}" for number, of in ((2, "of one caller"), (3, "in all")))
+        assert [await refusal(ADA) for _ in range(2)] == ["", ""]
+        assert (await refusal(ADA)).startswith(f"{own} is reached: end one of them, or try again in ")
+        assert not await refusal(BOB)
+        assert (await refusal(EVE)).startswith(f"{whole} is reached: try again in ")
+        logged = {refused_by(text) for text in caplog.messages if text.startswith("refused")}
+        assert logged == {(f"address {ADA}", f"{own} is reached"), (f"address {EVE}", f"{whole} is reached")}
+        await taken.aclose()
+        while await refusal(EVE):  # until the server has seen that they are closed
+            pass
 
 
 @pytest.mark.spec("SAF-2")
@@ -43,59 +131,6 @@ async def test_calls_that_are_cancelled_count_until_their_threads_end() -> None:
         with anyio.fail_after(PATIENCE):
             while (await ada.call_tool("quick", {})).is_error:
                 pass
-
-
-@pytest.mark.spec("STO-7")
-async def test_a_caller_that_listens_often_leaves_streams_to_others() -> None:
-    tools = make_desk()
-    limits = Limits(streams=Limit(3, 2))
-    async with (
-        over_http(tools, limits=limits) as url,
-        client_from(ADA, url, MODERN) as ada,
-        client_from(BOB, url, MODERN) as bob,
-        ada.listen(tools_list_changed=True),
-        ada.listen(tools_list_changed=True) as second,
-    ):
-        with pytest.raises(MCPError, match="The limit of 2 subscriptions of one caller is reached"):
-            async with ada.listen(tools_list_changed=True):
-                pass
-        async with bob.listen(tools_list_changed=True) as stream:
-            tools.notify_list_changed()
-            with anyio.fail_after(PATIENCE):
-                await anext(aiter(stream))
-                await anext(aiter(second))
-
-
-async def test_a_caller_with_many_connections_leaves_some_to_others() -> None:
-    limits = Limits(connections=Limit(4, 3))
-    async with over_http(make_desk(), limits=limits) as url, AsyncExitStack() as stack:
-        port = urlsplit(url).port or 0
-
-        async def connect(host: str) -> anyio.abc.SocketStream:
-            return await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port, local_host=host))
-
-        held = [await connect(ADA) for _ in range(3)]
-        async with web_from(ADA) as http:
-            refused = await http.get(url)
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        assert "The limit of 3 connections of one caller is reached" in refused.json()["error"]["message"]
-        of_bob = await connect(BOB)
-        await of_bob.send(b"GET /nothing HTTP/1.1\r\nhost: localhost:1\r\n\r\n")
-        assert (await of_bob.receive()).startswith(b"HTTP/1.1 404")
-        async with web_from(EVE) as http:
-            refused = await http.get(url)
-        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        assert "The limit of 4 connections in all is reached" in refused.json()["error"]["message"]
-        await held[0].aclose()
-        await of_bob.aclose()
-        async with web_from(ADA) as http:
-            with anyio.fail_after(PATIENCE):  # until the server has seen that they are closed
-                while True:
-                    try:
-                        assert (await http.get(url.replace("/mcp", "/nothing"))).status_code == 404
-                        break
-                    except (AssertionError, httpx2.TransportError):
-                        pass
 
 
 @pytest.mark.spec("SAF-7")
@@ -133,22 +168,6 @@ async def test_connections_beyond_the_limit_are_few_and_the_last_are_refused_unr
         refused = await (await connect()).receive()
         assert refused.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
         assert b"The limit of 1 connections of one caller is reached" in refused.partition(b"\r\n\r\n")[2]
-
-
-@pytest.mark.spec("SAF-7")
-async def test_refusals_of_requests_are_logged_with_who_was_refused(caplog: pytest.LogCaptureFixture) -> None:
-    limits = Limits(sessions=Limit(10, 1), streams=Limit(10, 1))
-    async with over_http(make_desk(), limits=limits) as url, web_from(BOB) as http:
-        await RawLegacy(http, url).initialize()
-        assert (await http.post(url, json=INITIALIZE, headers=RawLegacy(http, url).headers)).status_code == 429
-        async with client_from(BOB, url, MODERN) as bob, bob.listen(tools_list_changed=True):
-            with pytest.raises(MCPError, match="1 subscriptions of one caller"):
-                async with bob.listen(tools_list_changed=True):
-                    pass
-    assert [refused_by(text) for text in caplog.messages if text.startswith("refused")] == [
-        ("address 127.0.0.2", f"The limit of 1 {what} of one caller is reached")
-        for what in ("sessions", "subscriptions")
-    ]
 
 
 COUNTED = """

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from mcp import Client
 
-from tests.adapters.mcp.callers import ADA, BOB, ERAS, EVE, INITIALIZE, Patience, client_from, web_from
+from tests.adapters.mcp.callers import ADA, BOB, ERAS, EVE, Patience, client_from, web_from
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import RawLegacy, build_server, client_of, over_http
@@ -21,30 +21,6 @@ pytestmark = pytest.mark.spec("SAF-4")
 
 
 # -- sessions ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("SES-4")
-async def test_a_caller_cannot_open_the_sessions_of_others() -> None:
-    limits = Limits(sessions=Limit(5, 3))
-    async with over_http(make_desk(), limits=limits) as url, AsyncExitStack() as stack:
-        ada, bob, eve = [await stack.enter_async_context(web_from(host)) for host in (ADA, BOB, EVE)]
-        of_ada, of_bob = [RawLegacy(ada, url) for _ in range(3)], [RawLegacy(bob, url) for _ in range(2)]
-        for client in (*of_ada, *of_bob):
-            await client.initialize()
-        for http, status, received in (
-            (ada, 429, "The limit of 3 sessions of one caller is reached: end one of them, or try again in "),
-            (eve, 503, "The limit of 5 sessions in all is reached: try again in "),
-        ):
-            refused = await http.post(url, json=INITIALIZE, headers=RawLegacy(http, url).headers)
-            assert refused.status_code == status
-            seconds = int(refused.headers["retry-after"])
-            assert 1790 <= seconds <= 1800
-            assert refused.json()["error"]["message"] == f"{received}{seconds} seconds."
-        for client in (*of_ada, *of_bob):
-            assert "result" in (await client.request("tools/list"))[-1]
-        await of_ada[0].end()
-        await RawLegacy(ada, url).initialize()
-        assert (await eve.post(url, json=INITIALIZE, headers=RawLegacy(eve, url).headers)).status_code == 503
 
 
 async def test_requests_that_open_no_session_do_not_count() -> None:
