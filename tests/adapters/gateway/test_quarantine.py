@@ -338,6 +338,18 @@ USES: dict[str, Callable[[Session], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.parametrize("uri", ["shop://list", "SHOP://list", "http://x/list", "shop://list;a=1", "shop://other?a=1"])
+async def test_what_is_withheld_is_read_by_no_other_uri(tmp_path: Path, uri: str) -> None:
+    async with opened_gateway(House(lambda name: Turncoat()), tmp_path):
+        pass
+    house = House(lambda name: Turncoat(turned=True))
+    async with opened_gateway(house, tmp_path) as gateway, gateway.tools.open_session() as session:
+        with pytest.raises((ToolError, ProtocolError)):
+            await session.read(uri)
+        assert (await session.read("shop://other")) is not None
+    assert sum(shop.used for _, shop in house.started) == 1
+
+
 @pytest.mark.parametrize("kind", USES)
 async def test_what_changes_is_not_used_while_the_change_is_being_learned(tmp_path: Path, kind: str) -> None:
     house, refusals = House(lambda name: Turncoat()), list[str]()

@@ -275,19 +275,20 @@ class Link:
         """Raise `ToolError` for what may not be used, and log it for the operator (SPEC GWY-11)."""
         if await self.usable(item):
             return
+        has = "has changed since it was approved" if item in self.withheld else "may be one that is not approved"
         text = (
-            f"The {words_for(item)} of the MCP server {self.upstream.name!r} has changed since it was approved, so it "
-            "was not used. `toolfold approve` shows the difference and approves it."
+            f"The {words_for(item)} of the MCP server {self.upstream.name!r} {has}, so it was not used. "
+            "`toolfold approve` shows the difference and approves it."
         )
         log.warning("%s", text)
         raise ToolError(text)
 
     def _may_be_withheld(self, item: Item) -> bool:
-        """Return whether something is a resource that is in no list, and may be a spelling of what is withheld."""
+        """Return whether something is a resource that is in no list, and may be what is withheld."""
         kind, uri = item
         if kind != "resource" or self.offered is None or uri in self.offered.by_name("resource"):
             return False
-        return bool(self._withheld.resources(uri) or self._withheld.templates(uri))
+        return self._withheld.may_include(uri)
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
