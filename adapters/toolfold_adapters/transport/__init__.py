@@ -5,5 +5,5 @@ http_client, http_headers, http_refusals    what carries messages over HTTP, goe
 bridge                                      standard streams in front of a URL
 processes                                   processes and their children
 signals, starting                           signals and standard streams of a program that serves, and what it loads
-redaction                                   words that are not ours, without secrets
+redaction, decoded                          words that are not ours, without secrets, in whatever encoding
 """

@@ -2,16 +2,18 @@
 
 Who quotes a server (what it wrote to stderr, an error of its own, the answer of a proxy) quotes what it was given, too:
 in capitals, encoded, or a password alone out of the URL that had it. Secrets of its own are known by what they are
-called or what they look like. `without` is the one place that knows these forms.
+called or what they look like. `without` is the one place that takes them out; `decoded` has the ways in which programs
+write a value. A server that means to tell a secret can always do so in a way that nobody else reads.
 """
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
+
+from .decoded import compact, spans
 
 SHORTEST_SECRET = 6
 """Shorter values, such as 1 or debug, are no secrets, and parts of many words."""
@@ -38,7 +40,9 @@ MOST_SWITCHES = 2
 """How often what somebody made up, such as the name of an error, changes between letters and digits."""
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
 _PAIR = re.compile(r"""([^\s=;&?,]+)\s*=\s*("[^"]*"|'[^']*'|[^\s;&,]+)""")
-_SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|credential|auth|dsn|cookie|private|_pat$", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"key|token|secret|passw|pwd|credential|auth|dsn|cookie|private|(?:^|[_-])(?:pass|pw|pat|pin)$", re.IGNORECASE
+)
 
 
 def without(text: str, given: Iterable[str]) -> str:
@@ -52,9 +56,9 @@ def without(text: str, given: Iterable[str]) -> str:
             such as the password of a URL, is no more to be read than they are.
     """
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}{MASK}"
-    parts = frozenset(part for value in given for part in _parts(value) if len(part) >= SHORTEST_SECRET)
+    parts = frozenset(part for value in given for part in _parts(value) if len(compact(part)) >= SHORTEST_SECRET)
     if parts:
-        text = _pattern(parts).sub(MASK, text)
+        text = _masked(text, spans(text, _pattern(parts)))
         for part in parts:
             text = _without_beginning(text, part)
     text = _BEARER.sub(rf"\1{MASK}", _ISSUED.sub(MASK, _NAMED.sub(rf"\1{MASK}", text)))
@@ -77,13 +81,31 @@ def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
             yield from password
 
 
+def secrets_among(arguments: Iterable[str]) -> Iterator[str]:
+    """Yield what of arguments, or within a URL, is secret by the name that it has, and the passwords in URLs."""
+    option = ""
+    for argument in arguments:
+        yield from secrets_in({option: argument})
+        for name, value in _pairs(argument):
+            yield from secrets_in({name: value})
+        option = argument if argument.startswith("-") and "=" not in argument else ""
+
+
 def _parts(value: str) -> Iterator[str]:
     """Yield a value, and what in it is a secret of its own: words, values of settings, the password of a URL."""
     yield value
-    pairs = {match[1]: match[2].strip("\"'") for match in _PAIR.finditer(value)}
+    pairs = dict(_pairs(value))
     yield from pairs.values()
     yield from (word for word in value.split() if word not in pairs and "=" not in word)
     yield from _of_url(value)
+
+
+def _pairs(value: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values in a text that has settings, also within the value of one, such as a URL."""
+    for name, quoted in _PAIR.findall(value):
+        given = quoted.strip("\"'")
+        yield name, given
+        yield from _pairs(given)
 
 
 def _of_url(value: str) -> list[str]:
@@ -98,29 +120,27 @@ def _of_url(value: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _pattern(parts: frozenset[str]) -> re.Pattern[str]:
-    """Return what finds any of the parts, the longest first."""
+    """Return what finds any of the parts in a decoded text, forwards or backwards, the longest first."""
     longest_first = sorted(parts, key=lambda part: (-len(part), part))
-    return re.compile("|".join(form for part in longest_first for form in _forms(part)))
-
-
-def _forms(part: str) -> Iterator[str]:
-    """Yield patterns of all that a program may write for a value."""
-    yield f"(?i:{''.join(map(_character, part))})"
-    data = part.encode(errors="surrogatepass")
-    yield f"(?i:{data.hex()})"
-    for offset in range(3):  # where it begins in three bytes, of which four characters are made
-        whole = b64encode(bytes(offset) + data).decode().rstrip("=")
-        core = whole[(0, 2, 3)[offset] : (offset + len(data)) * 8 // 6]
-        either = re.escape(core).replace(r"\+", "[+-]").replace("/", "[/_]")
-        yield f"{either}[A-Za-z0-9+/_-]*=*"
+    either = (one for part in longest_first for one in (part, part[::-1]))
+    return re.compile("|".join("".join(map(_character, one)) for one in either), re.IGNORECASE)
 
 
 def _character(one: str) -> str:
-    """Return the pattern of a character: itself, escaped, or encoded for a URL."""
-    encoded = "".join(f"%{byte:02x}" for byte in one.encode(errors="surrogatepass"))
-    escaped = rf"\\u{ord(one):04x}" if ord(one) < 0x10000 else re.escape(one)
-    forms = [rf"\\?{re.escape(one)}", encoded, escaped, *([r"\+"] if one == " " else [])]
-    return f"(?:{'|'.join(forms)})"
+    """Return the pattern of a character: itself, or its bytes; a space is none, or as URLs have it."""
+    if one not in compact(one):
+        return r"\+?"
+    return f"(?:{re.escape(one)}|{re.escape(one.encode(errors='surrogatepass').decode('latin-1'))})"
+
+
+def _masked(text: str, found: Iterable[tuple[int, int]]) -> str:
+    """Return a text with a mask in the place of each span."""
+    whole, after = list[str](), 0
+    for start, end in sorted(found):
+        if start >= after:
+            whole += text[after:start], MASK
+        after = max(after, end)
+    return "".join([*whole, text[after:]])
 
 
 def _without_beginning(text: str, part: str) -> str:

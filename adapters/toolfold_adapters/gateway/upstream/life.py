@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from toolfold import ProtocolError, ToolError, ToolfoldError
 
 from ...transport.lines import MessageTooLarge
-from ...transport.redaction import quoted_short, secrets_in, without
+from ...transport.redaction import quoted_short, secrets_among, secrets_in, without
 from ..config.settings import UpstreamConfig
 from .awaited import AnswerLost
 
@@ -303,6 +303,16 @@ def without_secrets(text: str, config: UpstreamConfig) -> str:
     arguments += program.split()[1:]  # a whole command may have been written where its program belongs
     given = [*config.env.values(), *config.headers.values(), *arguments, config.url or "", *secrets_in(os.environ)]
     return without(text, [*given, config.oauth.client_secret or ""])
+
+
+def without_credentials(text: str, config: UpstreamConfig) -> str:
+    """Return a text about a server without its credentials: its operator may read what else it was given.
+
+    They are known by what they are called, as are those that it may have inherited.
+    """
+    named = secrets_in({**os.environ, **config.env})
+    among = secrets_among([*(config.command or ()), config.url or ""])
+    return without(text, [*named, *config.headers.values(), *among, config.oauth.client_secret or ""])
 
 
 def first_cause(error: BaseException) -> BaseException:

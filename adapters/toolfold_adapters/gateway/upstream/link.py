@@ -37,6 +37,7 @@ from .life import (
     ended,
     reason_of,
     too_slow,
+    without_credentials,
     without_secrets,
 )
 from .notifications import Delivery, OnUpdate, Outbox, Watched, check_uri
@@ -403,7 +404,7 @@ class Link:
         finally:
             self.wire = self._opening = self.offered = self._holding = None
             self._current.set()  # who waits finds that it has ended
-        self.step(event, reason)
+        self.step(event, without_credentials(reason, upstream.config))
 
     async def _settled(self, wire: Wire) -> bool:
         """Let a server ask at the beginning what it needs to know, such as roots, before its first call.
