@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import anyio
@@ -36,6 +36,8 @@ DONE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nCon
     _TEXT,
 )
 OTHER = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+"""Addresses that translators between the versions have, for those of version 4."""
 
 
 Addresses = Callable[[str], Awaitable[Sequence[str]]]
@@ -80,6 +82,9 @@ class Reach:
             )
 
     async def _places(self, host: str) -> frozenset[str]:
+        host = host.rstrip(".").lower()
+        if host.rpartition(".")[2] == "localhost":  # a proxy may know it otherwise
+            return frozenset({"loopback"})
         try:
             return frozenset({_place(ip_address(host.partition("%")[0]))})
         except ValueError:
@@ -89,13 +94,19 @@ class Reach:
 
 def _place(address: IPv4Address | IPv6Address) -> str:
     """Return where an address is: on this machine, in a network of its own, or public."""
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    address = mapped or address
+    address = _within(address) or address if isinstance(address, IPv6Address) else address
     if address.is_loopback or address.is_unspecified:
         return "loopback"
     if address.is_link_local:
         return "link-local"
     return "public" if address.is_global else "private"
+
+
+def _within(address: IPv6Address) -> IPv4Address | None:
+    """Return the address of version 4 that one of version 6 stands for, as routers and translators read it."""
+    if address in _TRANSLATED:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
 
 
 class Redirect:
