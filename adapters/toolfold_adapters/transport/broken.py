@@ -35,7 +35,7 @@ class Line:
         answer: Whether it was to answer a request at all.
         cut: Whether it ends within a value, so that the next line may be the rest.
         form: What JSON it is, or begins as: the first key of an object, after its bracket, or another bracket; empty if
-            it is none, such as a line of a log.
+            it is none, such as a line of a log, or asks or says something itself.
     """
 
     answers: RequestId | None
@@ -63,7 +63,7 @@ def read(text: str) -> Line:
     answer = answer or (not keys and bool(given))  # the rest of one
     cut = len(text) <= HEAD and depth > 0
     found = next((one for one in map(_id, given) if one is not None), None) if answer else None
-    return Line(answers=found, answer=answer, cut=cut, form=_form(text, keys))
+    return Line(answers=found, answer=answer, cut=cut, form="" if "method" in keys else _form(text, keys))
 
 
 def _form(text: str, keys: Iterable[str]) -> str:

@@ -267,8 +267,17 @@ async def test_json_is_a_log_once_its_like_came_and_everything_was_answered(
         ['{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}}'],
         ["Listening on stdio", "[INFO] working", "50 %", "50"],
         ['{"jsonrpc": "2.0", "method": "notifications/message", "params": {}}'],
+        ['{"jsonrpc": "2.0", "method": "notifications/message", "params": [1]}', '{"jsonrpc": "2.0", "method": 5}'],
+        ['{"jsonrpc": "2.0", "method": "ping", "id": [1]}'],
     ],
-    ids=["the answer to a cancelled request", "the answer to a notification", "lines of a log", "a notification"],
+    ids=[
+        "the answer to a cancelled request",
+        "the answer to a notification",
+        "lines of a log",
+        "a notification",
+        "a broken one",
+        "a request",
+    ],
 )
 async def test_what_may_come_while_a_call_takes_long_ends_nothing(
     lines: list[str], monkeypatch: pytest.MonkeyPatch
@@ -381,7 +390,7 @@ async def test_half_a_character_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('{"jsonrpc": "2.0", "id": 5, "method": "ping",}', Line(None, answer=False, cut=False, form="{jsonrpc")),
+        ('{"jsonrpc": "2.0", "id": 5, "method": "ping",}', Line(None, answer=False, cut=False)),
         ('{"jsonrpc": "2.0", "id": 5, "result": {"method": 1,}}', Line(5, answer=True, cut=False, form="{jsonrpc")),
         ('\ufeff{"id": "five", "result": ', Line("five", answer=True, cut=True, form="{id")),
         ("[INFO] it runs", Line(None, answer=False, cut=False)),
