@@ -70,7 +70,7 @@ def _picked(layer: Layer, kept: Sequence[int]) -> Layer:
 
 def _unescaped(layer: Layer) -> Iterator[Layer]:
     """Yield a layer with its escapes undone, if it has any; those of bytes are characters of Latin-1."""
-    escapes = [(match, one) for match in _ESCAPE.finditer(layer.text) if (one := _meant(match)) is not None]
+    escapes = [(match, one) for match in _ESCAPE.finditer(layer.text) if (one := _character_of(match)) is not None]
     if not escapes:
         return
     parts, starts, ends, after = list[str](), list[int](), list[int](), 0
@@ -82,7 +82,7 @@ def _unescaped(layer: Layer) -> Iterator[Layer]:
     yield Layer("".join([*parts, layer.text[after:]]), [*starts, *layer.starts[after:]], [*ends, *layer.ends[after:]])
 
 
-def _meant(match: re.Match[str]) -> str | None:
+def _character_of(match: re.Match[str]) -> str | None:
     """Return the character that an escape stands for, or `None` if it stands for none."""
     kind = match.lastgroup or ""
     value = match[kind]
