@@ -1,15 +1,18 @@
-"""The core's own machines: the life cycle of one transaction, and the region of one group (SPEC DIA-1, DIA-2).
+"""The core's own machines: the life of one transition, and the region of one group (SPEC DIA-1, DIA-2).
 
-Both are drawn from the tables that drive the code, `toolfold.transaction` and `toolfold.machine.TABLE`.
+Both are drawn from the tables that drive the code, those of `toolfold.machine.step` and `toolfold.machine.TABLE`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from attrs import frozen
 
 from toolfold import RegionState
 from toolfold.machine import TABLE, Effect, Guard, RegionEvent, Row
-from toolfold.machine.transaction import STATES, TRANSITIONS, leaves
+from toolfold.machine.step import CHOICES, EFFECTS, STATES, State
+from toolfold.machine.step import TABLE as LIFE
 
 from .diagram import Diagram
 from .dot import Dot, Label, Line, chip
@@ -18,11 +21,11 @@ from .text import identifier, mermaid, mermaid_lines
 
 
 def transaction_chart() -> Diagram:
-    """Return the life of one transaction: its states, the events that move it, and how it ends.
+    """Return the life of one transition: its states with what is done in them, the outcomes that move it, and its ends.
 
     SPEC DIA-2.
     """
-    return Diagram("the life of one transaction", _transaction_dot(), _transaction_mermaid())
+    return Diagram("the life of one transition", _transaction_dot(), _transaction_mermaid())
 
 
 def region_chart() -> Diagram:
@@ -35,68 +38,132 @@ def region_chart() -> Diagram:
     return Diagram("the states of one group", _region_dot(), _region_mermaid())
 
 
-# The transaction
+# The transition
 
 
-def _final() -> frozenset[str]:
-    return frozenset(STATES) - {leaf for _, source, _ in TRANSITIONS for leaf in leaves(source)}
+@frozen
+class _Composite:
+    """A state with others in it."""
+
+    name: str
+    states: tuple[State, ...]
 
 
-def _composites() -> Iterator[tuple[str, list[str]]]:
-    """Yield each composite state with the states in it, in order, and each other state under `""`."""
-    seen: dict[str, list[str]] = {}
-    for state in STATES:
-        outer, _, _ = state.rpartition(".")
-        seen.setdefault(outer or f".{state}", []).append(state)
-    for outer, states in seen.items():
-        yield ("" if outer.startswith(".") else outer), states
+@frozen
+class _Arrow:
+    """What moves a transition from a state, or from each of those in a composite one, to another."""
+
+    source: str
+    target: State
+    labels: tuple[str, ...]
+
+
+_CLUSTER = {"style": "rounded,filled", "color": LINE, "fontcolor": INK}
+
+
+def _composites() -> tuple[_Composite, ...]:
+    """Return the composite states, each before those in it: where something is done, and what has a name with a dot."""
+    named = dict.fromkeys(state.partition(".")[0] for state in STATES if "." in state)
+    inner = (_Composite(name, tuple(state for state in STATES if state.startswith(f"{name}."))) for name in named)
+    return (_Composite("live", (*(state for state in STATES if state in EFFECTS), *CHOICES)), *inner)
+
+
+def _arrows() -> Iterator[_Arrow]:
+    """Yield an arrow from each state to each other that rows lead to.
+
+    What all states in a composite one have in common is an arrow of that one.
+    """
+    found = dict.fromkeys(
+        (state, row.target, f"{event} [{row.guard}]" if row.guard else event)
+        for (state, event), among in LIFE.items()
+        for row in among
+    )
+    for outer in _composites():
+        acting = [state for state in outer.states if state in EFFECTS]
+        for _, target, label in [key for key in found if key[0] == acting[0]]:
+            shared = {(state, target, label) for state in acting}
+            if shared <= found.keys():
+                found = dict.fromkeys(key for key in found if key not in shared)
+                yield _Arrow(outer.name, target, (label,))
+    pairs: dict[tuple[State, State], tuple[str, ...]] = {}
+    for source, target, label in found:
+        pairs[source, target] = (*pairs.get((source, target), ()), label)
+    for (source, target), labels in pairs.items():
+        yield _Arrow(source, target, labels)
+    for choice, among in CHOICES.items():
+        yield from (_Arrow(choice, row.target, (f"[{row.guard}]",)) for row in among)
 
 
 def _name(state: str) -> str:
     return state.rpartition(".")[2].replace("_", " ")
 
 
-def _event(trigger: str) -> str:
-    return trigger.replace("_", " ")
+def _final() -> tuple[State, ...]:
+    return tuple(state for state in STATES if state not in EFFECTS)
+
+
+def _parts(states: Iterable[State]) -> Iterator[State | _Composite]:
+    """Yield states, with those of a composite one as one of them where its first is."""
+    _, *inner = _composites()
+    among = {state: one for one in inner for state in one.states}
+    yield from dict.fromkeys(among.get(state, state) for state in states)
 
 
 def _transaction_dot() -> str:
-    dot = _chart("transaction", "LR")
-    for outer, states in _composites():
-        if not outer:
-            _transaction_state(dot, states[0])
-            continue
-        look = {"style": "rounded,filled", "fillcolor": GROUND, "color": LINE, "fontcolor": INK}
-        with dot.cluster(identifier("state", outer), _name(outer), **look):
-            for state in states:
-                _transaction_state(dot, state)
+    dot, (outer, *inner) = _chart("transaction", "LR"), _composites()
+    tails = {outer.name: outer.states[-1], **{one.name: one.states[0] for one in inner}}
+    with dot.cluster(identifier("state", outer.name), outer.name, fillcolor=GROUND, **_CLUSTER):
+        for part in _parts(outer.states):
+            if not isinstance(part, _Composite):
+                _transaction_state(dot, part)
+                continue
+            with dot.cluster(identifier("state", part.name), part.name, fillcolor=PAPER, **_CLUSTER):
+                for state in part.states:
+                    _transaction_state(dot, state)
+    for state in _final():
+        _transaction_state(dot, state)
     dot.edge("initial", identifier("state", STATES[0]))
-    for trigger, source, target in TRANSITIONS:
+    for arrow in _arrows():
         # Graphviz draws arrows between nodes: one from a composite state begins at a node in it, and is cut at its box.
-        tail = identifier("state", leaves(source)[0])
-        box = {"ltail": f"cluster_{identifier('state', source)}"} if source not in STATES else {}
-        dot.edge(tail, identifier("state", target), label=chip([_event(trigger)]), **box)
+        tail = identifier("state", tails.get(arrow.source, arrow.source))
+        box = {"ltail": f"cluster_{identifier('state', arrow.source)}"} if arrow.source in tails else {}
+        dot.edge(tail, identifier("state", arrow.target), label=chip(arrow.labels), **box)
     return dot.text()
 
 
-def _transaction_state(dot: Dot, state: str) -> None:
-    final = 2 if state in _final() else 1
-    dot.node(identifier("state", state), _name(state), peripheries=final)
+def _transaction_state(dot: Dot, state: State) -> None:
+    key = identifier("state", state)
+    if state in CHOICES:
+        dot.node(key, "", shape="diamond", style="filled", width=0.25, height=0.25)
+    elif state in EFFECTS:
+        dot.node(key, _compartments(_name(state), [f"do / {EFFECTS[state]}"]))
+    else:
+        dot.node(key, _name(state), peripheries=2)
 
 
 def _transaction_mermaid() -> str:
-    lines = ["stateDiagram-v2", "  direction LR", f"  [*] --> {identifier('state', STATES[0])}"]
-    for outer, states in _composites():
-        indent = "    " if outer else "  "
-        named = [f'{indent}state "{mermaid(_name(state))}" as {identifier("state", state)}' for state in states]
-        if outer:
-            named = [f'  state "{mermaid(_name(outer))}" as {identifier("state", outer)} {{', *named, "  }"]
-        lines += named
-    for trigger, source, target in TRANSITIONS:
-        arrow = f"{identifier('state', source)} --> {identifier('state', target)}"
-        lines.append(f"  {arrow} : {mermaid(_event(trigger))}")
-    lines += [f"  {identifier('state', state)} --> [*]" for state in STATES if state in _final()]
-    return "\n".join(lines) + "\n"
+    outer, *_ = _composites()
+    lines = ["stateDiagram-v2", "  direction LR", f'  state "{outer.name}" as {identifier("state", outer.name)} {{']
+    for part in _parts(outer.states):
+        if not isinstance(part, _Composite):
+            lines.append(_mermaid_state(part, "    "))
+            continue
+        lines.append(f'    state "{part.name}" as {identifier("state", part.name)} {{')
+        lines += [*(_mermaid_state(state, "      ") for state in part.states), "    }"]
+    lines += ["  }", *(_mermaid_state(state, "  ") for state in _final())]
+    lines.append(f"  [*] --> {identifier('state', STATES[0])}")
+    for arrow in _arrows():
+        between = f"{identifier('state', arrow.source)} --> {identifier('state', arrow.target)}"
+        lines.append(f"  {between} : {mermaid_lines(arrow.labels)}")
+    return "\n".join([*lines, *(f"  {identifier('state', state)} --> [*]" for state in _final())]) + "\n"
+
+
+def _mermaid_state(state: State, indent: str) -> str:
+    key = identifier("state", state)
+    if state in CHOICES:
+        return f"{indent}state {key} <<choice>>"
+    said = [_name(state), *([f"do / {EFFECTS[state]}"] if state in EFFECTS else [])]
+    return f'{indent}state "{mermaid_lines(said)}" as {key}'
 
 
 # The region of a group

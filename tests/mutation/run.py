@@ -46,7 +46,7 @@ class Room:
 ROOMS = {
     "machine": Room(
         (
-            *("machine.compiled", "machine.planner", "machine.transaction"),
+            *("machine.compiled", "machine.planner", "machine.step"),
             *("_catalog.quota", "_view.visibility", "_view.listing"),
         ),
         (
@@ -64,8 +64,8 @@ ROOMS = {
             "core/test_persistence.py",
             "core/test_quota.py",
             "core/test_reasons.py",
+            "core/test_step.py",
             "core/test_table_mutants.py",
-            "core/test_transaction.py",
             "core/test_view.py",
             "core/test_visibility.py",
         ),
@@ -76,9 +76,9 @@ ROOMS = {
             for name in (
                 "context",
                 "executor",
-                "hooks",
                 "journal",
                 "observers",
+                "perform",
                 "reentry",
                 "runtime",
                 "session",

@@ -24,7 +24,7 @@ from .._names import SEPARATOR, canonical_key, is_text
 from .._usercode import on_loop
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
-from ..machine.transaction import Hooks
+from ..machine.step import Hooks
 from .components import KINDS, Component, Group, Kind, Profile, Role, WithheldBy
 from .quota import Cap, Quota
 from .rules import Always, GroupActive, required_groups

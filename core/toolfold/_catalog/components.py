@@ -13,7 +13,7 @@ from .._plain import approximate_tokens
 from .._schema.arguments import Arguments
 from ..errors import ConfigError
 from ..machine import paths_of
-from ..machine.transaction import Hook, Hooks
+from ..machine.step import Hook, Hooks
 from .loader import Loader
 from .modes import Modes
 from .rules import Both, Not, Visibility, enabling_groups, is_static, required_groups

@@ -3,7 +3,7 @@
 session                  `Session`, the state of one client: reads, calls and changes
 context                  what handlers and hooks are given of it
 stored, upkeep           those that a store has; how many there may be, and when they end
-executor, hooks          plan, hooks, commit
+executor, perform        the state and its changes; what a change does, one effect after the other
 reentry                  who may change a session now
 runtime                  what the sessions of one tool set share
 events, observers        what happens, and who is given it

@@ -1,6 +1,6 @@
-"""The executor of one session: plan, hooks, commit (SPEC 5).
+"""The executor of one session: the state that it has, and its changes, one at a time (SPEC 5).
 
-`Executor._execute` makes every change of groups, and reads from top to bottom. `Executor._commit` is the only place
+`machine.step` is the life of a change of groups, and `perform` does what that says. `Executor.commit` is the only place
 that makes a plan's result the state of the session. With a journal, the session is in a store (SPEC STO-1 to STO-4).
 """
 
@@ -13,25 +13,22 @@ from typing import Any, Literal
 
 from attrs import evolve
 
-from .._catalog.catalog import Catalog
-from .._catalog.components import Group, Profile
+from .._catalog.components import Profile
 from .._limits import enumerated
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import SessionClosed, StoreError, StoreUnavailable, ToolfoldError
-from ..machine import Plan, TransitionRequest, bits, catch_up, close, use
-from ..machine.transaction import ABORTED, HookCall, Transaction
-from .events import Asked, Committed, HooksFailed, RolledBack
-from .hooks import ContextOf, HookRunner
+from ..errors import HookFailed, SessionClosed, StoreError, StoreUnavailable
+from ..machine import Plan, TransitionRequest, close, use
+from ..machine.step import HookCall, Step
+from .events import Asked, Committed, HooksFailed
 from .journal import Journal
-from .observers import UNTRACED, Listener, log
+from .observers import UNTRACED, Listener
+from .perform import ContextOf, HookRunner, Performer, Planner
 from .reentry import Queue
 from .runtime import Runtime
 from .store import UNCERTAIN, Record
-
-Planner = Callable[[Snapshot], Plan]
 
 
 class Executor:
@@ -43,7 +40,7 @@ class Executor:
         journal: Records the changes, where the session is in a store.
     """
 
-    __slots__ = ("_listeners", "_queue", "_runtime", "_state", "id", "inherited", "journal", "profile", "status")
+    __slots__ = ("_listeners", "_queue", "_state", "id", "inherited", "journal", "profile", "runtime", "status")
 
     def __init__(self, identity: str, runtime: Runtime, profile: Profile | None) -> None:
         self.id = identity
@@ -51,7 +48,7 @@ class Executor:
         self.status: Literal["new", "open", "closed"] = "new"
         self.inherited: tuple[str, ...] = ()
         self.journal: Journal | None = None
-        self._runtime = runtime
+        self.runtime = runtime
         self._state = Snapshot.of(runtime.catalogs.under(profile))
         self._listeners: tuple[Listener, ...] = ()
         self._queue: Queue | None = None
@@ -61,13 +58,13 @@ class Executor:
     @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        if self.profile is None and self._state.catalog is self._runtime.catalogs.newest:
+        if self.profile is None and self._state.catalog is self.runtime.catalogs.newest:
             return self._state
         return self._in_newest_catalog()
 
     @on_loop
     def _in_newest_catalog(self) -> Snapshot:
-        return self._state.moved_to(self._runtime.catalogs.under(self.profile))
+        return self._state.moved_to(self.runtime.catalogs.under(self.profile))
 
     def begin(self, snapshot: Snapshot) -> None:
         """Begin in a state whose active groups are all inherited."""
@@ -102,7 +99,7 @@ class Executor:
         Raises:
             ReentrantTransition: It would deadlock (SPEC HOOK-7).
         """
-        observers = self._runtime.observers
+        observers = self.runtime.observers
         with observers.requested(self.id, what, "", request, force) if observers.is_traced else UNTRACED:
             queue = self.queue
             interrupted = await queue.enter(self.id, patient=what == "close")
@@ -133,6 +130,15 @@ class Executor:
     def _rest(self) -> None:
         if self._queue is not None and not self._queue.under_way:
             self._queue = None
+
+    def begin_hooks(self) -> None:
+        """Mark what runs in this task from now on as hooks of this session, for `ReentrantTransition`."""
+        self.queue.begin_hooks()
+
+    def end_hooks(self) -> None:
+        """End what `begin_hooks` began, if it did."""
+        if self._queue is not None:
+            self._queue.end_hooks()
 
     def refuse_reentry(self) -> None:
         """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
@@ -167,10 +173,11 @@ class Executor:
             ToolfoldError: The transition is refused.
             StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
         """
+        performer = Performer(self, planner, context_of, view, compare)
         async with self._step():
-            change, interrupted = await self._execute(planner, context_of, force, view, compare)
-        if interrupted is not None:
-            raise interrupted
+            change = await performer.perform(Step.begin(force=force, stored=self.journal is not None))
+        if performer.interruption is not None:
+            raise performer.interruption
         return change
 
     async def set_up(self, paths: Iterable[str], context_of: ContextOf) -> None:
@@ -188,122 +195,59 @@ class Executor:
     async def end(self, context_of: ContextOf) -> tuple[Exception, ...]:
         """Close all groups but those that are inherited, delete the record, and return the failures of hooks.
 
-        Call it within `change`. A cancellation is raised after it (SPEC HOOK-9).
+        Call it within `change`. A cancellation is raised after it (SPEC HOOK-9). The record is deleted under its lease
+        once nothing is open: another process may have opened groups, or have ended while it did.
 
         Raises:
             StoreError: The session is in a store, which can't be used; a sweep ends it later.
         """
-        failures: tuple[Exception, ...] = ()
-        interrupted: BaseException | None = None
+        performer = Performer(self, self._close, context_of, compare=self.has_listeners, shielded=True)
         async with self._step():
-            while True:
-                change, stop = await self._execute(self._close, context_of, True, None, self.has_listeners, True)
-                failures, interrupted = failures + change.failures, interrupted or stop
-                if await self._is_deleted():
+            failures = (await performer.perform(Step.begin(force=True, stored=self.journal is not None))).failures
+            while self.is_stored:
+                try:
+                    failures += (await performer.perform(Step.hold(force=True))).failures
+                except SessionClosed:
                     break
-        if interrupted is not None:
-            raise interrupted
+                if performer.state == "unchanged" and self.stored.token is not None:
+                    await self.stored.delete()
+                    break
+        if performer.interruption is not None:
+            raise performer.interruption
         return failures
+
+    def _close(self, now: Snapshot) -> Plan:
+        """Plan the end of the session, which leaves the groups that are inherited."""
+        return close(now.configuration, keep=self.inherited)
 
     def _step(self) -> AbstractAsyncContextManager[None]:
         return _NOTHING if self.journal is None else self.journal.step()
 
-    async def _execute(
+    def commit(
         self,
-        planner: Planner,
-        context_of: ContextOf,
-        force: bool,
-        view: RequestView | None,
-        compare: bool,
-        shielded: bool = False,
-    ) -> tuple[Change, BaseException | None]:
-        """Make a transition; return what changed, and the cancellation that arrived meanwhile, still to be raised.
-
-        If it is `shielded`, every hook finishes before that (SPEC HOOK-9).
-        """
-        interrupted: BaseException | None = None
-        while True:
-            before = self.snapshot
-            step = planner(before)
-            if self._runtime.observers.is_traced:
-                self._runtime.observers.planned(self.id, step)
-            if step.after is step.before:
-                return Change(states=(before, before)), interrupted
-
-            transaction = self._transaction(before.catalog, step, force)
-            call = transaction.next()
-            if call is not None and self.journal is not None and await self.hold(transaction):
-                continue
-            interrupted = await self._run_hooks(call, transaction, context_of, interrupted, shielded)
-            if transaction.state == ABORTED:
-                error = transaction.error()
-                self._runtime.observers.notify(RolledBack(self.id, error))
-                raise error if interrupted is None else _noted(interrupted, error.compensation)
-
-            now, refused = self.snapshot, None
-            if now.catalog is not before.catalog:
-                step, refused = _again(planner, step, before.catalog, now)
-            if refused is None:
-                after = now.at(catch_up(step, now.configuration))
-                given = None if not compare else self._runtime.view_of(now) if view is None else view.of(now)
-                if self.journal is None or await self.journal.save(after, given, self.inherited):
-                    return self._commit(now, after, given, step, transaction), interrupted
-                await self.hold()
-                continue
-
-            transaction.give_up(refused)
-            interrupted = await self._run_hooks(transaction.next(), transaction, context_of, interrupted, shielded)
-            if transaction.compensation_failures:
-                self._runtime.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
-            refusal = refused if isinstance(refused, ToolfoldError) else None
-            if (stop := refusal if shielded else interrupted or refusal) is not None:
-                raise _noted(stop, transaction.compensation_failures)
-
-    def _transaction(self, catalog: Catalog, plan: Plan, force: bool) -> Transaction:
-        """Return the transaction of a plan: deactivations bottom up, then activations top down (SPEC HOOK-3).
-
-        The hooks of inherited groups run in the session that they are inherited from.
-        """
-        deactivated, activated = (
-            [hooks for number in bits(mask) if (hooks := catalog.hooks[number]) and hooks.path not in self.inherited]
-            if mask & catalog.hooked
-            else []
-            for mask in (plan.deactivated, plan.activated)
-        )
-        return Transaction(reversed(deactivated), activated, force=force)
-
-    def _commit(
-        self, now: Snapshot, after: Snapshot, before: RequestView | None, plan: Plan, transaction: Transaction
+        now: Snapshot,
+        after: Snapshot,
+        before: RequestView | None,
+        plan: Plan,
+        failures: tuple[HookFailed, ...],
     ) -> Change:
         """Make a plan's result the state, and send the notifications; `before` is the view that lists were given in."""
-        transaction.commit()
         facts = self._state.facts  # they may be set while the state is stored
         self._state = after if facts is now.facts else after.with_facts(facts)
         if self.inherited:
             self.inherited = tuple(filter(self._state.is_active, self.inherited))
         lists = frozenset[str]() if before is None else changes(before, before.of(self._state))
-        change = Change(*plan.paths, lists, tuple(transaction.failures))
-        if Committed in self._runtime.observers.listeners:
-            self._runtime.observers.notify(Committed(self.id, change))
-        if change.failures:
-            self._runtime.observers.notify(HooksFailed(self.id, change.failures))
-        self.notify(change.lists)
+        change = Change(*plan.paths, lists, failures)
+        if Committed in self.runtime.observers.listeners:
+            self.runtime.observers.notify(Committed(self.id, change))
+        if failures:
+            self.runtime.observers.notify(HooksFailed(self.id, failures))
+        self.notify(lists)
         return evolve(change, states=(now, self._state))
 
-    async def _run_hooks(
-        self,
-        call: HookCall | None,
-        transaction: Transaction,
-        context_of: ContextOf,
-        interrupted: BaseException | None,
-        shielded: bool,
-    ) -> BaseException | None:
-        """Run a hook and those that follow it; return the cancellation that arrived, to be raised at the end."""
-        if call is None:
-            return interrupted
-        with self.queue.running_hooks():
-            runner = HookRunner(self.id, self._runtime, self.journal, context_of)
-            return await runner.run(call, transaction, interrupted, shielded)
+    def hook_runner(self, context_of: ContextOf) -> HookRunner:
+        """Return what runs hooks of the session."""
+        return HookRunner(self.id, self.runtime, self.journal, context_of)
 
     # -- in a store ---------------------------------------------------------------------------------------------------
 
@@ -341,7 +285,7 @@ class Executor:
         `known` is the version that was known before the record was read.
         """
         if await self.stored.is_news(record, known):
-            self._take_over(self.stored, record)
+            self.take_over(record)
 
     async def recover(self, record: Record) -> None:
         """Undo what a process that ended in the middle of a transition had begun; raises `StoreError`."""
@@ -369,7 +313,7 @@ class Executor:
 
         if journal.content.start is not None:
             await self.begin_with(start, journal.context_of)
-        runner = HookRunner(self.id, self._runtime, journal, journal.context_of)
+        runner = self.hook_runner(journal.context_of)
         for path in self.snapshot.active:
             group = self.snapshot.catalog.group(path)
             if group.resume is not None and path not in journal.present and path not in self.inherited:
@@ -421,64 +365,25 @@ class Executor:
         with self._unless_busy() as alone:
             return await self.stored.claim(self.snapshot) if alone else ()
 
-    def _close(self, now: Snapshot) -> Plan:
-        """Plan the end of the session, which leaves the groups that are inherited."""
-        return close(now.configuration, keep=self.inherited)
-
-    async def _is_deleted(self) -> bool:
-        """Delete the record, and return whether there is none: not if another process has opened groups meanwhile.
-
-        The change of a process that ended in the middle of it is undone first.
-        """
-        if (journal := self.journal) is None or not journal.version:
-            return True
-        try:
-            await self.hold()
-        except SessionClosed:
-            return True
-        left = self._close(self.snapshot)
-        if left.after is not left.before:
-            return False
-        await journal.delete()
-        return True
-
-    def _take_over(self, journal: Journal, record: Record) -> None:
+    def take_over(self, record: Record) -> None:
         """Make the state of a record the present one, and notify the listeners of the lists that differ."""
-        before = self.snapshot
+        journal, before = self.stored, self.snapshot
         now = self._state = journal.take_over(record, before.catalog)
         self.inherited = tuple(filter(now.is_active, journal.content.inherited))
         if self._listeners and now is not before:
-            self.notify(changes(self._runtime.view_of(before), self._runtime.view_of(now)))
+            self.notify(changes(self.runtime.view_of(before), self.runtime.view_of(now)))
 
-    async def hold(self, transaction: Transaction | None = None) -> bool:
-        """Take the lease of the record, and return whether it, or the state, differs from what was known.
+    async def hold(self) -> None:
+        """Take the lease of the record, and its state, if another process has changed it.
 
-        The change of a process that ended in the middle of it is undone first (SPEC STO-3). The first hook of
-        `transaction` is recorded with the lease.
+        The change of a process that ended in the middle of it is undone first, which releases the lease (SPEC STO-3).
 
         Raises:
             SessionClosed: There is no such record any more.
             StoreUnavailable: Another process has held it for too long, or the store does not answer.
             StoreError: The record is damaged.
         """
-        journal, before = self.stored, self.snapshot
-        await journal.ensure(before)
-        known = journal.version
-        while journal.token is None:
-            if (record := await journal.acquire(transaction if self.snapshot is before else None)) is None:
-                raise SessionClosed(self.id)
-            if record.version != journal.version:
-                self._take_over(journal, record)
-            if record.intent is not None:
-                log.warning("session %s: a transition whose process ended in the middle of it is rolled back", self.id)
-                left = journal.interrupted(record.intent, self.snapshot.catalog)
-                await self._run_hooks(left.next(), left, journal.context_of, None, shielded=True)
-                if left.compensation_failures:
-                    self._runtime.observers.notify(HooksFailed(self.id, tuple(left.compensation_failures)))
-        if self.snapshot is before and journal.version == known:
-            return False
-        await journal.withdraw()
-        return True
+        await Performer(self, None, self.stored.context_of).perform(Step.hold())
 
     # -- listeners ----------------------------------------------------------------------------------------------------
 
@@ -516,31 +421,8 @@ class Executor:
 
     def notify(self, kinds: frozenset[str]) -> None:
         """Notify the listeners that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
-        if kinds and (self._listeners or self._runtime.observers.is_traced):
-            self._runtime.observers.list_changed(self.id, kinds, self._listeners)
+        if kinds and (self._listeners or self.runtime.observers.is_traced):
+            self.runtime.observers.list_changed(self.id, kinds, self._listeners)
 
 
 _NOTHING = nullcontext()
-
-
-def _groups(catalog: Catalog, plan: Plan) -> tuple[list[Group], list[Group]]:
-    """Return the groups to deactivate and to activate, as objects: a path may name another later."""
-    groups = catalog.groups
-    return [groups[number] for number in bits(plan.deactivated)], [groups[number] for number in bits(plan.activated)]
-
-
-def _again(planner: Planner, plan: Plan, catalog: Catalog, now: Snapshot) -> tuple[Plan, Exception | None]:
-    """Return the plan in a catalog that has changed since, and why it can't be committed, if it differs."""
-    try:
-        again = planner(now)
-    except ToolfoldError as error:
-        return plan, error
-    same = _groups(now.catalog, again) == _groups(catalog, plan)
-    return again, None if same else RuntimeError("the catalog changed while hooks ran")
-
-
-def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:
-    """Return `error`, with the failures of the hooks that undid others as notes."""
-    for failure in failures:
-        error.add_note(f"while undoing the hooks that had run: {failure!r}")
-    return error

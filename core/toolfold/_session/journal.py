@@ -28,7 +28,7 @@ from .._usercode import uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import LeaseLost, StoreError, StoreUnavailable, ToolfoldError
-from ..machine.transaction import Transaction
+from ..machine.step import HookCall, Step
 from .state import Content, decoded, intent_of, to_undo
 from .store import UNCERTAIN, Record, Store
 
@@ -177,15 +177,16 @@ class Journal:
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
-    async def acquire(self, transaction: Transaction | None = None) -> Record | None:
+    async def acquire(self, step: Step | None) -> Record | None:
         """Take the lease, and return the record as it is now; `None` if there is none any more.
 
-        What `intend` would record of `transaction` is recorded at once if the record is the one that is known.
+        What `intend` would record of `step`, if it has hooks, is recorded at once if the record is the one that is
+        known.
 
         Raises `StoreUnavailable` if another process has held it for too long, or the store does not answer.
         """
         pause, left, version = FIRST_PAUSE, PATIENCE, self.version  # another request may read a newer one meanwhile
-        intent = None if transaction is None else intent_of(transaction)
+        intent = intent_of(step.to_undo) if step is not None and step.to_undo else None
         while True:
             now = 0.0 if self.is_local else anyio.current_time()
             lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, version, intent))
@@ -202,12 +203,10 @@ class Journal:
             await anyio.sleep(pause)
             left, pause = left - pause, min(2 * pause, LAST_PAUSE)
 
-    def interrupted(self, intent: str, catalog: Catalog) -> Transaction:
-        """Return the transaction that undoes what a process has left of a change; raises `StoreError`."""
-        return Transaction.interrupted(
-            [(catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index],
-            RuntimeError("the process of the transition has ended"),
-        )
+    def begun(self, intent: str, catalog: Catalog) -> tuple[HookCall, ...]:
+        """Return the hooks to undo that another process has left; raises `StoreError`."""
+        groups = [(catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index]
+        return tuple(HookCall.begun(hooks, phase) for hooks, phase in groups)
 
     async def renew(self) -> None:
         """Renew the lease; if it is lost, cancel the hook that runs under it (SPEC STO-2).
@@ -254,27 +253,23 @@ class Journal:
             raise interruption
 
     def _let_go(self) -> int | None:
-        token, self.token = self.token, None
+        token, self.token, self._intent = self.token, None, None
         return token
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def intend(self, transaction: Transaction) -> None:
+    async def intend(self, step: Step) -> None:
         """Record the hooks to undo if this process ends during the next one; raises `LeaseLost`."""
-        await self._intend(intent_of(transaction))
+        await self._intend(intent_of(step.to_undo))
 
     def hook_begins(self, scope: anyio.CancelScope) -> None:
         """Note the scope in which a hook runs, to be cancelled once the lease is lost."""
         self._hook = scope
 
     async def settle(self) -> None:
-        """Record that nothing is to be undone, and release the lease; raises `LeaseLost`."""
-        await self._intend(None)
-
-    async def withdraw(self) -> None:
-        """Take back the intent that came with the lease, whose transition is planned again."""
-        if self._intent is not None and self.token is not None:
-            await self.settle()
+        """Record that nothing is to be undone, if something was, and release the lease then; raises `LeaseLost`."""
+        if self._intent is not None:
+            await self._intend(None)
 
     async def _intend(self, intent: str | None) -> None:
         if (token := self.token) is None or self._lost:

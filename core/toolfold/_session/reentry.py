@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from threading import get_ident
 
 import anyio
@@ -74,16 +74,17 @@ class Queue:
         """Let the next change begin."""
         self._lock.release()
 
-    @contextmanager
-    def running_hooks(self) -> Generator[None]:
-        """Mark what runs within as hooks of this session, for `ReentrantTransition`."""
-        self._running = _Hooks()
-        token = _under_way.set((*_under_way.get(), self._running))
-        try:
-            yield
-        finally:
+    def begin_hooks(self) -> None:
+        """Mark what runs in this task from now on as hooks of this session, for `ReentrantTransition`."""
+        if self._running is None:
+            self._running = _Hooks()
+            self._running.token = _under_way.set((*_under_way.get(), self._running))
+
+    def end_hooks(self) -> None:
+        """End what `begin_hooks` began, if it did."""
+        if self._running is not None:
+            _under_way.reset(self._running.token)
             self._running = None
-            _under_way.reset(token)
 
     def refuse_reentry(self, session: str) -> None:
         """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
@@ -130,9 +131,10 @@ class Queue:
 class _Hooks:
     """The hooks of one transition while they run: in which thread, and which sessions are waited for within them."""
 
-    __slots__ = ("thread", "waits")
+    __slots__ = ("thread", "token", "waits")
 
     def __init__(self) -> None:
+        self.token: Token[tuple[_Hooks, ...]]
         self.thread = get_ident()
         self.waits: list[Queue] = []
 

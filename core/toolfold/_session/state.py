@@ -22,7 +22,7 @@ from .._plain import table
 from .._snapshot import Snapshot
 from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, RecordDamaged, StoreError
 from ..machine import Plan
-from ..machine.transaction import Phase, Transaction
+from ..machine.step import HookCall, Phase
 
 VERSION = 1
 """The version of the form in which states are dumped."""
@@ -253,9 +253,9 @@ def decoded(tools: str, key: str, data: object) -> Content:
         raise RecordDamaged(f"The stored session {key} is damaged, so it can't be used. Open a new one.") from error
 
 
-def intent_of(transaction: Transaction) -> str:
-    """Return the hooks that would have to be undone if the process ended during the next one."""
-    return json.dumps([[call.phase, call.group.path] for call in transaction.to_undo], separators=(",", ":"))
+def intent_of(hooks: Iterable[HookCall]) -> str:
+    """Return the text for the hooks that are to be undone."""
+    return json.dumps([[call.phase, call.group.path] for call in hooks], separators=(",", ":"))
 
 
 def to_undo(intent: str) -> list[tuple[str, Phase]]:

@@ -32,7 +32,7 @@ from .._view.calling import (
     to_result,
 )
 from ..errors import InvalidDefinition, warn
-from ..machine.transaction import Hook
+from ..machine.step import Hook
 from .options import HOOKS
 
 _OWN = frozenset({"self", "cls"})

@@ -17,7 +17,7 @@ from .._catalog.modes import Modes
 from .._catalog.rules import Always, Not, Visibility, check_rule
 from .._usercode import is_async
 from ..errors import ConfigError, InvalidDefinition
-from ..machine.transaction import Hook
+from ..machine.step import Hook
 
 
 class ComponentOptions(TypedDict, total=False):

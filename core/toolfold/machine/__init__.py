@@ -20,7 +20,7 @@ another. All of these are values, and every change of state is such a plan: requ
     forest         the groups, their parents, and what excludes what; a configuration: the states of all regions at
                    one moment
     planner        turns a request into events, and their result into a plan
-    transaction    one plan with its hooks, as a state machine that runs none of them
+    step           the life of one plan with its hooks, as rows that run none of them
     statechart     a forest as one hierarchical machine, and its exports
 
 Invariants of every reachable configuration: INV-1 parents of active groups are active, INV-2 no exclusion set has two

@@ -9,12 +9,13 @@ import pytest
 
 from tests.diagrams.support import Drawn, label_of, squeezed, texts_of
 from toolfold.machine import TABLE, Effect, Guard, RegionEvent, RegionState, Row
-from toolfold.machine.transaction import COMMITTED, PLANNED, STATES, TRANSITIONS, leaves
+from toolfold.machine.step import CHOICES, EFFECTS, STATES
+from toolfold.machine.step import TABLE as LIFE
+from toolfold.machine.step import Row as LifeRow
 from toolfold_diagrams import Diagram, region_chart, transaction_chart
 from toolfold_diagrams.text import identifier
 
 CODE = import_module("toolfold_diagrams.transaction")
-FINAL = {state for state in STATES if all(state not in leaves(source) for _, source, _ in TRANSITIONS)}
 
 
 def key(state: str) -> str:
@@ -37,49 +38,62 @@ def dot_arrows(drawn: Drawn) -> list[tuple[str, str, str]]:
     return sorted(arrows)
 
 
-# The life of a transaction
+# The life of a transition
 
 
-@pytest.mark.spec("DIA-1", "DIA-2")
-def test_the_arrows_of_the_transaction_are_those_of_the_code() -> None:
-    picture = transaction_chart()
-    expected = [(key(source), key(target), trigger.replace("_", " ")) for trigger, source, target in TRANSITIONS]
-    from_nodes = [
-        (key(leaves(source)[0]), key(target), event.replace("_", " ")) for event, source, target in TRANSITIONS
-    ]
+def said(labels: list[str]) -> str:
+    return "<br/>".join(labels)
+
+
+def expected_arrows() -> list[tuple[str, str, str]]:
+    """The rows, with what all live states share, and both that run hooks, at the composite ones."""
+    found = {("live", "abandoned"): ["lost"], ("running", "going_on"): ["succeeded"]}
+    for (state, event), among in LIFE.items():
+        for row in among:
+            if event != "lost" and (state.partition(".")[0], row.target, event) != ("running", "going_on", "succeeded"):
+                label = f"{event} [{row.guard}]" if row.guard else event
+                found.setdefault((state, row.target), []).append(label)
+    choices = [(key(choice), key(row.target), f"[{row.guard}]") for choice, among in CHOICES.items() for row in among]
+    return [*((key(tail), key(head), said(labels)) for (tail, head), labels in found.items()), *choices]
+
+
+@pytest.mark.spec("DIA-1", "DIA-2", "HOOK-10")
+def test_the_arrows_of_the_transition_are_those_of_the_code() -> None:
+    picture, expected = transaction_chart(), expected_arrows()
     drawn = Drawn.of(picture.dot)
-    assert dot_arrows(drawn) == sorted([("[*]", key(PLANNED), ""), *from_nodes])
+    ends = [(key(state), "[*]", "") for state in STATES if state not in EFFECTS]
+    assert sorted(mermaid_arrows(picture)) == sorted([("[*]", key("new"), ""), *expected, *ends])
+    starts = {key("live"): key("going_back"), key("running"): key("running.tearing_down")}
+    from_nodes = [(starts.get(tail, tail), head, label) for tail, head, label in expected]
+    drawn_arrows = [(tail, head, label.replace("\n", "<br/>")) for tail, head, label in dot_arrows(drawn)]
+    assert sorted(drawn_arrows) == sorted([("[*]", key("new"), ""), *from_nodes])
     cut = {label_of(edge): edge["ltail"] for _, _, edge in drawn.edges if "ltail" in edge}
-    assert cut == {"fail": f"cluster_{key('running')}"}
-    ends = sorted((key(state), "[*]", "") for state in FINAL)
-    arrows = mermaid_arrows(picture)
-    assert arrows[0] == ("[*]", key(PLANNED), "")
-    assert arrows[1 : 1 + len(expected)] == expected
-    assert sorted(arrows[1 + len(expected) :]) == ends
+    assert cut == {"lost": f"cluster_{key('live')}", "succeeded": f"cluster_{key('running')}"}
 
 
-@pytest.mark.spec("DIA-1")
-def test_what_runs_is_one_composite_state() -> None:
+@pytest.mark.spec("DIA-1", "HOOK-10")
+def test_what_runs_hooks_is_one_composite_state_within_the_live_one() -> None:
     picture = transaction_chart()
     drawn = Drawn.of(picture.dot)
-    (cluster,) = drawn.clusters.values()
-    inside = {name for name, node in drawn.nodes.items() if node["_gvid"] in cluster["nodes"]}
-    running = {state for state in STATES if state.startswith("running.")}
-    assert cluster["label"] == "running"
-    assert inside == {key(state) for state in running}
-    (body,) = re.findall(r'^  state "running" as state_running \{\n(.*?)\n  \}$', picture.mermaid or "", re.S | re.M)
-    assert {*re.findall(r"as (\w+)", body)} == inside
+    inside = {
+        cluster["label"]: {name for name, node in drawn.nodes.items() if node["_gvid"] in cluster["nodes"]}
+        for cluster in drawn.clusters.values()
+    }
+    running = {key(state) for state in STATES if state.startswith("running.")}
+    assert inside == {"running": running, "live": {key(state) for state in (*EFFECTS, *CHOICES)}}
+    (body,) = re.findall(
+        r'^    state "running" as state_running \{\n(.*?)\n    \}$', picture.mermaid or "", re.S | re.M
+    )
+    assert {*re.findall(r"as (\w+)", body)} == running
     assert "-->" not in body
 
 
 @pytest.mark.spec("DIA-2")
-def test_another_transition_of_the_transaction_is_another_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CODE, "TRANSITIONS", (*TRANSITIONS, ("reopen", COMMITTED, PLANNED)))
+def test_another_row_of_the_life_is_another_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CODE, "LIFE", {**LIFE, ("committed", "news"): (LifeRow("new"),)})
     picture = transaction_chart()
-    drawn = Drawn.of(picture.dot)
-    assert (key(COMMITTED), key(PLANNED), "reopen") in dot_arrows(drawn)
-    assert drawn.nodes[key(COMMITTED)]["peripheries"] == "1"
-    assert (key(COMMITTED), "[*]", "") not in mermaid_arrows(picture)
+    assert (key("committed"), key("new"), "news") in dot_arrows(Drawn.of(picture.dot))
+    assert (key("committed"), key("new"), "news") in mermaid_arrows(picture)
 
 
 # The region of a group
@@ -128,5 +142,5 @@ def test_another_row_of_the_table_is_another_arrow(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("picture", [transaction_chart(), region_chart()], ids=["transaction", "region"])
 def test_all_texts_are_in_the_rendered_picture(picture: Diagram) -> None:
     shown = squeezed("".join(texts_of(picture.rendered("svg").decode())))
-    arrows = [said for _, _, said in joined(mermaid_arrows(picture))]
-    assert all(squeezed(said) in shown for said in arrows)
+    arrows = [label for _, _, label in joined(mermaid_arrows(picture))]
+    assert all(squeezed(label) in shown for label in arrows)

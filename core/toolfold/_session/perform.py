@@ -1,0 +1,338 @@
+"""Performing the steps of a session: each effect that a step asks for; its outcome is the next event (SPEC 5).
+
+`Performer.perform` is the loop, and its other methods are the effects. `HookRunner` is the only place where hooks are
+awaited: each is bounded in time and logged once, and shielded where it must finish (SPEC HOOK-3 to HOOK-6, SAF-3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from inspect import isawaitable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+from attrs import define, field, frozen
+
+from .._catalog.catalog import Catalog
+from .._catalog.components import Group
+from .._limits import quoted
+from .._snapshot import Change, Snapshot
+from .._usercode import InThread, is_failure, uninterrupted
+from .._view.visibility import RequestView
+from ..errors import HookFailed, HookTimeout, LeaseLost, SessionClosed, ToolError, ToolfoldError
+from ..machine import Plan, bits, catch_up
+from ..machine.step import EFFECTS, Effect, Event, HookCall, State, Step
+from .events import HooksFailed, RolledBack
+from .journal import Journal
+from .observers import log
+from .runtime import Runtime
+
+if TYPE_CHECKING:
+    from .executor import Executor
+
+Planner = Callable[[Snapshot], Plan]
+ContextOf = Callable[[str, str, str | None, int | None], Any]
+"""Makes the context of a hook from its group, its phase, the phase that it undoes, and the fencing token."""
+Outcome = tuple[Event, Any]
+"""The event that an effect ends with, and what is given to it."""
+
+
+@define(eq=False)
+class Performer:
+    """Performs one step of a session after the other.
+
+    Attributes:
+        session: The session.
+        planner: Plans the transition for a state of the session; `None` to plan nothing.
+        context_of: Makes the contexts of hooks.
+        view: The view of the request that this is part of, if there is one (SPEC MOD-3).
+        compare: Whether a list was given out that may differ afterwards.
+        shielded: Whether every hook finishes, and nothing is given up for a cancellation (SPEC HOOK-9).
+        interruption: The cancellation that arrived, which is still to be raised.
+        state: How the last step has ended.
+    """
+
+    session: Executor
+    planner: Planner | None
+    context_of: ContextOf
+    view: RequestView | None = None
+    compare: bool = True
+    shielded: bool = False
+    interruption: BaseException | None = None
+    state: State = "new"
+    _before: Snapshot = field(init=False)
+    _plan: Plan = field(init=False)
+    _saved: tuple[Snapshot, Snapshot, RequestView | None] = field(init=False)
+
+    async def perform(self, step: Step) -> Change:
+        """Perform a step to its end, and return what has changed.
+
+        From a cancellation on, and while hooks are undone, every hook finishes, however often the caller is cancelled.
+
+        Raises:
+            HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
+            ToolfoldError: The transition is refused.
+            StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
+        """
+        self._before = self.session.snapshot
+        try:
+            while (effect := _EFFECTS.get(step.state)) is not None:
+                try:
+                    event, given = await effect(self, step)
+                except BaseException as error:
+                    event, given = "lost", error
+                step = step.on(event, given)
+        finally:
+            self.session.end_hooks()
+        self.state = step.state
+        return self._change(step)
+
+    def _change(self, step: Step) -> Change:
+        if step.state == "committed":
+            return self.session.commit(*self._saved, self._plan, step.work.failures)
+        if step.state == "unchanged":
+            return Change(states=(self._before, self._before))
+        raise self._error(step)
+
+    def _error(self, step: Step) -> BaseException:
+        """Return why a step has changed nothing; what failed while hooks were undone is noted there."""
+        cause, undoing = step.work.cause, step.work.compensation_failures
+        assert cause is not None
+        if step.state == "abandoned":
+            return cause
+        if (failed := step.error) is not None:
+            self._observers.notify(RolledBack(self.session.id, failed))
+            return failed if self.interruption is None else _noted(self.interruption, undoing)
+        self._report(undoing)
+        return _noted(cause if self.shielded else self.interruption or cause, undoing)
+
+    # -- the effects --------------------------------------------------------------------------------------------------
+
+    async def plan(self, step: Step) -> Outcome:
+        """Plan the transition for the present state; nothing is planned again for a caller who is cancelled."""
+        self.session.end_hooks()
+        self._report(undoing := step.work.compensation_failures)
+        if self.interruption is not None and not self.shielded:
+            raise _noted(self.interruption, undoing)
+        self._before = before = self.session.snapshot
+        if self.planner is None:
+            return "unchanged", None
+        self._plan = plan = self.planner(before)
+        if self._observers.is_traced:
+            self._observers.planned(self.session.id, plan)
+        if plan.after is plan.before:
+            return "unchanged", None
+        return "planned", _hooks(before.catalog, plan, self.session.inherited)
+
+    async def lease(self, step: Step) -> Outcome:
+        """Take the lease of the record, and with it record the first hook, if record and state are those of the plan.
+
+        Raises:
+            SessionClosed: There is no such record any more.
+            StoreUnavailable: Another process has held it for too long, or the store does not answer.
+            StoreError: The record is damaged.
+        """
+        session, before, journal = self.session, self._before, self.session.stored
+        await journal.ensure(before)
+        known = journal.version
+        if journal.token is None:
+            if (record := await journal.acquire(step if session.snapshot is before else None)) is None:
+                raise SessionClosed(session.id)
+            if record.version != journal.version:
+                session.take_over(record)
+            if record.intent is not None:
+                log.warning("session %s: a transition whose process ended in the middle of it is undone", session.id)
+                return "left", journal.begun(record.intent, session.snapshot.catalog)
+        return "leased" if session.snapshot is before and journal.version == known else "news", None
+
+    async def intend(self, step: Step) -> Outcome:
+        """Record the hook that is next; raises `LeaseLost`."""
+        await self.session.stored.intend(step)
+        return "intended", None
+
+    async def hook(self, step: Step) -> Outcome:
+        """Run the hook that is next."""
+        session, call = self.session, step.hook
+        session.begin_hooks()
+        shielded = self.shielded or self.interruption is not None or step.state == "rolling_back"
+        attempt = partial(session.hook_runner(self.context_of).attempt, call)
+        if shielded:
+            ended, cancelled = await uninterrupted(attempt)
+        elif isinstance(call.hook, InThread):  # it can't be stopped, so only its end shows whether it failed
+            ended, cancelled = await uninterrupted(attempt)
+            cancelled = cancelled or await _cancellation()
+        else:
+            ended, cancelled = await attempt(), None
+        self.interruption = self.interruption or ended.interruption or cancelled
+        if ended.error is not None:
+            return "failed", ended.error
+        return ("succeeded", None) if cancelled is None or shielded else ("cancelled", cancelled)
+
+    async def save(self, step: Step) -> Outcome:
+        """Save the result of the plan, if that is the same in the catalog of now; raises `StoreError`."""
+        session = self.session
+        session.end_hooks()
+        now = session.snapshot
+        if now.catalog is not self._before.catalog and (differs := self._plan_differs(now)) is not None:
+            return differs
+        after, before = now.at(catch_up(self._plan, now.configuration)), None
+        if self.compare:
+            before = session.runtime.view_of(now) if self.view is None else self.view.of(now)
+        if session.journal is not None and not await session.journal.save(after, before, session.inherited):
+            return "conflict", None
+        self._saved = now, after, before
+        return "saved", None
+
+    def _plan_differs(self, now: Snapshot) -> Outcome | None:
+        """Plan in a catalog that has changed since, and return how that differs, if it does."""
+        assert self.planner is not None
+        try:
+            again = self.planner(now)
+        except ToolfoldError as error:
+            return "refused", error
+        if _groups(now.catalog, again) != _groups(self._before.catalog, self._plan):
+            return "changed", None
+        self._plan = again
+        return None
+
+    async def settle(self, step: Step) -> Outcome:
+        """Record that nothing is to be undone any more; raises `LeaseLost`."""
+        self.session.end_hooks()
+        await self.session.stored.settle()
+        return "settled", None
+
+    def _report(self, failures: tuple[BaseException, ...]) -> None:
+        """Notify observers of what failed while hooks were undone of a transition that no hook has ended."""
+        if failures:
+            self._observers.notify(HooksFailed(self.session.id, failures))
+
+    @property
+    def _observers(self) -> Any:
+        return self.session.runtime.observers
+
+
+_METHODS: Final[Mapping[Effect, Callable[[Performer, Step], Awaitable[Outcome]]]] = MappingProxyType(
+    {
+        "plan": Performer.plan,
+        "lease": Performer.lease,
+        "intend": Performer.intend,
+        "hook": Performer.hook,
+        "save": Performer.save,
+        "settle": Performer.settle,
+    }
+)
+_EFFECTS: Final = MappingProxyType({state: _METHODS[effect] for state, effect in EFFECTS.items()})
+
+
+def _hooks(catalog: Catalog, plan: Plan, inherited: Iterable[str]) -> tuple[HookCall, ...]:
+    """Return the hooks of a plan: deactivations bottom up, then activations top down (SPEC HOOK-3).
+
+    Those of inherited groups run in the session that they are inherited from.
+    """
+    if not (plan.deactivated | plan.activated) & catalog.hooked:
+        return ()
+    down, up = (
+        [hooks for number in bits(mask) if (hooks := catalog.hooks[number]) and hooks.path not in inherited]
+        for mask in (plan.deactivated, plan.activated)
+    )
+    return (
+        *(HookCall(hooks, "on_deactivate", hooks.on_deactivate) for hooks in reversed(down) if hooks.on_deactivate),
+        *(HookCall(hooks, "on_activate", hooks.on_activate) for hooks in up if hooks.on_activate),
+    )
+
+
+def _groups(catalog: Catalog, plan: Plan) -> tuple[list[Group], list[Group]]:
+    """Return the groups to deactivate and to activate, as objects: a path may name another later."""
+    groups = catalog.groups
+    return [groups[number] for number in bits(plan.deactivated)], [groups[number] for number in bits(plan.activated)]
+
+
+def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:
+    """Return `error`, with the failures of the hooks that undid others as notes."""
+    for failure in failures:
+        error.add_note(f"while undoing the hooks that had run: {failure!r}")
+    return error
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class HookRunner:
+    """Runs hooks of one session.
+
+    Attributes:
+        session: The name of the session.
+        runtime: What the sessions of the tool set share.
+        journal: Has the lease under which they run, where the session is in a store.
+        context_of: Makes their contexts.
+    """
+
+    session: str
+    runtime: Runtime
+    journal: Journal | None
+    context_of: ContextOf
+
+    async def resume(self, call: HookCall) -> None:
+        """Run the hook that sets up in this process what a group needs; raises `HookFailed` (SPEC STO-4)."""
+        ended = await self.attempt(call)
+        if ended.error is not None:
+            raise ended.interruption or HookFailed(call.group.path, call.phase, ended.error)
+
+    async def attempt(self, call: HookCall) -> Ended:
+        """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3).
+
+        A `ToolError` is a refusal that was foreseen, so where it was raised is not logged.
+        """
+        try:
+            with self.runtime.observers.hook(self.session, call.group.path, call.phase, call.undoes):
+                await self._run(call)
+        except BaseException as error:
+            if isinstance(error, ToolError):
+                log.info("session %s: %s refused: %s", self.session, call, quoted(repr(str(error))))
+                return Ended(error)
+            if is_failure(error):
+                log.error("session %s: %s failed", self.session, call, exc_info=error)
+                return Ended(error)
+            if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+                raise
+            return Ended(error, error)
+        return Ended()
+
+    async def _run(self, call: HookCall) -> None:
+        stopped, timeout, fence = None, self.runtime.hook_timeout, None
+        with anyio.move_on_after(timeout) as scope:
+            if self.journal is not None:
+                self.journal.hook_begins(scope)
+                fence = self.journal.fence
+            try:
+                answer = call.hook(self.context_of(call.group.path, call.phase, call.undoes, fence))
+                if isawaitable(answer):
+                    await answer
+            except anyio.get_cancelled_exc_class() as error:
+                stopped = error
+                raise
+        if scope.cancelled_caught:
+            if timeout is None or anyio.current_time() < scope.deadline:
+                raise LeaseLost from stopped
+            raise HookTimeout(timeout) from stopped  # which says where it was
+
+
+@frozen
+class Ended:
+    """How a hook ended: the error that it raised, and the cancellation that interrupted it."""
+
+    error: BaseException | None = None
+    interruption: BaseException | None = None
+
+
+async def _cancellation() -> BaseException | None:
+    """Return the cancellation that arrived while a hook was shielded from it, if there was one."""
+    try:
+        await checkpoint_if_cancelled()
+    except anyio.get_cancelled_exc_class() as error:
+        return error
+    return None
