@@ -73,7 +73,7 @@ def _arrows() -> Iterator[_Arrow]:
 
     What all states in a composite one have in common is an arrow of that one.
     """
-    found = dict.fromkeys(
+    found: dict[tuple[State, State, str], None] = dict.fromkeys(
         (state, row.target, f"{event} [{row.guard}]" if row.guard else event)
         for (state, event), among in LIFE.items()
         for row in among
@@ -105,8 +105,9 @@ def _final() -> tuple[State, ...]:
 def _parts(states: Iterable[State]) -> Iterator[State | _Composite]:
     """Yield states, with those of a composite one as one of them where its first is."""
     _, *inner = _composites()
-    among = {state: one for one in inner for state in one.states}
-    yield from dict.fromkeys(among.get(state, state) for state in states)
+    among: dict[State, _Composite] = {state: one for one in inner for state in one.states}
+    parts: dict[State | _Composite, None] = dict.fromkeys(among.get(state, state) for state in states)
+    yield from parts
 
 
 def _transaction_dot() -> str:

@@ -28,7 +28,7 @@ from .._usercode import uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import LeaseLost, StoreError, StoreUnavailable, ToolfoldError
-from ..machine.step import HookCall, Step
+from ..machine.step import HookCall, Hooks, Phase, Step
 from .state import Content, decoded, intent_of, to_undo
 from .store import UNCERTAIN, Record, Store
 
@@ -205,7 +205,9 @@ class Journal:
 
     def begun(self, intent: str, catalog: Catalog) -> tuple[HookCall, ...]:
         """Return the hooks to undo that another process has left; raises `StoreError`."""
-        groups = [(catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index]
+        groups: list[tuple[Hooks, Phase]] = [
+            (catalog.group(path).hooks, phase) for path, phase in to_undo(intent) if path in catalog.index
+        ]
         return tuple(HookCall.begun(hooks, phase) for hooks, phase in groups)
 
     async def renew(self) -> None:

@@ -1,8 +1,7 @@
-"""Model checking of concurrent transitions with SPIN: `python -m verification.spin` (SPEC SES-2, HOOK-7, PER-3, STO-2).
+"""Model checking of concurrent transitions with SPIN: `python -m verification.spin` (SPEC SES-2, HOOK-7, PER-3).
 
 ==============  ============================================================================
 activation.pml  clients that plan, await hooks and commit, under four protocols
-stored.pml      transitions of a stored session, on replicas that crash
 checking.py     the variants of the models with their expected verdicts, and how to run them
 ==============  ============================================================================
 

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = V
     """Check the model and print the outcomes; return 0, 1 if one is unexpected, or 2 if a program is missing."""
     argparse.ArgumentParser(
         prog="python -m verification.spin",
-        description="Check concurrent transitions, and those of stored sessions on replicas that crash, with SPIN.",
+        description="Check concurrent transitions with SPIN.",
         epilog="Exit status: 0 if every outcome is as expected, 1 if not, 2 if spin or gcc is missing.",
     ).parse_args(arguments)
     if lacking := missing():

@@ -1,6 +1,6 @@
 /* Concurrent transitions of one session: plan -> hooks (awaited) -> commit, under several protocols.
  *
- * The model is of the shell around the machine, core/toolfold/_session/executor.py and the transactions that it runs,
+ * The model is of the shell around the machine, core/toolfold/_session/perform.py and the steps that it performs,
  * not of the machine: STEP stands for machine.plan, which is proved elsewhere, so four groups suffice.
  *
  *     PROTOCOL

@@ -33,14 +33,8 @@ class Property(Enum):
     """INV-1 and INV-2 hold in every state."""
     SEQUENTIAL = "sequential"
     """Every commit is the requested transition in the state at that time; so every history is linearizable."""
-    EXCLUSIVE = "exclusive"
-    """No two replicas run hooks of a session at the same time (SPEC STO-2)."""
-    BALANCED = "balanced"
-    """Whenever nobody works on a session, the outside world matches its state (SPEC STO-3, HOOK-5)."""
-    BEGUN_ONLY = "begun only"
-    """No hook is undone that never began (SPEC STO-3)."""
     NO_DEADLOCK = "no deadlock"
-    """Every run ends with all requests answered, and no intent left."""
+    """Every run ends with all requests answered."""
 
 
 @frozen
@@ -52,10 +46,6 @@ class Model:
 
 
 STEPS = Model("activation.pml", (Property.LEGAL, Property.SEQUENTIAL, Property.NO_DEADLOCK))
-STORED = Model(
-    "stored.pml",
-    (Property.EXCLUSIVE, Property.SEQUENTIAL, Property.BALANCED, Property.BEGUN_ONLY, Property.NO_DEADLOCK),
-)
 
 
 @frozen
@@ -79,10 +69,6 @@ def _steps(
     return Variant(STEPS, name, defines, frozenset(map(Property, violated)))
 
 
-def _stored(name: str, *violated: str, **defines: str | int) -> Variant:
-    return Variant(STORED, name, tuple(defines.items()), frozenset(map(Property, violated)))
-
-
 VARIANTS = (
     _steps("unguarded", "NONE", violated=["sequential"]),
     _steps("commits of deltas", "DELTA", violated=["legal", "sequential"]),
@@ -93,24 +79,6 @@ VARIANTS = (
     _steps("compare and set", "CAS"),
     _steps("compare and set, three clients", "CAS", clients=3, requests=1),
     _steps("compare and set, with transitions of hooks", "CAS", "WAITS", requests=1),
-    _stored("stored: the core", CRASHES=2),
-    _stored("stored: the core, and a pause between hooks", PAUSES="BETWEEN"),
-    _stored("stored: the core, and a pause within a hook", "exclusive", "balanced", PAUSES="ANYWHERE", CRASHES=0),
-    _stored("stored: the core, and an outage of the store", OUTAGES=1),
-    _stored("stored: a hook that is given up counts as failed", "balanced", OUTAGES=1, MUTANT="GIVEN_UP"),
-    _stored("stored: without a lease", "exclusive", "balanced", "begun only", MUTANT="LEASE", CRASHES=0),
-    _stored("stored: commits without the token", "sequential", "balanced", MUTANT="TOKEN", PAUSES="BETWEEN", CRASHES=0),
-    _stored("stored: plans from before the lease", "sequential", "balanced", MUTANT="READ"),
-    _stored("stored: without an intent", "balanced", MUTANT="INTENT"),
-    _stored("stored: hooks are counted when they end", "balanced", MUTANT="COUNT_LATE"),
-    _stored("stored: all hooks are counted first", "begun only", MUTANT="COUNT_ALL"),
-    _stored("stored: state and intent are written apart", "balanced", MUTANT="TWO_WRITES"),
-    _stored(
-        "stored: the loser of a lease undoes", "exclusive", "balanced", MUTANT="LOSER", PAUSES="BETWEEN", CRASHES=0
-    ),
-    _stored("stored: the core, and the end of the session", ENDS=1),
-    _stored("stored: the end of the session, and a pause between hooks", ENDS=1, PAUSES="BETWEEN", CRASHES=0),
-    _stored("stored: the record is deleted whatever has happened", "balanced", ENDS=1, MUTANT="DELETE"),
 )
 
 

@@ -46,7 +46,7 @@ def results(programs: None) -> Results:
     return check_all()
 
 
-@pytest.mark.spec("SES-2", "HOOK-7", "PER-3", "STO-6", "CNF-7")
+@pytest.mark.spec("SES-2", "HOOK-7", "PER-3", "CNF-7")
 @pytest.mark.parametrize(
     ("variant", "asked"),
     [(variant, asked) for variant in VARIANTS for asked in variant.model.properties],
