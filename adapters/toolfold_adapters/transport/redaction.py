@@ -19,7 +19,7 @@ SHORTEST_SECRET = 6
 """Shorter values, such as 1 or debug, are no secrets, and parts of many words."""
 MASK = "…"
 """Stands for what was taken out."""
-LONGEST = 10_000
+LONGEST = 4_000
 """How many characters of such words are read; more is no reason, and would take long."""
 WORDS = 200
 """How many characters of somebody else's words are quoted."""
