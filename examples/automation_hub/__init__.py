@@ -80,7 +80,7 @@ class AutomationHub:
     @tool(visibility=Visibility.when(can_export))
     def export_records(self, path: str, context: Context) -> str:
         """Write all records into a file, one per line."""
-        records = self._database.find(context.session, "%")
+        records = self._database.find(context, "%")
         self._workspace.write(path, "".join(f"{name}\t{value}\n" for name, value in records.items()))
         return f"{path} now has all {len(records)} records."
 

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from toolfold import Context, HookContext, Session, ToolError, group, tool
+from toolfold import Context, HookContext, Slot, ToolError, group, tool
 
 TABLE = "CREATE TABLE IF NOT EXISTS records (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 Name = Annotated[str, Field(max_length=200)]
 """A name, or a pattern of names; its length is limited because matching takes time in proportion to both lengths."""
-BUSY = "Another client is writing; it has to close database.write first."
+WRITE = "database.write"
+BUSY = f"Another client is writing; it has to close {WRITE} first."
 
 
 @group(description="Records that have a name and a value", on_deactivate="discard")
 class Database:
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._writing: dict[Session, sqlite3.Connection] = {}
+        self._transaction = Slot[sqlite3.Connection]("transaction")
         with closing(self.connect()) as connection:
             connection.execute(TABLE)
 
@@ -42,16 +43,16 @@ class Database:
     def maintenance(self) -> Maintenance:
         return Maintenance(self)
 
-    def discard(self, context: HookContext) -> None:
+    def discard(self, hook: HookContext) -> None:
         """Discard a transaction that could not be saved when its client left; the groups inside close first."""
-        if (connection := self._writing.pop(context.session, None)) is not None:
-            connection.close()
+        with suppress(LookupError):
+            self._transaction.empty(hook).close()
 
     def connect(self) -> sqlite3.Connection:
         """Return a new connection, which never waits for another and can be used from any thread."""
         return sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
 
-    def begin(self, session: Session) -> None:
+    def begin(self, hook: HookContext) -> None:
         """Begin the transaction of a session."""
         connection = self.connect()
         try:
@@ -61,27 +62,29 @@ class Database:
         except ToolError:
             connection.close()
             raise
-        self._writing[session] = connection
+        self._transaction.fill(hook, connection)
 
-    def save(self, session: Session) -> None:
+    def save(self, hook: HookContext) -> None:
         """Save what a session wrote and end its transaction; if that fails, the transaction goes on."""
         with as_tool_errors():
-            self._writing[session].commit()
-        self._writing.pop(session).close()
+            self._transaction.of(hook).commit()
+        self._transaction.empty(hook).close()
 
-    def transaction_of(self, session: Session) -> sqlite3.Connection:
+    def transaction_of(self, context: Context) -> sqlite3.Connection:
         """Return the connection that a session writes to."""
-        if session not in self._writing:  # the server was started with the group open for everybody
-            raise ToolError("Transactions are not shared: serve without database.write, and open it to write.")
-        return self._writing[session]
+        if context.session.owner_of(WRITE) is not context.session:  # the server was started with it open for everybody
+            raise ToolError(f"Transactions are not shared: serve without {WRITE}, and open it to write.")
+        return self._transaction.of(context)
 
-    def find(self, session: Session, pattern: str) -> dict[str, str]:
+    def find(self, context: Context, pattern: str) -> dict[str, str]:
         """Return the records whose names match: saved ones, and those that the session has written."""
         with as_tool_errors():
-            if (writing := self._writing.get(session)) is not None:
-                return _matching(writing, pattern)
-            with closing(self.connect()) as connection:
-                return _matching(connection, pattern)
+            try:
+                writing = self._transaction.of(context)
+            except LookupError:
+                with closing(self.connect()) as connection:
+                    return _matching(connection, pattern)
+            return _matching(writing, pattern)
 
 
 class Read:
@@ -93,7 +96,7 @@ class Read:
     @tool(annotations={"readOnlyHint": True})
     def query(self, context: Context, pattern: Name = "%") -> dict[str, str]:
         """Find records by name; % stands for any characters."""
-        return self._database.find(context.session, pattern)
+        return self._database.find(context, pattern)
 
 
 @group(description="Write records; closing the group saves them", on_activate="begin", on_deactivate="save")
@@ -101,16 +104,16 @@ class DatabaseWrite:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def begin(self, context: HookContext) -> None:
-        self._database.begin(context.session)
+    def begin(self, hook: HookContext) -> None:
+        self._database.begin(hook)
 
-    def save(self, context: HookContext) -> None:
-        self._database.save(context.session)
+    def save(self, hook: HookContext) -> None:
+        self._database.save(hook)
 
     @tool
     def insert(self, name: Name, value: str, context: Context) -> str:
         """Write a new record."""
-        connection = self._database.transaction_of(context.session)
+        connection = self._database.transaction_of(context)
         with as_tool_errors(f"There is a record {name!r} already."):
             connection.execute("INSERT INTO records VALUES (?, ?)", (name, value))
         return f"{name} is written; closing the group saves it."
@@ -118,7 +121,7 @@ class DatabaseWrite:
     @tool
     def roll_back(self, context: Context) -> str:
         """Undo all changes since the group was opened."""
-        connection = self._database.transaction_of(context.session)
+        connection = self._database.transaction_of(context)
         with as_tool_errors():
             connection.execute("ROLLBACK TO opened")
         return "All changes since the group was opened are undone."

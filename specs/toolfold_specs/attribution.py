@@ -187,19 +187,19 @@ def _words(member: str, value: Any) -> Any:
 
 
 def _difference(j: Judgement, how: str) -> str:
-    """Return which groups are active and should not be, and the other way round, in words; "" if none are."""
+    """Return which groups are open and should not be, and the other way round, in words; "" if none are."""
     if j.got.active is None:
         return ""
     right, wrong = {*(j.expected.active or ())}, {*j.got.active}
     found = [f"{_said(wrong - right)} {how}"] if wrong - right else []
-    return "; ".join([*found, *([f"{_said(right - wrong)} is not active"] if right - wrong else [])])
+    return "; ".join([*found, *([f"{_said(right - wrong)} is not open"] if right - wrong else [])])
 
 
 # -- transitions -------------------------------------------------------------------------------------------------------
 
 
 def _compare_transition(j: Judgement) -> Iterator[Mismatch]:
-    if message := _difference(j, "is still or newly active"):
+    if message := _difference(j, "is still or newly open"):
         yield _wrong_state(j, message)
     yield from _compare_outcome(j)
     for name, value in j.expected.detail.items():
@@ -332,14 +332,14 @@ def _compare_end(j: Judgement) -> Iterator[Mismatch]:
     if got.hooks is not None and got.error != expected.error:
         yield Mismatch("HOOK-9", _outcomes(j))
     if got.active not in (None, expected.active):
-        yield Mismatch("SES-3", f"{_words('active', got.active)} is still active once the session has ended")
+        yield Mismatch("SES-3", f"{_words('active', got.active)} is still open once the session has ended")
     if got.detail.get("list", expected.detail["list"]) != expected.detail["list"]:
         yield Mismatch("SES-3", "a session that has ended still lists tools")
 
 
 def _compare_restored(j: Judgement) -> Iterator[Mismatch]:
     yield from _compare_outcome(j)
-    if message := _difference(j, "is active"):
+    if message := _difference(j, "is open"):
         yield Mismatch(j.subject, message)
     if (discarded := j.got.detail.get("discarded")) is not None and {*discarded} != {*j.expected.detail["discarded"]}:
         yield Mismatch(j.subject, f"{', '.join(discarded) or 'nothing'} is reported as discarded")
@@ -436,7 +436,7 @@ _REGISTRATION = Kind(
         Criterion("REG-7", "active"),
     ),
     (
-        Criterion("", "active", None, "{0} is active afterwards"),
+        Criterion("", "active", None, "{0} is open afterwards"),
         Criterion("", "hooks", lambda j: j.expected.hooks, RAN),
     ),
 )
@@ -446,7 +446,7 @@ _ENDED = (Criterion("SES-3", ENDED, lambda j: j.before.order), Criterion("HOOK-9
 _OTHER = Kind(
     (Criterion("SES-5", tested=lambda j: j.operation.verb == "set_fact"), Criterion("INV-5")),
     (
-        Criterion("INV-5", "active", lambda _: False, "{0} is active, not {1}"),
+        Criterion("INV-5", "active", lambda _: False, "{0} is open, not {1}"),
         Criterion("NTF-3", "notified", lambda j: j.expected.notified, NOTICES),
     ),
 )

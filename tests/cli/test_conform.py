@@ -278,7 +278,7 @@ def test_on_a_terminal_each_finding_is_a_line_as_soon_as_it_is_known() -> None:
     output.run = KitRun(BrokenDriver, Options(checks=checks, ended=output.ended))
     report = output.run.perform()
     assert [line.partition("  ")[0] for line in found] == ["INV-2", "ACT-10"]
-    assert found[0].startswith("INV-2  activate(group='b'): ")
+    assert found[0].startswith("INV-2  open b: ")
     assert known[0] < known[1] <= len(report.results)
 
 

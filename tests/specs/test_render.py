@@ -124,7 +124,7 @@ def test_text_has_violations_then_clauses_then_what_was_left_out() -> None:
         output.index(part)
         for part in (
             "2 things to fix:\n",
-            "  ACT-4  activate(group='b'): b's partner is still active\n",
+            "  ACT-4  open b: b's partner is still active\n",
             "  ACT-10  there is no limit\n\n",
             "Conformance of shop:tools",
             "seed 7; settings: http, modern / stdio, legacy",
@@ -178,7 +178,7 @@ def test_text_begins_with_what_to_fix_if_there_is_anything(made: Report, lines: 
 def test_a_thing_to_fix_is_one_line_however_long_its_message_is() -> None:
     line = finding(evolve(WRONG, message=f"{HOSTILE}{'x' * 1_000}"))
     assert len(line) <= 210
-    assert line.startswith("ACT-4  activate(group='b'): \\x1b[2J")
+    assert line.startswith("ACT-4  open b: \\x1b[2J")
     assert line.endswith("x …")
 
 

@@ -64,7 +64,7 @@ def unexpected(report: Report) -> Iterator[Violation]:
 
 def finding(violation: Violation) -> str:
     """Return a violation in one line: the clause, the last step of its history, and what was wrong."""
-    last = f"{plain(_step(violation.history[-1]))}: " if violation.history else ""
+    last = f"{plain(_in_words(violation.history[-1]))}: " if violation.history else ""
     return f"{violation.clause}  {_cut(f'{last}{plain(violation.message)}')}"
 
 
@@ -239,6 +239,12 @@ def histories(row: ClauseVerdict) -> Iterator[str]:
     """Yield the lines of all violations of a clause."""
     for violation in row.violations:
         yield from ("", f"{plain(violation.message)} ({found_by(violation)})", *steps(violation))
+
+
+def _in_words(operation: Operation) -> str:
+    """Return an operation for people, who read "open" and "close" where drivers have "activate" and "deactivate"."""
+    word = {"activate": "open", "deactivate": "close"}.get(operation.verb)
+    return f"{word} {operation.arguments['group']}" if word else _step(operation)
 
 
 def _step(operation: Operation) -> str:
