@@ -63,7 +63,7 @@ def parse_facts(ctx: click.Context, _: click.Parameter, values: tuple[str, ...])
     "toolfold explain shop:tools orders.refund",
     "toolfold explain shop:tools orders.refund --active orders --profile clerk",
     "toolfold explain shop:tools orders.refund --active orders --fact role=manager",
-    "toolfold explain gateway.toml github__create_issue --json",
+    "toolfold explain gateway.toml github.create_issue --json",
     "toolfold explain create_issue -- npx -y some-mcp-server",
     cls=NamesCommand,
 )

@@ -10,8 +10,11 @@ from typing import Any
 
 import click
 import pytest
+from mcp import Client
 
+from tests.adapters.gateway.inprocess import House, config_of, gateway_of
 from toolfold import __version__
+from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.address.signed import KEY_VARIABLE
 from toolfold_cli.serve import serve_command
 
@@ -53,6 +56,15 @@ def test_the_entry_and_the_bundle_start_the_same_command() -> None:
     assert configuration == f"${{user_config.{second['valueHint']}}}"
     assert SERVER["description"] == MANIFEST["description"]
     assert (ROOT / "deploy/mcpb" / MANIFEST["server"]["entry_point"]).is_file()
+
+
+async def test_the_bundle_names_the_tools_that_the_gateway_lists_at_first() -> None:
+    async with (
+        gateway_of(House(), config_of("git", "files")) as tools,
+        Client(build_server(tools, read_tool=True)) as client,
+    ):
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+    assert {tool["name"] for tool in MANIFEST["tools"]} == listed
 
 
 def test_the_changelog_begins_with_this_version() -> None:
