@@ -132,7 +132,7 @@ def _in(file: Path) -> list[str]:
 
 
 def _show(found: Sequence[Availability], exclusive: Sequence[tuple[Availability, Availability]]) -> None:
-    rows = table("TOOL", "", "OPEN FIRST", "WHY NOT")
+    rows = table("TOOL", "", "OPEN FIRST", "WHY NOT", texts=("OPEN FIRST",))
     for one in found:
         can = one.reason.is_callable
         rows.add_row(

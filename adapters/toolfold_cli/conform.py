@@ -405,7 +405,8 @@ def _show_list(entries: Sequence[Mapping[str, Any]], as_json: bool, **headings: 
     if as_json:
         show_json(entries)
         return
-    rows = table(*headings.values())
+    first, *texts = headings.values()
+    rows = table(first, *texts, texts=tuple(texts))
     for entry in entries:
         cells = (entry[name] for name in headings)
         rows.add_row(*(cell if isinstance(cell, str) else ", ".join(cell) or "-" for cell in cells))

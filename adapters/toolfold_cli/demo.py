@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -14,18 +16,19 @@ from .options import examples
 from .printing import console, show_json
 
 if TYPE_CHECKING:
-    from .scenario import DemoStep
+    from .scenario import DemoLine, DemoStep
 
 WIDTH = 100
 """The most columns that a line has."""
 BAR = 40
 """The columns of the bar that stands for what would have been read with all tools listed."""
-PAUSE = 0.8
-"""Seconds in which a person can read a step before the next one."""
+PAUSES = {"step": 0.6, "request": 0.2, "answer": 0.2}
+"""Seconds before each line of a kind, in which a person can read those before it."""
+SIGNS = {"request": "   → ", "answer": "   ← "}
 
 
 @click.command("demo", epilog=examples("toolfold demo", "toolfold demo --fast", "toolfold demo --json"))
-@click.option("--fast", is_flag=True, help="Do not pause between the steps, as when the output is not a terminal.")
+@click.option("--fast", is_flag=True, help="Do not pause between the lines, as when the output is not a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def demo_command(fast: bool, as_json: bool) -> None:
     """Drive an example server, the back office of a shop, with a real MCP client, and check every step.
@@ -34,9 +37,10 @@ def demo_command(fast: bool, as_json: bool) -> None:
     compares what the client has read so far with what it would have read if all tools were listed. The status is 1 if a
     step does not have the expected result.
     """
-    screen = console()
+    screen = console(_width())
     if not as_json:
-        _print(screen, Text("A shop's back office behind MCP: forty tools in groups that open and close.\n"))
+        _print(screen, "A shop's back office behind MCP: forty tools in groups that open and close.")
+        screen.print()
     steps = run(lambda: _played(screen, fast or not screen.is_terminal, as_json))
     if as_json:
         import attrs
@@ -49,7 +53,7 @@ def demo_command(fast: bool, as_json: bool) -> None:
 
 
 async def _played(screen: Console, fast: bool, quiet: bool) -> list[DemoStep]:
-    """Return the steps, each of which is printed as it happens, unless `quiet`."""
+    """Return the steps, each line of which is printed as it happens, unless `quiet`."""
     import anyio
 
     from toolfold_adapters.transport.starting import starting
@@ -59,38 +63,50 @@ async def _played(screen: Console, fast: bool, quiet: bool) -> list[DemoStep]:
 
     steps: list[DemoStep] = []
     if not quiet:
-        _print(screen, Text(tree(tools, width=min(screen.width, WIDTH))))
+        screen.print(Text(tree(tools, width=_width())))
 
-    async def show(step: DemoStep) -> None:
+    async def show(line: DemoLine) -> None:
+        if quiet:
+            return
+        for number, part in enumerate(_parts(line, len(steps) + 1)):
+            if not (fast or (number and line.kind == "step")):
+                await anyio.sleep(PAUSES[line.kind])
+            screen.print(Text(part, style="bold" if line.kind == "step" else ""))
+
+    async def end(step: DemoStep) -> None:
         steps.append(step)
         if not quiet:
-            if not fast:
-                await anyio.sleep(PAUSE)
-            _print_step(screen, len(steps), step)
+            _print_outcome(screen, step)
 
     with starting(CLIENT):
-        await play(show, tools)
+        await play(end, tools, show)
     return steps
 
 
-def _print_step(screen: Console, number: int, step: DemoStep) -> None:
+def _width() -> int:
+    """Return how many columns lines have: those of the terminal, or what `COLUMNS` says, and not more than `WIDTH`."""
+    return min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
+
+
+def _parts(line: DemoLine, step: int) -> Iterator[str]:
+    """Yield the lines for what happens: the title of a step, or what was sent or received, wrapped behind an arrow."""
+    sign = SIGNS.get(line.kind, f"{step} ")
+    for text in line.text.splitlines():
+        yield from textwrap.wrap(
+            f"{sign}{text}", _width(), subsequent_indent=" " * (len(sign) + 2 * (line.kind != "step"))
+        )
+
+
+def _print_outcome(screen: Console, step: DemoStep) -> None:
+    """Print whether a step succeeded, with the bar of what was read by then."""
     sign = ("✗", "red") if step.failures else ("✓", "green")
-    _print(screen, Text.assemble(sign, " ", (f"{number} {step.title}", "bold")))
-    _print_part(screen, "→", step.request)
-    _print_part(screen, "←", step.answer)
-    full = max(1, round(BAR * step.read / step.flat))
-    bar = Text.assemble(("█" * min(full, BAR), "cyan"), ("░" * (BAR - full), "dim"))
-    _print(screen, Text.assemble("     ", bar, f" ~{step.read:,} of ~{step.flat:,} tokens"))
-    _print(screen, Text(f"     open: {', '.join(step.open_groups) or 'nothing'}\n", style="dim"))
+    size = max(1, min(BAR, _width() - len(f"   ✓  ~{step.read:,} of ~{step.flat:,} tokens")))
+    full = max(1, round(size * step.read / step.flat))
+    bar = f"{'█' * min(full, size)}{'░' * (size - full)}"
+    screen.print(Text.assemble("   ", sign, f" {bar} ~{step.read:,} of ~{step.flat:,} tokens"))
+    screen.print(Text(f"     open: {', '.join(step.open_groups) or 'nothing'}\n", style="dim"))
     for failure in step.failures:
-        _print(screen, Text(f"     expected: {failure}\n", style="red"))
-
-
-def _print_part(screen: Console, arrow: str, text: str) -> None:
-    """Print what was sent or received, wrapped behind an arrow."""
-    for line in text.splitlines():
-        for number, part in enumerate(textwrap.wrap(line, min(screen.width, WIDTH) - 5, subsequent_indent="  ")):
-            _print(screen, Text.assemble("   ", (arrow if not number else " ", "cyan"), " ", part))
+        screen.print(Text(f"     expected: {failure}\n", style="red"))
 
 
 def _print_summary(screen: Console, steps: list[DemoStep]) -> None:
@@ -101,9 +117,9 @@ def _print_summary(screen: Console, steps: list[DemoStep]) -> None:
         f"tokens instead of ~{first.flat:,}: {saved:.0f}% less. With what it opened on the way, the client has read "
         f"~{last.read:,} instead of ~{last.flat:,}."
     )
-    _print(screen, Text("\n".join(textwrap.wrap(summary, min(screen.width, WIDTH)))))
-    _print(screen, Text("Next: toolfold init --dry-run, or toolfold inspect toolfold_cli.shop:tools"))
+    _print(screen, summary)
+    _print(screen, "Next: toolfold init --dry-run, or toolfold inspect toolfold_cli.shop:tools")
 
 
-def _print(screen: Console, text: Text) -> None:
-    screen.print(text, soft_wrap=not screen.is_terminal)
+def _print(screen: Console, text: str) -> None:
+    screen.print(Text("\n".join(textwrap.wrap(text, _width(), break_on_hyphens=False))))

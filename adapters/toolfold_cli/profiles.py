@@ -46,7 +46,7 @@ def show_profiles(target: Target, options: GatewayOptions, *, as_json: bool = Fa
     if not profiles:
         show("There are no profiles.")
         return
-    rows = table("PROFILE", "ACTIVE", "AVAILABLE", "DESCRIPTION")
+    rows = table("PROFILE", "ACTIVE", "AVAILABLE", "DESCRIPTION", texts=("ACTIVE", "AVAILABLE"))
     for profile in profiles:
         filtered = {None: "", True: "read-only tools", False: "no read-only tools"}[profile.read_only]
         description = "; ".join(part for part in (profile.description, filtered) if part)

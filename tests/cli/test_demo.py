@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib.util import find_spec, module_from_spec
 from typing import cast
@@ -30,6 +31,30 @@ async def test_every_step_succeeds_and_costs_less_than_all_tools() -> None:
         ("orders", "orders.refunds"),
         ("stock", "stock.count"),
     ]
+
+
+@pytest.mark.parametrize(("columns", "width"), [(None, 100), ("60", 60), ("200", 100)])
+def test_its_lines_are_as_long_as_columns_says_and_not_longer_than_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, columns: str | None, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS", raising=False)
+    lines = [line for line in invoke("demo").stdout.splitlines() if not line.startswith("● open")]
+    assert width - 10 < max(map(len, lines)) <= width
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+async def test_each_line_is_shown_as_it_happens_and_an_answer_after_its_request() -> None:
+    happened: list[str] = []
+
+    async def keep(line: scenario.DemoLine) -> None:
+        happened.append(line.kind)
+
+    async def end(step: scenario.DemoStep) -> None:
+        happened.append("end")
+
+    await scenario.play(end, on_line=keep)
+    assert " ".join(happened[:11]) == "step request answer end step request answer end step request answer"
+    assert re.fullmatch(r"(step (request answer )+end ){8}", f"{' '.join(happened)} ")
 
 
 def test_it_prints_json() -> None:

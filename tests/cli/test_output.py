@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
 from toolfold_cli import encode_output
+from toolfold_cli.printing import show, table
 
 TEXT = "café → 日本 😀 \udc80"
 
@@ -51,3 +53,57 @@ def test_an_encoding_that_was_asked_for_is_used(monkeypatch: pytest.MonkeyPatch)
         ("cp1252", "replace"),
         ("cp1252", "backslashreplace"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "printed"),
+    [
+        (
+            48,
+            """\
+GROUP      STATE   TOOLS  DESCRIPTION
+orders     closed      8  Find orders and ship
+                          them
+  refunds  locked     12  Pay money back
+""",
+        ),
+        (
+            30,
+            """\
+orders
+  STATE closed  TOOLS 8
+  Find orders and ship them
+  refunds
+    STATE locked  TOOLS 12
+    Pay money back
+""",
+        ),
+        (
+            16,
+            """\
+orders
+  STATE closed
+  TOOLS 8
+  Find orders
+  and ship them
+  refunds
+    STATE locked
+    TOOLS 12
+    Pay money
+    back
+""",
+        ),
+    ],
+)
+def test_a_terminal_breaks_no_name_however_narrow_it_is(
+    monkeypatch: pytest.MonkeyPatch, columns: int, printed: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout", Terminal(written := io.BytesIO(), encoding="utf-8", write_through=True))
+    rows = table("GROUP", "STATE", "TOOLS", "DESCRIPTION", numbers=("TOOLS",))
+    rows.add_row("orders", "closed", "8", "Find orders and ship them")
+    rows.add_row("  refunds", "locked", "12", "Pay money back")
+    show(rows)
+    plain = re.sub(r"\x1b\[\d*m", "", written.getvalue().decode())
+    assert [line.rstrip() for line in plain.splitlines()] == printed.splitlines()
