@@ -94,7 +94,7 @@ class DemoClient:
     read: int = 0
     flat: int = 0
     first: Sequence[dict[str, Any]] = ()
-    lines: list[DemoLine] = field(factory=list)
+    lines: list[DemoLine] = field(factory=list[DemoLine])
 
     async def begin(self, title: str) -> None:
         """Begin a step."""
