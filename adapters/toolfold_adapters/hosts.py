@@ -76,7 +76,7 @@ class Host:
             entries of every host.
         rules: Where else servers and tools are named: files, with the keys that lead there; `*` is any.
         off: The last of such keys under which are the names of servers that are switched off.
-        then: What its users are told of once servers of a scope have moved.
+        then: A note for its users once servers of a scope have moved.
         passed_over: More keys that the host has for itself.
         variable: The form of a variable that this host alone knows.
         environment: What it gives its servers of its own environment, beside what their entries add (SPEC GWY-8).

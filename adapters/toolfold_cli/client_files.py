@@ -42,7 +42,7 @@ class ClientFile:
     """Servers of a client: those of a file, or of one folder in a file that has some for each, as Claude Code's has.
 
     Attributes:
-        client: What people are told that it is.
+        client: Its name for people.
         path: The file.
         project: The folder whose servers are meant, in a file with some for each folder.
         host: The client, if it is a known one.

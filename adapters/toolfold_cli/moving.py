@@ -176,7 +176,7 @@ class _Planning:
         for file, section in sections.items():
             try:
                 before[file] = place_of(section)
-            except ConfigError as error:  # who reaches what can't be told of this client, and of others it can
+            except ConfigError as error:  # for this client alone it is unknown who reaches what
                 self._refuse(host, str(error))
                 if file in self.plans:
                     self.plans[file] = error
@@ -348,7 +348,7 @@ def _moved(
 
 
 def _then(section: Section) -> list[str]:
-    """Return what users of a client are told of once these servers have moved."""
+    """Return the notes for users of a client whose servers have moved."""
     said = section.host.then.get(section.file.scope) if section.host else None
     return [said] if said else []
 

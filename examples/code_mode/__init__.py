@@ -3,7 +3,7 @@
 A program opens a group, uses it, and opens another that excludes the first; its next call of the first is refused.
 Whoever approves calls is shown the real tool of each, whatever the program calls it.
 
-with_monty.py        Monty, given stubs and the door    with_pydantic_ai.py   pydantic-ai's code mode, given a toolset
+with_monty.py        Monty, given stubs and functions   with_pydantic_ai.py   pydantic-ai's code mode, given a toolset
 with_fastmcp.py      FastMCP's code mode, in front of a server
 """
 

@@ -1,4 +1,4 @@
-"""Monty, given stubs and the door (`python -m examples.code_mode.with_monty`)."""
+"""Monty, given stubs and a function for each tool (`python -m examples.code_mode.with_monty`)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ answers
 async def run(program: str, session: Session, approve: Approve) -> Any:
     """Return what a program returns that was written against the stubs of a catalog.
 
-    It is given a function for every tool, since it may open groups; which of them it may call is for the door to say.
+    It is given a function for every tool, since it may open groups; `invoke` decides which of them it may call.
     """
     names = identifiers(session.catalog)
 
-    def door(tool: str) -> Callable[..., Any]:
+    def caller(tool: str) -> Callable[..., Any]:
         async def call(**arguments: Any) -> Any:
             approve(tool, arguments)
             return await invoke(session, tool, arguments)
@@ -39,7 +39,7 @@ async def run(program: str, session: Session, approve: Approve) -> Any:
         return call
 
     async with AsyncMonty() as pool, pool.checkout() as sandbox:
-        functions = {identifier: door(tool) for tool, identifier in names.items()}
+        functions = {identifier: caller(tool) for tool, identifier in names.items()}
         return await sandbox.feed_run(program, external_lookup=functions)
 
 

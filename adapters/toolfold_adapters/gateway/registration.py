@@ -341,7 +341,7 @@ class UpstreamRegistration:
                 await self._tools.unregister_group(path)
         made = await beside(self._size, self._made, before, after, renewed)
         report: Registered | None = None
-        with anyio.CancelScope(shield=True):  # what has changed is told
+        with anyio.CancelScope(shield=True):  # sessions are notified of what has changed
             left_out = self._change(after, made, settings)
             await anyio.lowlevel.checkpoint()  # a catalog is made next, which takes as long again
             warnings = *after.warnings, *left_out

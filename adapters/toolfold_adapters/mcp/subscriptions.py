@@ -53,8 +53,8 @@ CHARACTERS = Limit(4 * 1024 * 1024, 256 * 1024)
 Event = ServerEvent | str
 
 Watch = Callable[..., Coroutine[Any, Any, None]]
-"""Called with the request of a subscription, its URIs, what to call with each update, and a `task_status` that is told
-which of them are watched."""
+"""Called with the request of a subscription, its URIs, what to call with each update, and a `task_status` that
+is started with those of them that are watched."""
 
 
 class Room:

@@ -69,7 +69,7 @@ class Relay:
     """One session of a host.
 
     Args:
-        hello: What the runtime is told of it; see `runtime.Hello`.
+        hello: What it sends to the runtime first; see `runtime.Hello`.
         folder: The folder of the runtime.
         start: Starts a runtime.
         source: What the host writes.

@@ -386,6 +386,6 @@ async def _send(connection: socket, data: bytes) -> None:
 
 
 async def _control(connection: socket, said: Mapping[str, Any]) -> None:
-    """Tell a relay something that is not for its host."""
+    """Send a relay a message that is not for its host."""
     with suppress(OSError):
         await _send(connection, CONTROL + json.dumps(said).encode() + b"\n")

@@ -179,7 +179,7 @@ class Requests:
     ) -> None:
         """Call `updated` for a subscription of the modern era when one of its resources is updated, until cancelled.
 
-        `task_status` is told which are watched, without those that are refused: soon, also while servers start.
+        `task_status` is started with those that are watched, not those refused: soon, also while servers start.
         """
         watch, said = Watch(updated), False
         try:

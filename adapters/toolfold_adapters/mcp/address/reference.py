@@ -160,7 +160,7 @@ class ListSource:
     Attributes:
         snapshot: The state.
         session: The session, if it needed one.
-        listing: What is told of each page, if the list changes with what its caller opens.
+        listing: What is notified of each page, if the list changes with what its caller opens.
         discarded: The groups of its handle that the newest catalog discards (SPEC PER-2).
         private: Whether the state depends on more than caches take into account: on a handle or a header.
     """
