@@ -15,10 +15,9 @@ from typing import Any
 from urllib.parse import unquote
 
 import jsonschema_rs
-from attrs import frozen
 from pydantic_core import to_json
 
-from toolfold.spi import array, quoted, table
+from toolfold.spi import array, frozen, quoted, table
 
 Schema = Mapping[str, Any]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-import tomllib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +41,8 @@ def data_in(file: Path, text: str, made_of: type[dict[str, Any]] = dict) -> Any:
 
     What is in no format that a suffix names is JSON, whose objects are made as `made_of`.
     """
+    import tomllib  # a server that is a module reads no TOML, and need not wait for this
+
     suffix = file.suffix.lower()
     if suffix in (".yaml", ".yml"):
         return yaml_in(file, text)

@@ -18,18 +18,15 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from mimetypes import guess_type
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from attrs import frozen
-
 from toolfold import DuplicateName, Group, ManifestError, ToolError, ToolSet, Visibility
-from toolfold.errors import warn
-from toolfold.spi import table
+from toolfold.errors import similar, warn
+from toolfold.spi import frozen, table
 
 from .files import read_text, yaml_in
 from .names import wire_name
@@ -219,7 +216,7 @@ def register_files(tools: ToolSet, skill: Skill) -> None:
 
 def missing(skill: Skill, name: str, known: Mapping[str, str]) -> str:
     """Return a sentence on a tool that a skill needs; `known` maps what tools may be called to their names."""
-    near = dict.fromkeys(known[one] for one in get_close_matches(name, known))
+    near = dict.fromkeys(known[one] for one in similar(name, list(known)))
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     place = f"{skill.file}, front matter, {skill.allowed_tools[name]}"
     return f"{place}: skill {skill.name!r} needs {name!r}, and no tool has this name.{hint}"

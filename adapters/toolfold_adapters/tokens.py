@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from toolfold import CHARACTERS_PER_TOKEN as CHARACTERS_PER_TOKEN
 from toolfold import Component
 from toolfold import approximate_tokens as approximate_tokens
-from toolfold.spi import RequestView, listed
+from toolfold.spi import RequestView, frozen, listed
 
 ANSWER_TOKENS = 5_000
 """The default maximum length of the library's own answers (SPEC CTL-4)."""

@@ -2,6 +2,7 @@
 
 Layers, each of which knows those before it:
 
+    _values             frozen values
     errors, _limits     what is refused, and the limits on what comes from outside
     _names, _plain      names and paths, and plain JSON values
     _usercode, _memo    running the code of users, and what is computed once for a value

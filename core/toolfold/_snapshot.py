@@ -11,12 +11,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from ._catalog.catalog import Catalog
 from ._catalog.components import Component, Group, Kind
 from ._extras import Displayed
 from ._memo import Memo, Memory
+from ._values import frozen
 from .machine import Configuration, Plan, RegionState, TransitionRequest, bits, plan
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})

@@ -23,7 +23,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import anyio
 from anyio import from_thread, to_thread
 from anyio.lowlevel import current_token
-from attrs import frozen
+
+from ._values import frozen
 
 P = ParamSpec("P")
 T = TypeVar("T")

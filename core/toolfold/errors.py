@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from heapq import nlargest
 from itertools import islice, pairwise
 from typing import ClassVar
@@ -355,6 +354,8 @@ def similar(name: str, known: Sequence[str]) -> tuple[str, ...]:
     """
     if len(name) > MAX_NAME:
         return ()
+    from difflib import get_close_matches  # only mistakes need it
+
     pairs = set(pairwise(name))
     closest = nlargest(_COMPARED, known, key=lambda one: len(pairs.intersection(pairwise(one))))
     return tuple(get_close_matches(name, closest, n=3, cutoff=0.6))

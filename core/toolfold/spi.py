@@ -8,11 +8,11 @@ from ._names import ancestors
 from ._plain import array, table
 from ._schema.arguments import HANDLE, Arguments, plain_json
 from ._session.state import Saved, read_facts
-from ._session.state import dumped as dumped_state
 from ._session.upkeep import Caller, Full, SessionKind, background
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
 from ._usercode import counted, is_failure
+from ._values import frozen
 from ._view.calling import Passed, internal_error, misfit
 from ._view.describe import Described, Directory, describe, names_alone, shortened
 from ._view.listing import listed, paged
@@ -41,9 +41,9 @@ __all__ = [
     "background",
     "counted",
     "describe",
-    "dumped_state",
     "enumerated",
     "extras_named",
+    "frozen",
     "internal_error",
     "is_failure",
     "is_hidden",

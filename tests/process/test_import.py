@@ -27,6 +27,9 @@ except Begun:
 HEAVY = {"anyio", "attr", "httpx", "httpx2", "jsonschema_rs", "mcp", "mcp_types", "pydantic", "rich"}
 """What takes long to import."""
 
+FEW_NEED = {"difflib", "opentelemetry.metrics", "tomllib"}
+"""What a server imports for a mistake, a refusal or a file of TOML alone."""
+
 SERVE = """
 from toolfold_adapters.transport.starting import defer_sdk
 defer_sdk()
@@ -61,7 +64,7 @@ assert "Nothing answers at " in CliRunner().invoke(program, ["connect", "http://
         (HELP.format(["--version"]), {"mcp", "rich", "toolfold_adapters"}),
         (BEFORE_DEMO, {*HEAVY - {"rich"}, "toolfold", "toolfold_adapters", "toolfold_diagrams", "toolfold_cli.shop"}),
         (HELP.format(["serve", "--help"]), {"toolfold_diagrams", "toolfold_specs", "mcp"}),
-        ("import toolfold_adapters.mcp", {"rich", "redis", "sqlite3", "toolfold_cli", "toolfold_diagrams"}),
+        ("import toolfold_adapters.mcp", {*FEW_NEED, "rich", "redis", "sqlite3", "toolfold_cli", "toolfold_diagrams"}),
         (SERVE, {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "toolfold_cli", "toolfold_diagrams"}),
         (CONNECT, {"mcp.client.client", "starlette.applications", "toolfold_adapters.gateway", "toolfold_diagrams"}),
         (HELP.format(["conform", "--help"]), {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"}),

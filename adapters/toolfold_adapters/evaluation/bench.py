@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from toolfold import Catalog, ConfigError, InvalidDefinition, ToolSet
+from toolfold.spi import frozen
 from toolfold_adapters.names import WIRE_SEPARATOR
 
 from .tasks import Expected, Task, sample

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from attrs import define, field, frozen
+from attrs import define, field
 from mcp import Client, MCPError
 
 from toolfold import Session, ToolfoldError, events, identifiers, invoke, prompt_section, stubs
-from toolfold.spi import RequestView, listed
+from toolfold.spi import RequestView, frozen, listed
 from toolfold_adapters.inprocess import Conversation, Native
 from toolfold_adapters.tokens import approximate_tokens
 

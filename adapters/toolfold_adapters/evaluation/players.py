@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Literal
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from toolfold.spi import ancestors, array, table
+from toolfold.spi import ancestors, array, frozen, table
 
 from .links import FIND, ToolAnswer
 from .surfaces import EVERYTHING, GIVEN, HOSTS, PROGRAM, PROXY, Surface

@@ -15,10 +15,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import ConfigError, __version__
+from toolfold.spi import frozen
 
 from .players import SCRIPTS, Script, Scripted, replay
 from .surfaces import ARMS, EVERYTHING, PROGRAM, AnswerOptions, Offers, Surface

@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, TypedDict
 
-from attrs import define, field, frozen
+from attrs import define, field
 from mcp import Client
 from mcp.types import Implementation
 
 from toolfold import ToolSet
-from toolfold.spi import table
+from toolfold.spi import frozen, table
 from toolfold_adapters import hosts
 from toolfold_adapters.hosts import HostView
 from toolfold_adapters.inprocess import Conversation, Native

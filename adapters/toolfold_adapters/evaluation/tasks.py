@@ -24,11 +24,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
-from attrs import frozen
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from toolfold import Catalog, Component, ConfigError, ManifestError
-from toolfold.spi import array, table
+from toolfold.spi import array, frozen, table
 
 from ..files import read_table
 

@@ -13,10 +13,10 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, Literal
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from toolfold import Catalog, Component, Ranker, ToolSet
-from toolfold.spi import ancestors
+from toolfold.spi import ancestors, frozen
 from toolfold_adapters.names import wire_name
 
 from .tasks import ObservedCall, Task

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
-from toolfold.spi import Kind, ancestors, table
+from toolfold.spi import Kind, ancestors, frozen, table
 
 from ..files import quoted_key
 from ..manifests.nouns import Sized, divide, divided

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from toolfold import Profile
-from toolfold.spi import KINDS, Kind, ancestors, table
+from toolfold.spi import KINDS, Kind, ancestors, frozen, table
 
 from ..files import quoted_key
 from ..mcp.existing.grouping import matches

@@ -9,10 +9,10 @@ from typing import Any, TypedDict
 
 import anyio
 import anyio.lowlevel
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from toolfold import Catalog, Component, Profile, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
-from toolfold.spi import KINDS, Kind, ancestors, table
+from toolfold.spi import KINDS, Kind, ancestors, frozen, table
 
 from ..files import quoted_key
 from ..skills import register_files

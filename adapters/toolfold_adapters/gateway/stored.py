@@ -23,11 +23,11 @@ from pathlib import Path
 from types import GenericAlias
 from typing import Any, Generic, Literal, TypeVar, cast, get_type_hints
 
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, evolve, field
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
-from toolfold.spi import KINDS, Kind, table
+from toolfold.spi import KINDS, Kind, frozen, table
 
 from ..mcp.extensions.offered_groups import OfferedGroup
 from .config.settings import Entry, UpstreamConfig

@@ -28,7 +28,7 @@ from toolfold import (
     system_prompt,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import Saved, dumped_state
+from toolfold.spi import Saved
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
@@ -243,7 +243,7 @@ class Conversation:
     def dump(self) -> dict[str, Any]:
         """Return the state as a small JSON value, for `restore`; see `Session.dump`. Raises `SessionClosed`."""
         session, start = self._session, self._start
-        state = session.dump() if start is None else dumped_state(self._tools.name, session.profile, start)
+        state = session.dump() if start is None else Saved.dumped(self._tools.name, session.profile, start)
         native = {} if self._late is None else {"native": self._late.dump()}
         begun = {"begun": list(self._begun)} if self._begun else {}
         answered = {"answered": self._answered} if self._answered else {}

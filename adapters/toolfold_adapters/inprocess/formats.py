@@ -14,11 +14,11 @@ from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Any, Literal, cast
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from pydantic import BaseModel
 
 from toolfold import Component, ConfigError, InvalidDefinition, ToolResult
-from toolfold.spi import plain_json, quoted, table
+from toolfold.spi import frozen, plain_json, quoted, table
 
 from .schemas import RULES, accepted
 

@@ -21,10 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from toolfold import Catalog, Component, ToolResult
-from toolfold.spi import table
+from toolfold.spi import frozen, table
 
 from .formats import Answered, ProviderDefinition, ToolCall, definition, read_arguments, text_of, text_of_block
 

@@ -13,9 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from attrs import frozen
-
-from toolfold.spi import array, table
+from toolfold.spi import array, frozen, table
 
 from ..compiling import NAMED, ONE, SEVERAL
 

@@ -28,7 +28,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import anyio
-from attrs import frozen
 
 from toolfold import (
     Catalog,
@@ -41,7 +40,7 @@ from toolfold import (
     ToolResult,
     TransitionRequest,
 )
-from toolfold.spi import RequestView, available, internal_error, is_failure, request_of
+from toolfold.spi import RequestView, available, frozen, internal_error, is_failure, request_of
 
 from .formats import read_arguments, unreadable_arguments
 from .schemas import own_arguments

@@ -6,10 +6,8 @@ import logging
 from collections.abc import Container, Iterable, Mapping
 from typing import Self, TypedDict
 
-from attrs import frozen
-
 from toolfold import Catalog, Component, ConfigError, Snapshot, ToolNotFound, WireNames
-from toolfold.spi import Memo, RequestView, listed
+from toolfold.spi import Memo, RequestView, frozen, listed
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 

@@ -10,10 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import frozen
-
 from toolfold import ConfigError, Profile, Session, ToolResult, ToolSet
-from toolfold.spi import enumerated
+from toolfold.spi import enumerated, frozen
 
 from ..inprocess import Conversation, Native
 from ..inprocess.formats import STATE

@@ -36,10 +36,10 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define
 
 from toolfold import Component, ToolSet, Usage, events
-from toolfold.spi import Kind, extras_named
+from toolfold.spi import Kind, extras_named, frozen
 
 from ..tokens import cost
 

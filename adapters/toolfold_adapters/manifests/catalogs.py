@@ -32,10 +32,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from attrs import field, fields, frozen
+from attrs import field, fields
 
 from toolfold import ConfigError, ManifestError, Profile, ToolError, ToolfoldError, ToolSet
-from toolfold.spi import table
+from toolfold.spi import frozen, table
 
 from ..files import data_in, quoted_key, read_text
 from ..hosts import SECTIONS

@@ -16,10 +16,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from toolfold import Component, Group, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
-from toolfold.spi import plain_json, table
+from toolfold.spi import frozen, plain_json, table
 
 from ..files import data_in, read_text
 

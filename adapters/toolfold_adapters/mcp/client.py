@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
-from attrs import frozen
 from mcp import Client
 from mcp.client.caching import CacheMode
 from mcp.client.extension import advertise
@@ -27,6 +26,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict, ValidationError
 
 from toolfold import GroupNotFound
+from toolfold.spi import frozen
 
 from ..names import HANDLE_META, NO_HANDLE
 from .extensions.offered_groups import EXTENSIONS, different, extension_of, get_group, is_entry, list_groups

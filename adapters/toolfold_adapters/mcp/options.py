@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from attrs import field, frozen
+from attrs import field
 from mcp.server.lowlevel import Server
 
 from toolfold import ConfigError, Limit, Profile, Store, __version__
+from toolfold.spi import frozen
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS

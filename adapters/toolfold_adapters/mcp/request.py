@@ -15,15 +15,14 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
-from attrs import field, frozen
+from attrs import field
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from opentelemetry import metrics
 
 from toolfold import (
     Catalog,
@@ -43,10 +42,13 @@ from toolfold import (
     WireNames,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import Caller, Full, Memo, ancestors, enumerated, quoted
+from toolfold.spi import Caller, Full, Memo, ancestors, enumerated, frozen, quoted
 
 from ..hosts import Host, host_called
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Counter
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -68,10 +70,6 @@ UNKNOWN_HOST = Host(name="")
 
 _PREFIX = 64
 """The prefix length of an IPv6 network that counts as one caller: its owner has all addresses in it."""
-
-_refusals = metrics.get_meter("toolfold").create_counter(
-    "toolfold.refusals", "{refusal}", "Requests and connections that were refused because a limit was reached."
-)
 
 
 # -- who asks, and what -----------------------------------------------------------------------------------------------
@@ -191,8 +189,18 @@ def record_refusal(full: Full) -> None:
     if full.recorded:
         return
     full.recorded = True
-    _refusals.add(1, {"toolfold.limit": full.what})
+    _refusals().add(1, {"toolfold.limit": full.what})
     log.warning("refused %s: %s", quoted(full.caller or "a client"), full)
+
+
+@cache
+def _refusals() -> Counter:
+    """Return what counts refusals; the SDK imports no metrics, so only a server that refuses waits for that."""
+    from opentelemetry import metrics
+
+    return metrics.get_meter("toolfold").create_counter(
+        "toolfold.refusals", "{refusal}", "Requests and connections that were refused because a limit was reached."
+    )
 
 
 # -- what it selects --------------------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from hashlib import sha1, sha256
 from math import ceil
 from typing import Any, Self, TypeVar, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from toolfold import ConfigError, Created, Lease, Place, Record, StoreError, StoreUnavailable, records
-from toolfold.spi import extras_named
+from toolfold.spi import extras_named, frozen
 
 from .memory import LEASE
 

@@ -15,13 +15,14 @@ from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from .._extras import Displayed
 from .._limits import MAX_URI
 from .._memo import Memo, Memory
 from .._names import SEPARATOR, canonical_key, is_text
 from .._usercode import on_loop
+from .._values import frozen
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
 from ..machine.step import Hooks

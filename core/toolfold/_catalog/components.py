@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from .._names import ToWire, split_name
 from .._plain import approximate_tokens
 from .._schema.arguments import Arguments
+from .._values import frozen
 from ..errors import ConfigError
 from ..machine import paths_of
 from ..machine.step import Hook, Hooks

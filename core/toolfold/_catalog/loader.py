@@ -7,12 +7,13 @@ from functools import cached_property
 from string import Formatter
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 from attrs.validators import instance_of
 
 from .._limits import quoted
 from .._names import ancestors
 from .._schema.arguments import Arguments
+from .._values import frozen
 from ..errors import ConfigError
 
 _NOTHING: Mapping[str, Any] = {"group": "", "title": "", "count": 0, "tools": "", "groups": "", "argument": ""}

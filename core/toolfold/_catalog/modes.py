@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from .._names import is_text
 from .._plain import table
 from .._schema.arguments import Arguments, compile_schema
 from .._usercode import is_async
+from .._values import frozen
 from ..errors import InvalidDefinition
 from .rules import Predicate, View
 

@@ -7,8 +7,7 @@ decides what a state may be.
 
 from __future__ import annotations
 
-from attrs import frozen
-
+from .._values import frozen
 from ..errors import QuotaExceeded
 from ..machine import Configuration, Plan, Run, TransitionRequest, bits, plan
 from ..machine.planner import Runner

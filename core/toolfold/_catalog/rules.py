@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
-from attrs import frozen
-
 from .._names import is_text
 from .._usercode import guarded, is_async
+from .._values import frozen
 from ..errors import InvalidDefinition
 from ..machine import Configuration
 

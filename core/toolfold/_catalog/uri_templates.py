@@ -15,9 +15,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
-from attrs import frozen
-
 from .._limits import MAX_VARIABLES
+from .._values import frozen
 from ..errors import InvalidDefinition
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")

@@ -21,7 +21,7 @@ from types import GenericAlias
 from typing import Annotated, Any, Literal, NotRequired, Required, cast, get_args, get_origin, get_type_hints
 
 import typing_extensions
-from attrs import evolve, frozen
+from attrs import evolve
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -30,6 +30,7 @@ from pydantic_core import PydanticSerializationError
 from .._limits import quoted
 from .._memo import Memo, Memory
 from .._plain import table
+from .._values import frozen
 from ..errors import InvalidDefinition
 from .arguments import Arguments, Conversion, Output, compile_schema, plain_json
 

@@ -14,12 +14,13 @@ from functools import cached_property
 from typing import Any, cast
 
 import jsonschema_rs
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
 from .._memo import Memo, Memory
 from .._plain import TooLarge, as_dict, levels, table
+from .._values import frozen
 from ..errors import InvalidArguments, InvalidDefinition
 from .cost import Cost
 from .explain import Faults

@@ -16,10 +16,9 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from attrs import frozen
-
 from .._limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_VISITS
 from .._plain import TooLarge, array, table, walked
+from .._values import frozen
 
 Schema = Mapping[str, Any]
 Location = tuple[bool, str | int | None]

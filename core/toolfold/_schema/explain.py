@@ -18,10 +18,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import jsonschema_rs
-from attrs import frozen
 
 from .._limits import MAX_PROBLEMS, MAX_SCHEMA_VALUES, enumerated, listed, quoted
 from .._plain import array, table, walked
+from .._values import frozen
 from .cost import HERE, INSIDE, MAPPINGS, REFERENCES, Schema, at_pointer, patterns_in
 
 Compile = Callable[[Any, jsonschema_rs.Registry], jsonschema_rs.Validator]

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import jsonschema_rs
-from attrs import frozen
 
 from .._limits import MAX_SCHEMA_VALUES, MAX_VISITS
 from .._plain import TooLarge, not_json, table, walked
+from .._values import frozen
 from .cost import Cost, patterns_in
 from .explain import Explainer, Faults
 

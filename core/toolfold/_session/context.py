@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from attrs import frozen
-
 from .._catalog.rules import View
 from .._limits import escaped
 from .._names import ToWire
 from .._snapshot import Snapshot
+from .._values import frozen
 from .._view.calling import EmptySlot, Progress, no_progress
 from .._view.visibility import RequestView
 

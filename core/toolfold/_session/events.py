@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind
 from .._snapshot import Change
+from .._values import frozen
 from .._view.calling import ToolResult
 from ..errors import HookFailed
 from ..machine import TransitionRequest

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
-from attrs import define, field, frozen
+from attrs import define, field
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Group
 from .._limits import quoted
 from .._snapshot import Change, Snapshot
 from .._usercode import InThread, is_failure, uninterrupted
+from .._values import frozen
 from .._view.visibility import RequestView
 from ..errors import HookFailed, HookTimeout, LeaseLost, SessionClosed, ToolError, ToolfoldError
 from ..machine import Plan, bits, catch_up

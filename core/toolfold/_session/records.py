@@ -21,8 +21,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Generic, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from .._values import frozen
 from .store import Created, Lease, Place, Record
 
 A = TypeVar("A")

@@ -29,7 +29,7 @@ from .events import Called, EventRefused, SessionEnded
 from .executor import Executor
 from .observers import UNTRACED, Listener, log
 from .runtime import Runtime
-from .state import Saved, dumped, with_fact
+from .state import Saved, with_fact
 
 if TYPE_CHECKING:
     from .._toolset.toolset import ToolSet
@@ -227,7 +227,7 @@ class Session(Displayed):
         SPEC PER-1.
         """
         self._check_open()
-        return dumped(self.runtime.name, self.profile, self.snapshot)
+        return Saved.dumped(self.runtime.name, self.profile, self.snapshot)
 
     @on_loop
     def fork(self, *, identity: str | None = None) -> Session:

@@ -13,13 +13,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Profile
 from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
+from .._values import frozen
 from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, RecordDamaged, StoreError
 from ..machine import Plan
 from ..machine.step import HookCall, Phase
@@ -86,6 +87,18 @@ class Saved:
     profile: str | None = None
     with_transient: bool = False
 
+    @staticmethod
+    def dumped(tools: str, profile: Profile | None, snapshot: Snapshot) -> dict[str, Any]:
+        """Return a state as a small JSON value, without transient groups and the groups in them (SPEC PER-1, PER-4).
+
+        Args:
+            tools: The name of the tool set.
+            profile: The profile of the session.
+            snapshot: The state.
+        """
+        active = _persistent(snapshot.catalog, snapshot.configuration.oldest_first)
+        return _as_json(tools, None if profile is None else profile.name, active, snapshot.facts)
+
     @classmethod
     def read(cls, tools: str, data: Any) -> Saved:
         """Return the state that `dumped` wrote, perhaps after a round trip through JSON, for the tool set `tools`.
@@ -121,18 +134,6 @@ class Saved:
     def snapshot(self, catalog: Catalog) -> Snapshot:
         """Return the restored state in `catalog`."""
         return self.restored(catalog)[0]
-
-
-def dumped(tools: str, profile: Profile | None, snapshot: Snapshot) -> dict[str, Any]:
-    """Return a state as a small JSON value, without transient groups and the groups in them (SPEC PER-1, PER-4).
-
-    Args:
-        tools: The name of the tool set.
-        profile: The profile of the session.
-        snapshot: The state.
-    """
-    active = _persistent(snapshot.catalog, snapshot.configuration.oldest_first)
-    return _as_json(tools, None if profile is None else profile.name, active, snapshot.facts)
 
 
 def _as_json(tools: str, profile: str | None, active: Iterable[str], facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol
 
-from attrs import frozen
+from .._values import frozen
 
 Created = int | Literal["exists", "full", "caller_full"]
 """The version of a new record, or why there is none; `caller_full` if its caller has as many as it may."""

@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import anyio
 from anyio.abc import TaskGroup
-from attrs import field, frozen
+from attrs import field
 
 from .._usercode import is_away
+from .._values import frozen
 from ..errors import ConfigError, QuotaExceeded, SessionClosed, ToolfoldError
 from .events import SessionEnded, SessionOpened
 from .observers import Observers, log

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
-
 from .._catalog.components import Component, Kind
 from .._session.context import Context
+from .._values import frozen
 from .._view.visibility import RequestView, available, is_hidden, render
 from .options import ToolOptions
 

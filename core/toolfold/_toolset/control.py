@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Group, Role
@@ -21,6 +21,7 @@ from .._names import check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
 from .._session.context import Context
 from .._snapshot import Change
+from .._values import frozen
 from .._view.calling import AboutTools, ToolResult, error_result
 from .._view.describe import (
     FINDABLE,

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from attrs import frozen
-
 from .._catalog.components import Kind, words
 from .._schema.fields import input_of, output_of
+from .._values import frozen
 from ..errors import InvalidDefinition
 from .handlers import is_typed, named, taken_by
 from .options import (

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from attrs import frozen
 from pydantic import ValidationError
 
 from .._catalog.components import Handler
@@ -22,6 +21,7 @@ from .._schema.explain import Faults
 from .._schema.signatures import docstring_of, hints_of, signature_of, split_docstring
 from .._session.context import Context, HookContext
 from .._usercode import InThread, caller, is_async, is_async_generator, is_generator
+from .._values import frozen
 from .._view.calling import (
     InputRequired,
     ToolResult,

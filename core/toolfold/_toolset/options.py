@@ -7,7 +7,6 @@ refuses whatever is not in it (SPEC KIT-8). An option that is `None` is not give
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, TypedDict
 
@@ -16,7 +15,7 @@ from .._catalog.components import Kind
 from .._catalog.modes import Modes
 from .._catalog.rules import Always, Not, Visibility, check_rule
 from .._usercode import is_async
-from ..errors import ConfigError, InvalidDefinition
+from ..errors import ConfigError, InvalidDefinition, similar
 from ..machine.step import Hook
 
 
@@ -263,7 +262,7 @@ def _check_value(name: str, option: str, value: Any) -> None:
 
 def instead(option: str, known: Collection[str]) -> str:
     """Return a suggestion for an unknown option."""
-    near = get_close_matches(option, sorted(known), n=3, cutoff=0.6)
+    near = similar(option, sorted(known))
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return f"the options are {', '.join(sorted(known))}"

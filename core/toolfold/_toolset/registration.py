@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .._catalog.catalog import Catalog, Catalogs, ListBudget, canonical
 from .._catalog.components import KINDS, Component, Group, Kind, Profile, WithheldBy, words
@@ -21,6 +21,7 @@ from .._names import ancestors, check_name, check_segment, is_text, split_name
 from .._schema.annotations import SchemaCache
 from .._schema.arguments import check_text
 from .._usercode import on_loop
+from .._values import frozen
 from .._view.search import Ranker
 from ..errors import (
     ConfigError,

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from attrs import frozen
-
 from .._catalog.components import Component, Kind, words
 from .._names import snake_case
+from .._values import frozen
 from ..errors import DuplicateName, InvalidDefinition
 from .decorators import GROUP_MARK, TOOLKIT_MARK, Mark, mark_of
 from .handlers import named, needed_of

@@ -12,13 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from .._catalog.components import Component, Kind, words
 from .._limits import escaped
 from .._names import ToWire
 from .._plain import as_json, encodable
 from .._usercode import is_failure
+from .._values import frozen
 from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError
 from .describe import Described, describe, line_of
 from .reasons import refusal

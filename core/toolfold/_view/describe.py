@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .._catalog.components import Group
 from .._names import SEPARATOR, ancestors
 from .._plain import array, table
+from .._values import frozen
 from .types import signature
 
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .._catalog.components import Component, Kind, words
 from .._catalog.rules import Both, Either, GroupActive, Not, Visibility, When, required_groups
 from .._limits import MAX_PROBLEMS, enumerated, quoted
 from .._names import SEPARATOR, canonical_key, split_name
 from .._snapshot import Snapshot
+from .._values import frozen
 from ..errors import QuotaExceeded, ToolNotFound, similar
 from ..machine import TransitionRequest, bits
 from .listing import listed

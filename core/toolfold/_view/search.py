@@ -15,14 +15,13 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from attrs import frozen
-
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component
 from .._catalog.rules import groups_of, required_groups
 from .._memo import Memo
 from .._names import SEPARATOR, ToWire, ancestors
 from .._plain import table
+from .._values import frozen
 from ..errors import QuotaExceeded, ToolfoldError
 from ..machine import TransitionRequest, restore
 from .visibility import RequestView, available, is_listed, render

@@ -14,13 +14,12 @@ from hashlib import sha256
 from textwrap import indent
 from typing import Any, Literal, get_args
 
-from attrs import frozen
-
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component
 from .._memo import Memo
 from .._plain import table
 from .._snapshot import Snapshot
+from .._values import frozen
 from ..errors import ConfigError
 from .listing import listed
 from .types import Field, Fields, Notation, Types, written

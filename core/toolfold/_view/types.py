@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from .._plain import array, table
+from .._values import frozen
 
 SIGNATURE = 300
 """How many characters a call on one line has at most, unless the names of required arguments alone need more."""

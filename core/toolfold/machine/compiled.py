@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
+from .._values import frozen
 from ..errors import IllegalEvent
 from .forest import Configuration, bits
 from .table import TABLE, Effect, Guard, RegionEvent, RegionState, Relation, Row, Table

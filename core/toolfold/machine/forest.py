@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
 
-from attrs import field, frozen
+from attrs import field
 
 from .._names import ancestors, canonical_key, check_name
+from .._values import frozen
 from ..errors import DuplicateName, ExclusionConflict, GroupNotFound
 from .table import RegionState
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from attrs import field, frozen
+from attrs import field
 
+from .._values import frozen
 from ..errors import ExclusionConflict, ParentInactive
 from .compiled import Run
 from .forest import Configuration, Forest, bits, paths_of

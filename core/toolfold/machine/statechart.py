@@ -22,11 +22,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from attrs import frozen
 from transitions import EventData
 from transitions.extensions.nesting import HierarchicalMachine, NestedState
 
 from .._names import SEPARATOR, split_name
+from .._values import frozen
 from .forest import Forest, bits
 from .table import Effect, Guard, RegionEvent, RegionState, Row, rows
 

@@ -33,8 +33,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from .._values import frozen
 from ..errors import HookFailed, IllegalEvent
 
 # -- hooks ------------------------------------------------------------------------------------------------------------

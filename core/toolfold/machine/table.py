@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 
-from attrs import frozen
-
+from .._values import frozen
 from ..errors import IllegalEvent
 
 

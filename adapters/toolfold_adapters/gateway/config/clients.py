@@ -15,10 +15,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from toolfold import ConfigError
-from toolfold.spi import table
+from toolfold.spi import frozen, table
 
 from ...hosts import HOSTS, SECTIONS, Host
 

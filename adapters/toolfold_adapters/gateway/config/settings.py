@@ -50,10 +50,11 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, Self, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from toolfold import ConfigError, DuplicateName, Limit, ListBudget, Loader, Ranker, ToolfoldError, ToolSet
+from toolfold.spi import frozen
 
 from ...files import quoted_key
 from ...hosts import Environment

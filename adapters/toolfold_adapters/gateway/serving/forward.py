@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any
 
 from anyio.abc import TaskGroup
-from attrs import frozen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
 
 from toolfold import Context, InputRequired, ProtocolError, ToolError
-from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, quoted, table
+from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, frozen, quoted, table
 
 from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.request import principal_of

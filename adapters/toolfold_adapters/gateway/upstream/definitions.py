@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from mcp_types import METHOD_NOT_FOUND
 from pydantic_core import to_json
 
 from toolfold import ProtocolError
-from toolfold.spi import KINDS, Kind, array, quoted, table
+from toolfold.spi import KINDS, Kind, array, frozen, quoted, table
 
 from ...compiling import compile_problem
 from ...mcp.extensions.offered_groups import MOST_BYTES, MOST_ITEMS, OfferedGroup, OfferedGroups, Room, take_pages

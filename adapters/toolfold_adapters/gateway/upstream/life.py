@@ -18,10 +18,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 from pydantic import ValidationError
 
 from toolfold import ProtocolError, ToolError, ToolfoldError
+from toolfold.spi import frozen
 
 from ...transport.lines import MessageTooLarge
 from ...transport.redaction import quoted_short, secrets_among, secrets_in, without

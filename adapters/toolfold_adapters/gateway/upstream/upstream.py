@@ -10,10 +10,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from anyio.abc import TaskGroup
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from toolfold import WithheldBy
-from toolfold.spi import Full
+from toolfold.spi import Full, frozen
 
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 import anyio
 from anyio.abc import TaskStatus
-from attrs import define, field, frozen
+from attrs import define, field
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
@@ -42,7 +42,7 @@ from mcp_types.version import (
 from pydantic_core import to_json
 
 from toolfold import ProtocolError, __version__
-from toolfold.spi import array, table
+from toolfold.spi import array, frozen, table
 
 from ...mcp.answer.render import OWN_PREFIX
 from ...mcp.extensions.offered_groups import EXTENSIONS, extension_of

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from anyio.abc import TaskGroup
-from attrs import field, frozen
+from attrs import field
 
 from toolfold import (
     HandleInvalid,
@@ -26,7 +26,7 @@ from toolfold import (
     StoreUnavailable,
     ToolSet,
 )
-from toolfold.spi import Caller, Kind
+from toolfold.spi import Caller, Kind, frozen
 
 from ...names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
 from ..request import Request, Selection, Selections, own_client

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import mcp_types as types
-from attrs import field, frozen
+from attrs import field
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Session, StoredSessions, StoreError
+from toolfold.spi import frozen
 
 from ..request import Request, Selections, caller_of, is_list, principal_of
 from ..subscriptions import Subscriptions

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from toolfold import Component, Page, Session, Snapshot, ToolNotFound
-from toolfold.spi import HANDLE, RequestView, is_hidden
+from toolfold.spi import HANDLE, RequestView, frozen, is_hidden
 
 from ...hosts import Host
 from ..request import own_client

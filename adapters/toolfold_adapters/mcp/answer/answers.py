@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from toolfold import Catalog, Component, ToolResult, WireNames
-from toolfold.spi import ERROR_META, HANDLE, Described, Directory, describe, names_alone, shortened
+from toolfold.spi import ERROR_META, HANDLE, Described, Directory, describe, frozen, names_alone, shortened
 
 from ...hosts import Host
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from toolfold import (
     Catalog,
@@ -31,7 +31,7 @@ from toolfold import (
     ToolResult,
     ToolSet,
 )
-from toolfold.spi import HANDLE, Full, Kind, RequestView, listed
+from toolfold.spi import HANDLE, Full, Kind, RequestView, frozen, listed
 
 from ...names import DISCARDED_META, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..address.handle import HandleStates

@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 from anyio import CapacityLimiter, Event
-from attrs import frozen
 from mcp.shared.exceptions import MCPError
 
 from toolfold import (
@@ -30,7 +29,7 @@ from toolfold import (
     WireNames,
     qualified_name,
 )
-from toolfold.spi import HANDLE, Arguments, Passed, RequestView, available, opened_for, quoted, table
+from toolfold.spi import HANDLE, Arguments, Passed, RequestView, available, frozen, opened_for, quoted, table
 
 from ...names import ALWAYS_LOAD_META, RESULTS_META
 from .answers import cut

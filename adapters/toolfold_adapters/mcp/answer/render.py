@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 import mcp_types as types
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from mcp.server.caching import CacheHint
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
@@ -45,7 +45,7 @@ from toolfold import (
     ToolResult,
     WireNames,
 )
-from toolfold.spi import MAX_URI, Full, Kind, Passed, array, quoted, table
+from toolfold.spi import MAX_URI, Full, Kind, Passed, array, frozen, quoted, table
 
 from ...compiling import compile_problem
 from ...names import HANDLE_META, LISTS, MOUNTED_META, NO_HANDLE, render_for_hosts

@@ -17,7 +17,6 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from attrs import frozen
 from mcp.server.extension import Extension, MethodBinding
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -38,7 +37,7 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, listed, paged, quoted
+from toolfold.spi import KINDS, Kind, Memo, RequestView, ancestors, available, frozen, listed, paged, quoted
 
 from ...names import GROUPS_EXTENSION, GROUPS_SETTINGS, LISTS, TOOLBOX_EXTENSION, draft_name
 from ..address.reference import ListSource, ThisCall

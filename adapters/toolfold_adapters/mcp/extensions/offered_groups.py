@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 from pydantic_core import to_json
 
 from toolfold import ProtocolError
-from toolfold.spi import KINDS, Kind, array, enumerated, quoted, table
+from toolfold.spi import KINDS, Kind, array, enumerated, frozen, quoted, table
 
 from ...names import GROUPS_EXTENSION, LISTS, TOOLBOX_EXTENSION
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import mcp_types as types
-from attrs import frozen
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolfold import ConfigError
-from toolfold.spi import Full, quoted
+from toolfold.spi import Full, frozen, quoted
 
 from ..request import record_refusal
 

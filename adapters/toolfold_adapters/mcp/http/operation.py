@@ -21,14 +21,14 @@ from typing import Any, cast
 import anyio
 import h11
 import uvicorn
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
 from toolfold import ConfigError, Limit, ToolfoldError
-from toolfold.spi import Caller, Full
+from toolfold.spi import Caller, Full, frozen
 
 from ...tally import Tally
 from ..request import address
