@@ -2,6 +2,7 @@
 
 toolset                `ToolSet`: registration and sessions
 registration           the builder of the catalog: names, groups, rules, checked and collected
+removal                what closes a group in every session and then removes it
 decorators, toolkits   marks on functions and classes, and instances and modules that have them
 options                the options of registrations and the settings of a tool set, and what they can be
 definitions, handlers  definitions made into components, functions made into handlers and hooks

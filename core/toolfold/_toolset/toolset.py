@@ -5,8 +5,8 @@ It decides nothing: its `Registration` checks and collects what is registered, a
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, Literal, Never, Protocol, TypeVar, Unpack, overload
 
 from .._catalog.catalog import Catalog, ListBudget
@@ -29,9 +29,9 @@ from .._usercode import on_loop
 from .._view.calling import ToolResult
 from .._view.listing import Page
 from .._view.search import Ranker
-from ..errors import ConfigError, ExclusionConflict, SessionClosed, warn
+from ..errors import ConfigError, ExclusionConflict, warn
 from ..machine import paths_of
-from . import decorators, toolkits
+from . import decorators, removal, toolkits
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS
 from .catalog_tool import CatalogTool
 from .control import ControlName, ControlStyle, ControlVisibility
@@ -263,18 +263,7 @@ class ToolSet(Displayed):
             GroupNotFound: There is no such group, also where it is not awaited.
             HookFailed: A session could not close the group; nothing was removed.
         """
-        group = self._registration.group_at(path)
-        if any(session.snapshot.is_active(path) for session in self.pool.live):
-            return self._close_and_remove(path)
-        self._registration.remove_group(path)
-        return _Removed(group)
-
-    async def _close_and_remove(self, path: str) -> Group:
-        while affected := [session for session in self.pool.live if session.snapshot.is_active(path)]:
-            for session in affected:
-                with suppress(SessionClosed):  # it ended meanwhile, hooks included
-                    await session.deactivate(path)
-        return self._registration.remove_group(path)
+        return removal.removed(self._registration, self.pool, path)
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
 
@@ -791,26 +780,6 @@ class ToolSet(Displayed):
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call a tool in the default session; see `Session.call`."""
         return await self.default_session.call(name, arguments)
-
-
-class _Removed(Coroutine[Any, Any, Group]):
-    """A group that is removed: a coroutine that need not be awaited, so it does not warn if it is not."""
-
-    def __init__(self, group: Group) -> None:
-        self._group = group
-
-    def __await__(self) -> Generator[Any, Any, Group]:
-        yield from ()
-        return self._group
-
-    def send(self, value: object, /) -> Never:
-        raise StopIteration(self._group)
-
-    def throw(self, *raised: Any) -> Never:
-        raise raised[0]
-
-    def close(self) -> None:
-        pass
 
 
 def success_of(tool: str) -> str:
