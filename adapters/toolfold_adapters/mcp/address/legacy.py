@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import mcp_types as types
@@ -37,7 +37,7 @@ from ...names import GROUPS_CHANGED, LISTS
 from ...tally import Tally
 from ..request import Request, Selections, caller_of, declares_groups, is_list, own_client, principal_of
 from ..sdk import can_notify_in_responses, connection_of, has_standing_stream
-from .reference import ByList, ListSource
+from .reference import ByList, ListedSessions
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ def queue(waiting: deque[T], notifications: Iterable[T], most: int) -> None:
 
 
 @define(eq=False)
-class LegacySessions:
+class LegacySessions(ListedSessions):
     """The sessions of legacy connections.
 
     Args:
@@ -224,15 +224,6 @@ class LegacySessions:
     _connected: WeakValueDictionary[str | None, LegacyConnection] = field(
         init=False, factory=WeakValueDictionary[str | None, LegacyConnection]
     )
-    _references: WeakKeyDictionary[Session, ByList] = field(init=False, factory=WeakKeyDictionary[Session, ByList])
-
-    handle_of: ClassVar[None] = None
-
-    @asynccontextmanager
-    async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
-        """Yield what a list is made from: the session of the connection."""
-        async with self.state(request) as (session, reference):
-            yield ListSource(session.snapshot, session, reference)
 
     @asynccontextmanager
     async def state(self, request: Request, *_: object) -> AsyncGenerator[tuple[Session, ByList]]:
@@ -247,14 +238,14 @@ class LegacySessions:
         async with connection.during(ctx):
             if (stored := self._stored_for(sdk)) is None:
                 session = await connection.opened(lambda: self._new(request))
-                yield session, self._references.setdefault(session, ByList())
+                yield session, self.reference(session)
                 return
             session = await self._found(stored, ctx)
             connection.follow(session)
             connection.requests += 1
             async with session.storing():
                 try:
-                    yield session, self._references.setdefault(session, ByList())
+                    yield session, self.reference(session)
                 finally:
                     connection.requests -= 1
             if connection.can_deliver:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, ClassVar
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Any
+from weakref import WeakSet
 
 import mcp_types as types
-from attrs import field
+from attrs import define, field
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Session, StoredSessions, StoreError
-from toolfold.spi import frozen
 
 from ..request import Request, Selections, caller_of, is_list, principal_of
 from ..subscriptions import Subscriptions
-from .reference import ByList, ListSource
+from .reference import ByList, ListedSessions
 
 LOST = (
     "What was stored of your open groups is damaged, so they are closed, and nothing was done. Open the groups that "
@@ -27,8 +26,8 @@ _READ_BY_MODELS = ("tools/call", "prompts/get", "resources/read")
 """The requests that say so, once."""
 
 
-@frozen(eq=False)
-class PrincipalSessions:
+@define(eq=False)
+class PrincipalSessions(ListedSessions):
     """The sessions of authenticated callers.
 
     Args:
@@ -41,16 +40,7 @@ class PrincipalSessions:
     _sessions: StoredSessions
     _subscriptions: Subscriptions
     _followed: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
-    _references: WeakKeyDictionary[Session, ByList] = field(init=False, factory=WeakKeyDictionary[Session, ByList])
     _lost: WeakSet[Session] = field(init=False, factory=WeakSet[Session])
-
-    handle_of: ClassVar[None] = None
-
-    @asynccontextmanager
-    async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
-        """Yield what a list is made from: the session of its caller."""
-        async with self.state(request) as (session, reference):
-            yield ListSource(session.snapshot, session, reference)
 
     @asynccontextmanager
     async def state(self, request: Request, *_: object) -> AsyncGenerator[tuple[Session, ByList]]:
@@ -60,7 +50,7 @@ class PrincipalSessions:
             self._lost.discard(session)
             raise StoreError(LOST)
         async with session.storing():
-            yield session, self._references.setdefault(session, ByList())
+            yield session, self.reference(session)
 
     async def follow(self, ctx: Any) -> Session:
         """Return the session of the caller of a request, whose changes its subscribers are notified of."""

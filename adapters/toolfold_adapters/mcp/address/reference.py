@@ -9,8 +9,10 @@ An address returns one with each session. All have the same names, and deliverie
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from attrs import define, field
 
@@ -18,7 +20,7 @@ from toolfold import Component, Page, Session, Snapshot, ToolNotFound
 from toolfold.spi import HANDLE, RequestView, frozen, is_hidden
 
 from ...hosts import Host
-from ..request import own_client
+from ..request import Request, own_client
 
 
 @define(eq=False)
@@ -170,3 +172,26 @@ class ListSource:
     listing: ByList | None = None
     discarded: tuple[str, ...] = ()
     private: bool = False
+
+
+@define(eq=False)
+class ListedSessions:
+    """The sessions of an address whose lists have what is open: a list is made from the session of its request."""
+
+    handle_of: ClassVar[None] = None
+
+    _references: WeakKeyDictionary[Session, ByList] = field(init=False, factory=WeakKeyDictionary[Session, ByList])
+
+    def reference(self, session: Session) -> ByList:
+        """Return how the caller of a session refers to it."""
+        return self._references.setdefault(session, ByList())
+
+    def state(self, request: Request, *_: object) -> AbstractAsyncContextManager[tuple[Session, ByList]]:
+        """Return what yields the session of a request."""
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
+        """Yield what a list is made from: the session of its request."""
+        async with self.state(request) as (session, reference):
+            yield ListSource(session.snapshot, session, reference)
