@@ -13,6 +13,7 @@ transport/               messages over standard streams and HTTP, and the progra
 evaluation/              whether offering tools in groups helps to get tasks done
 skills                   groups of tools from a SKILL.md
 files, names, tokens     data in files, names that clients and models accept, keys of `_meta`, costs of definitions
+clock                    which clock measures what
 hosts, tally, compiling  the programs that people run servers in; counting what has a limit; what clients can compile
 
 A module stands here if several of the folders use it. Nothing is imported here, so that each needs only its own extra.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-import time
 from abc import ABC
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -246,13 +245,14 @@ async def open_target(
     if (catalog := _catalog(target, options or GatewayOptions(), serving)) is not None:
         yield OpenTarget(tools=catalog)
         return
+    from toolfold_adapters.clock import elapsed
     from toolfold_adapters.gateway import Runtime, open_gateway
     from toolfold_adapters.gateway.config.read import changes_of
     from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, stored_folder
     from toolfold_adapters.gateway.upstream.transports import Transports
 
     runtime = Runtime(
-        clock=time.monotonic,
+        clock=elapsed,
         transport=Transports(
             stored_folder("tokens"),
             environment="minimal" if many_callers else "inherited",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -19,6 +18,7 @@ from mcp.server.lowlevel import Server
 from toolfold import Catalog, Component, Profile, Session, ToolfoldError, ToolSet, events
 from toolfold.spi import Kind, RequestView, available
 
+from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
 from .beside import beside
 from .config.settings import Entry, GatewayConfig
@@ -416,4 +416,4 @@ def open_gateway(
     Raises:
         ConfigError: The configuration names no server.
     """
-    return Gateway(config, reserved, runtime or Runtime(clock=time.monotonic), wait=wait)
+    return Gateway(config, reserved, runtime or Runtime(clock=elapsed), wait=wait)

@@ -23,6 +23,7 @@ from mcp.server.lowlevel import Server
 from toolfold import Limit, Profile, Session, StoredSessions, ToolfoldError, ToolSet, WireNames, events
 from toolfold.spi import Full, Kind, Memo, SessionKind, background
 
+from ..clock import elapsed
 from ..hosts import lists_again
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from ..stores import MemoryStore
@@ -100,7 +101,7 @@ class RequestHandlers:
         _ = self._selections.default.start
         limits, self._by_principal = settings.limits, settings.delivery == "principal"
         self.on_announced: Callable[[], None] = lambda: None
-        self._store = settings.store or MemoryStore(time.monotonic, lease=inf)
+        self._store = settings.store or MemoryStore(elapsed, lease=inf)
         shared = evolve(limits.handles, when_full="refuse")  # others use them, too
         self._shared = self._sessions("shared", "stored sessions", shared, settings.handle_lifetime)
         self._handles = self._sessions(

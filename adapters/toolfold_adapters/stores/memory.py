@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Self, TypeVar
@@ -10,6 +9,8 @@ from typing import Self, TypeVar
 import anyio
 
 from toolfold import Created, Lease, Place, Record, records
+
+from ..clock import elapsed
 
 LEASE = 10.0
 """Seconds for which leases are held by default."""
@@ -31,7 +32,7 @@ class MemoryStore:
         lease: Seconds for which a lease is held unless it is renewed.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, lease: float = LEASE) -> None:
+    def __init__(self, clock: Callable[[], float] = elapsed, lease: float = LEASE) -> None:
         self.lease = lease
         self._clock = clock
         self._entries: dict[str, records.Entry] = {}

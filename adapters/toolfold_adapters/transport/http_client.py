@@ -12,6 +12,8 @@ from mcp.client.streamable_http import streamable_http_client
 from .http_refusals import Answers
 
 CONNECT_SECONDS = 30.0
+END_SECONDS = 2.0
+"""How long a server may take to end a session."""
 
 
 @asynccontextmanager
@@ -39,5 +41,12 @@ async def http_transport(
         streamable_http_client(url, http_client=client, max_sse_event_size=limit) as streams,
     ):
         read, write = streams
+        client.event_hooks["request"].append(_hurry_the_end)
         client.event_hooks["response"].append(answers.note)
         yield answers.reading(read), write
+
+
+async def _hurry_the_end(request: httpx2.Request) -> None:
+    """Let the end of a session wait for little: its connection may be dead, and who wants a new one waits for that."""
+    if request.method == "DELETE":
+        request.extensions["timeout"] = httpx2.Timeout(END_SECONDS).as_dict()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -46,6 +46,7 @@ class House:
     gates: dict[str, anyio.Event] = field(factory=dict)
     broken: set[str] = field(factory=set)
     ends: dict[str, list[Any]] = field(factory=dict)
+    dead: dict[str, list[Any]] = field(factory=dict)
 
     def count(self, name: str) -> int:
         return sum(one == name for one, _ in self.started)
@@ -53,11 +54,20 @@ class House:
     def of(self, name: str) -> list[Any]:
         return [server for one, server in self.started if one == name]
 
+    def hang(self, name: str) -> None:
+        """Have all servers of a name answer no more, while what is written to them is not refused."""
+        for streams, scope in self.ends.get(name, []):
+            with suppress(anyio.ClosedResourceError):  # it has ended
+                self.dead.setdefault(name, []).extend(stream.clone() for stream in streams)
+            scope.cancel()
+
     async def kill(self, name: str) -> None:
         """End all servers of a name, as processes would that crash."""
-        for write, scope in self.ends.pop(name, []):
+        for (_, write), scope in self.ends.pop(name, []):
             await write.aclose()
             scope.cancel()
+        for stream in self.dead.pop(name, []):
+            await stream.aclose()
 
     @asynccontextmanager
     async def transport(self, config: UpstreamConfig, called: str) -> AsyncGenerator[tuple[Any, Any]]:
@@ -76,7 +86,7 @@ class House:
 
             async def serve() -> None:
                 with anyio.CancelScope() as scope:
-                    self.ends.setdefault(name, []).append((streams[1], scope))
+                    self.ends.setdefault(name, []).append((streams, scope))
                     await server.run(*streams, server.create_initialization_options())
 
             tasks.start_soon(serve)

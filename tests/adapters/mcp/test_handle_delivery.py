@@ -186,7 +186,8 @@ async def test_an_invalid_handle_runs_nothing_and_the_error_says_to_activate_aga
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1_800_000_000.0]
-    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "elapsed", lambda: now[0])
     ran: list[str] = []
     other = ToolSet("other")
     other.register_group("stock")

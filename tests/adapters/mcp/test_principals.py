@@ -130,7 +130,8 @@ async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_en
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     journal, now = Journal(), [0.0]
-    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "elapsed", lambda: now[0])
     tools = make_desk(journal)
     limits = Limits(handles=Limit(2, 1, "end_idlest"))
     async with principals(tools, limits=limits, handle_lifetime=60) as target, AsyncExitStack() as stack:

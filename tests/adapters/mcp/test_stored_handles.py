@@ -57,7 +57,8 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(handlers_module, "elapsed", lambda: now[0])
     journal = Journal()
     tools = make_desk(journal)
     async with client_of(build_server(tools, handle_lifetime=0.5), MODERN) as (client, _):

@@ -183,6 +183,7 @@ class Link:
         client: DownstreamClient | None,
         call: RequestInProgress | None,
     ) -> T:
+        self.tick(self.upstream.clock())  # the machine may have slept: what has not been used since may be dead
         if client is not None and call is not None:
             self._calls[call] = client
         try:
