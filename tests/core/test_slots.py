@@ -62,3 +62,13 @@ async def test_an_empty_slot_says_where_it_is_filled(caplog: pytest.LogCaptureFi
         assert (await session.call("reports.guess")).is_error
     assert "The slot 'database' of session 'a' is empty" in caplog.text
     assert "Fill it in on_activate" in caplog.text
+
+
+@pytest.mark.spec("STO-2", "CALL-5")
+async def test_a_slot_that_is_emptied_twice_says_what_the_hook_that_closes_does() -> None:
+    database = Slot[str]("database")
+    async with desk([]).open_session(identity="a") as session:
+        with pytest.raises(LookupError) as caught:
+            database.empty(HookContext(session, "orders", "on_deactivate"))
+    assert "The slot 'database' of session 'a' is empty: no hook has filled it in this process." in str(caught.value)
+    assert "let the hook that closes it pass over this LookupError" in str(caught.value)

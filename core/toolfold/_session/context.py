@@ -158,7 +158,10 @@ class Slot(Generic[T]):
     def empty(self, hook: HookContext) -> T:
         """Take the value out of the slot of the hook's session, and return it; `LookupError` if there is none."""
         if hook.session not in self._values:
-            raise self._nothing(hook.session)
+            raise EmptySlot(
+                f"{self._is_empty(hook.session)} A process that ended left nothing to close: let the "
+                "hook that closes it pass over this LookupError, such as by contextlib.suppress."
+            )
         return self._values.pop(hook.session)
 
     def of(self, context: Context | HookContext) -> T:
@@ -166,14 +169,14 @@ class Slot(Generic[T]):
         for session in (context.session, context.session.owner):
             if session is not None and session in self._values:
                 return self._values[session]
-        raise self._nothing(context.session, _to_reopen(context) if isinstance(context, Context) else None)
-
-    def _nothing(self, session: Session, reopen: str | None = None) -> LookupError:
-        return EmptySlot(
-            f"The slot {self.name!r} of session {session.id!r} is empty: no hook has filled it in this process. Fill "
-            "it in on_activate of the group whose tools use it, and in resume if sessions are stored.",
-            reopen,
+        raise EmptySlot(
+            f"{self._is_empty(context.session)} Fill it in on_activate of the group whose tools use it, and in resume "
+            "if sessions are stored.",
+            _to_reopen(context) if isinstance(context, Context) else None,
         )
+
+    def _is_empty(self, session: Session) -> str:
+        return f"The slot {self.name!r} of session {session.id!r} is empty: no hook has filled it in this process."
 
 
 def _to_reopen(context: Context) -> str | None:
