@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import re
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from socket import socket
@@ -26,6 +25,7 @@ from attrs import define, field, frozen
 from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import table
 
+from ..clock import elapsed
 from ..mcp.request import own_client
 from ..mcp.serve import serve_client
 from ..mcp.server import ToolSetServer
@@ -231,7 +231,7 @@ class Runtime:
         clock: Returns the time in seconds.
     """
 
-    def __init__(self, version: str, opening: Opening, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, version: str, opening: Opening, clock: Callable[[], float] = elapsed) -> None:
         self._version, self._opening, self._clock = version, opening, clock
         self._gateways: dict[str, _Gateway] = {}
         self._relays: dict[socket, Hello] = {}

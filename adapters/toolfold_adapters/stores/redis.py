@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from attrs import evolve
 from toolfold import ConfigError, Created, Lease, Place, Record, StoreError, StoreUnavailable, records
 from toolfold.spi import extras_named, frozen
 
+from ..clock import elapsed
 from .memory import LEASE
 
 with extras_named():
@@ -340,10 +340,10 @@ class RedisStore:
 
     def _hear(self, now: str) -> None:
         """Take the time from an answer, which is a little earlier than the time that it is now."""
-        self._ahead = float(now) - time.monotonic()
+        self._ahead = float(now) - elapsed()
 
     def _now(self) -> float:
-        return (self._ahead or 0.0) + time.monotonic()
+        return (self._ahead or 0.0) + elapsed()
 
     def _moment(self, seen: _Seen, answer: _Answer | None) -> records.Moment:
         total, own, last = (answer.total, answer.own, answer.last) if answer is not None else (0, 0, 0)
