@@ -23,11 +23,9 @@ from ..mcp.handlers import RequestHandlers
 from .beside import beside
 from .config.settings import Entry, GatewayConfig
 from .registration import Registered, UpstreamRegistration
-from .serving.downstream import Clients, DownstreamClient, current_request, resources_named
+from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
-from .spelling import Spellings
-from .upstream.definitions import size_of
 from .upstream.life import UpstreamError
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 
@@ -63,7 +61,6 @@ class Gateway:
         self.forwarding: Forwarding
         self._tasks: TaskGroup | None = None
         self._open = False
-        self._spellings: tuple[Catalog, Spellings] | None = None
         self._stops: list[Callable[[], None]] = []
 
     @property
@@ -208,7 +205,7 @@ class Gateway:
         self.registration = UpstreamRegistration(
             self.tools, self._config, self._handler, self.reserved, self._runtime.approvals
         )
-        size = sum(size_of(definitions.tools) for definitions in known.values())
+        size = sum(definitions.size for definitions in known.values())
         self.report = await beside(size, self.registration.register_tools, known, unknown)  # nobody has the tools yet
         self.tools.register_resource_template(ANY_URI, self.forwarding.unlisted, hidden=True, check_arguments=False)
         self._open = True
@@ -240,7 +237,7 @@ class Gateway:
         if server is None or not serves(server):
             server = self._naming(uri, catalog)
         if server is None:
-            server = self.registration.nearest(uri, catalog)
+            server = self.registration.finder.nearest(uri, serves)
         if server is None:
             able = [key for key, one in self.upstreams.items() if one.known and "resources" in one.known.capabilities]
             server = able[0] if len(able) == 1 and serves(able[0]) else None
@@ -248,9 +245,7 @@ class Gateway:
 
     def _naming(self, uri: str, catalog: Catalog) -> str | None:
         """Return the upstream of a tool of a catalog that names a resource in its `_meta`, which no list need have."""
-        naming = (one for one in catalog.tools.values() if uri in resources_named(one.definition))
-        placed = (self.registration.find("tool", one.name) for one in naming)
-        return next((one.server for one in placed if one is not None), None)
+        return next((one.server for one in self.registration.finder.naming(uri) if one.name in catalog.tools), None)
 
     def _listed(self, uri: str) -> list[Component]:
         """Return what upstreams list that a URI is of, for anybody: the resource itself, and templates.
@@ -260,12 +255,13 @@ class Gateway:
         catalog = self.tools.catalog
         resources, templates = (catalog.components[kind].by_name for kind in ("resource", "resource_template"))
         found = [*([resources[uri]] if uri in resources else []), *(template for template, _ in catalog.matching(uri))]
-        if all(self.registration.find(one.kind, one.name) is None for one in found):
-            if self._spellings is None or self._spellings[0] is not catalog:
-                self._spellings = catalog, Spellings(resources, (name for name in templates if name != ANY_URI))
-            found += [resources[name] for name in self._spellings[1].resources(uri)]
-            found += [templates[name] for name in self._spellings[1].templates(uri)]
-        return [one for one in found if self.registration.find(one.kind, one.name) is not None]
+        placed = [one for one in found if self.registration.find(one.kind, one.name) is not None]
+        if placed:
+            return placed
+        spellings = self.registration.finder.spellings
+        named = [resources.get(name) for name in spellings.resources(uri)]
+        named += [templates.get(name) for name in spellings.templates(uri)]
+        return [one for one in named if one is not None]
 
     async def _changed(self, upstream: Upstream) -> None:
         """Have what an upstream offers now registered in place of what it offered, or say that it failed."""
@@ -324,8 +320,8 @@ class Gateway:
         for name in added:
             self.add(config.entry(name))
         unknown = {one.key: one.condition for one in self.unknown if one.key in added}
-        for link in (link for upstream in self.upstreams.values() for link in upstream.links):
-            link.review()
+        for link in [link for upstream in self.upstreams.values() for link in upstream.links]:
+            await link.review()
         self._take(await self.registration.configure(config, renewed=added, unknown=unknown))
         for name in self.registration.unapproved:  # what was approved may be newer than what is known
             self.upstreams[name].ask()

@@ -24,6 +24,7 @@ from ..files import quoted_key
 from ..mcp.existing.grouping import matches
 from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed
 from .config.settings import GatewayConfig, UpstreamConfig
+from .finding import Finder
 from .grouping import Placed, PlacedGroup, aliases, grouped
 from .upstream.definitions import Table, Usable
 
@@ -42,6 +43,11 @@ class Layout:
     profiles: tuple[Profile, ...] = ()
     bounds: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def finder(self) -> Finder:
+        """Finds what is in it by a URI."""
+        return Finder(self.components.values())
 
     @cached_property
     def homes(self) -> Mapping[str, frozenset[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from os.path import commonprefix
 from typing import Any, TypedDict
 
 import anyio
@@ -18,10 +17,11 @@ from ..files import quoted_key
 from ..skills import register_files
 from .beside import beside
 from .config.settings import GatewayConfig
+from .finding import Finder
 from .grouping import Placed, PlacedGroup
 from .layout import Layout, called, is_served, layout_of, may_admit
 from .stored import Approvals, Item, reviewed
-from .upstream.definitions import Definitions, Usable, size_of, usable
+from .upstream.definitions import Definitions, Usable, usable
 from .upstream.upstream import Condition
 
 NOT_KNOWN = "its tools are known once it is opened"
@@ -136,9 +136,8 @@ class UpstreamRegistration:
             if definitions is None:
                 self._servers.pop(server, None)
             else:
-                size = size_of(definitions.tools)
-                offered = await beside(size, usable, definitions)
-                await beside(size, self._learn, server, offered)
+                offered = await beside(definitions.size, usable, definitions)
+                await beside(definitions.size, self._learn, server, offered)
             try:
                 return await self._apply(await self._wanted_beside(self._config))
             except ToolfoldError:  # what can't be registered stands in no other server's way
@@ -248,18 +247,10 @@ class UpstreamRegistration:
         own = (one for (kind, name), one in components if kind == "tool" and name in catalog.tools)
         return frozenset(one.original for one in own if one.server == server)
 
-    def nearest(self, uri: str, catalog: Catalog) -> str | None:
-        """Return the upstream that lists the resource or template which begins most like a URI, with its scheme.
-
-        It is one of those that a session has by its catalog.
-        """
-        found, most = None, uri.find(":")
-        for (kind, name), one in self._layout.components.items():
-            if kind.startswith("resource") and self.serves(one.server, catalog):
-                alike = len(commonprefix([uri, name.partition("{")[0]]))  # noqa: RUF071 (these are not paths)
-                if alike > most:
-                    found, most = one.server, alike
-        return found
+    @property
+    def finder(self) -> Finder:
+        """Finds what is offered by a URI that is no name of it."""
+        return self._layout.finder
 
     def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
         """Return the upstreams that have something in one of the groups, or in a group in it."""
@@ -299,7 +290,9 @@ class UpstreamRegistration:
         self._servers[server] = evolve(known, named=named)
 
     def _wanted(self, config: GatewayConfig) -> Layout:
-        return layout_of(*self._offered(config))
+        layout = layout_of(*self._offered(config))
+        _ = layout.finder  # made here, which may be beside the loop
+        return layout
 
     async def _wanted_beside(self, config: GatewayConfig) -> Layout:
         """Return what `_wanted` does, without holding up the calls of any server."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import GenericAlias
 from typing import Any, Generic, Literal, TypeVar, cast, get_type_hints
 
-from attrs import asdict, evolve, field
+from attrs import asdict, evolve, field, fields_dict
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
@@ -101,7 +101,7 @@ class Files(Generic[T]):
             return ""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _replace(self._path(self._folder, key), json.dumps(value, default=_plain).encode(), 0o600)
+            _replace(self._path(self._folder, key), _as_json(value).encode(), 0o600)
         except OSError as error:
             log.warning("the %s can't be stored in %s: %s", self._what, self._folder, error)
             return error.strerror or type(error).__name__
@@ -125,9 +125,25 @@ class Files(Generic[T]):
         return folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
-def as_stored(value: Any) -> Any:
+DEPTH = 3
+"""How deep the definitions are in what is stored: each is encoded by itself, since no other thread runs meanwhile."""
+
+
+def as_stored(value: Any, depth: int = DEPTH) -> Any:
     """Return a value as it is once it is read from a file."""
+    if depth and isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return {str(name): as_stored(one, depth - 1) for name, one in items}
     return json.loads(json.dumps(value, default=_plain))
+
+
+def _as_json(value: Any, depth: int = DEPTH) -> str:
+    if depth and isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return f"{{{', '.join(f'{json.dumps(str(name))}: {_as_json(one, depth - 1)}' for name, one in items)}}}"
+    if depth and isinstance(value, list | tuple):
+        return f"[{', '.join(_as_json(one, depth - 1) for one in cast('list[Any]', value))}]"
+    return json.dumps(value, default=_plain)
 
 
 def _bytes_in(path: Path) -> bytes:
@@ -196,7 +212,8 @@ def stored_folder(what: Literal["definitions", "approved", "tokens"]) -> Path:
 def _form(made: type, **others: Any) -> Any:
     """Return the type of the data that a value of attrs is stored as, some of its fields as `others` say."""
     make: Any = TypedDict
-    return make(made.__name__, {**get_type_hints(made), **others})
+    hints = get_type_hints(made)
+    return make(made.__name__, {**{name: hints[name] for name in fields_dict(made)}, **others})
 
 
 _FILE = _form(

@@ -1,8 +1,9 @@
 """Messages as lines: over the standard streams of this process, or those of a process that it has started.
 
-Nothing is handed to a thread or to another task: who waits for a message reads, and who sends one writes. The streams
-of this process may be open in others too, so they are not made non-blocking: no more is read than is there, and no more
-is written than there is room for. On Windows the event loop can't wait for them, and the SDK's transport has threads.
+Only the parsing of very long lines is handed to a thread: who waits for a message reads, and who sends one writes. The
+streams of this process may be open in others too, so they are not made non-blocking: no more is read than is there, and
+no more is written than there is room for. On Windows the event loop can't wait for them, and the SDK's transport has
+threads.
 
 The SDK's transports take time in the square of the length of a line (ten megabytes: seconds, in which nothing else
 runs) without any limit, and end the connection on a byte that is no UTF-8.
@@ -25,6 +26,7 @@ from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
@@ -48,6 +50,8 @@ log = logging.getLogger("toolfold.messages")
 
 Item = SessionMessage | Exception
 FLUSH_SECONDS = 0.5
+HUGE = 256 * 1024
+"""Lines longer than this, in bytes, are parsed in a thread."""
 LARGE = 64 * 1024
 """Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
 BROKEN = "The server's answer is no message of the protocol; its operator should look at the server."
@@ -146,7 +150,11 @@ class Lines(Messages):
                 raise StopAsyncIteration
             self._take(await self._receive())
         item = self._items.popleft()
-        return self._parse(item) if isinstance(item, bytes) else item
+        if not isinstance(item, bytes):
+            return item
+        if len(item) <= HUGE:
+            return self._parse(item)
+        return await anyio.to_thread.run_sync(self._parse, item)  # nothing else runs on the loop so long
 
     def _take(self, data: bytes) -> None:
         """Take what has come; at the end, the last line need not end."""

@@ -8,7 +8,8 @@ into the buckets of active groups, however much is registered (SPEC LST-5).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from types import MappingProxyType
@@ -230,17 +231,24 @@ class Catalog(Displayed):
         """
         if not is_text(uri) or len(uri) > MAX_URI:
             return
-        for component, template in self._templates:
+        begun = (self._templates.get(uri[:length], ()) for length in self._lengths)
+        for name, template in sorted(one for alike in begun for one in alike):
             if (values := template.values(uri)) is not None:
-                yield component, values
+                yield self.components["resource_template"].by_name[name], values
 
     @cached_property
-    def _templates(self) -> tuple[tuple[Component, UriTemplate], ...]:
-        components = self.components["resource_template"].by_name
-        return tuple(
-            (component, UriTemplate.of(name, is_parsed=component.arguments is not None))
-            for name, component in sorted(components.items())
-        )
+    def _templates(self) -> Mapping[str, Sequence[tuple[str, UriTemplate]]]:
+        """The templates, each with its name, by how all their instances begin."""
+        begun: defaultdict[str, list[tuple[str, UriTemplate]]] = defaultdict(list)
+        for name, component in self.components["resource_template"].by_name.items():
+            template = UriTemplate.of(name, is_parsed=component.arguments is not None)
+            begun[template.literals[0]].append((name, template))
+        return begun
+
+    @cached_property
+    def _lengths(self) -> frozenset[int]:
+        """How long what they begin with is."""
+        return frozenset(map(len, self._templates))
 
     @property
     def index(self) -> Mapping[str, int]:

@@ -34,7 +34,8 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run = anyio.to_thread.run_sync
 
     async def noted(function: Any, *arguments: Any) -> Any:
-        names.append(getclosurevars(function).nonlocals["work"].func.__name__)
+        work = getclosurevars(function).nonlocals.get("work")
+        names.append(function.__name__ if work is None else work.func.__name__)
         return await run(function, *arguments)
 
     monkeypatch.setattr(anyio.to_thread, "run_sync", noted)
@@ -60,7 +61,56 @@ async def test_what_a_large_server_offers_is_prepared_in_threads_and_a_small_one
 async def test_what_a_server_lists_is_read_and_registered_in_threads_too(threaded: list[str]) -> None:
     async with opened(Lister({"tools/list": lambda _: {"tools": tools_from(0, MANY)}})) as (gateway, _):
         assert len(gateway.report.tools) == MANY
-    assert threaded == ["_allowed", "fitting", "learn", "write", "register_tools"]
+    assert threaded == ["fitting", "learn", "_review", "_approved_name", "write", "register_tools"]
+
+
+KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "tool": ("tools/list", "tools", {"inputSchema": {"type": "object"}}),
+    "prompt": ("prompts/list", "prompts", {}),
+    "resource": ("resources/list", "resources", {"uri": "x://{}"}),
+    "resource_template": ("resources/templates/list", "resourceTemplates", {"uriTemplate": "x://{}/{{page}}"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_definitions_of_any_kind_are_read_and_registered_in_threads_where_they_are_few_but_large(
+    kind: str, threaded: list[str]
+) -> None:
+    method, key, more = KINDS[kind]
+
+    def answer(_: Any) -> dict[str, Any]:
+        return {
+            key: [
+                {
+                    "name": f"one{n}",
+                    "description": "x" * 90_000,
+                    **{k: v.format(n) if k[:3] == "uri" else v for k, v in more.items()},
+                }
+                for n in range(3)
+            ]
+        }
+
+    async with opened(Lister({method: answer})) as (gateway, _):
+        assert len(gateway.tools.catalog.components[kind].by_name) >= 3  # type: ignore[index]
+    expected = ["parsed", "_allowed", "fitting", "learn", "_review", "_approved_name", "write", "register_tools"]
+    assert threaded == [one for one in expected if one != "learn" or kind == "tool"]
+
+
+@pytest.mark.parametrize(
+    ("lists", "size"),
+    [
+        ([[]], 0),
+        ([[{"name": "a"}] * 3, [{"name": "b"}]], 4),
+        ([[{"name": "x" * 50_000}]], 50),
+        ([[{"name": ["x" * 100_000] * 3}]], MANY),
+        ([[{"name": [[1] * 10_000] * 3}]], MANY),
+        ([[{"x" * 210_000: None}]], MANY),
+        ([[{}] * (MANY * 2)], MANY * 2),
+    ],
+)
+def test_how_much_work_definitions_are_is_their_number_or_what_is_in_them(lists: list[list[Any]], size: int) -> None:
+    measured = beside.size_of(*lists)
+    assert measured == size if size < MANY else measured >= MANY
 
 
 async def test_others_get_a_turn_between_a_change_and_the_catalog_that_is_made_of_it(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from toolfold.spi import KINDS, Kind, array, frozen, quoted, table
 from ...compiling import compile_problem
 from ...mcp.extensions.offered_groups import MOST_BYTES, MOST_ITEMS, OfferedGroup, OfferedGroups, Room, take_pages
 from ...names import GROUPS_CHANGED, LISTS
-from ..beside import LARGE, beside
+from ..beside import beside, size_of
 from .life import NotMcp, unparsed_warning
 from .wire import Wire
 
@@ -33,8 +34,6 @@ LIST_SECONDS = 10.0
 MOST_PAGES = 1000
 """How many pages of a list are asked for; a server that has more has none that end."""
 _OBJECT: Table = {"type": "object"}
-_BYTES = 1_000
-"""How many bytes of definitions are as much work as one that is small."""
 _MOST_BYTES = 1_000_000
 """How many bytes a part of a definition may have: no more can be registered, and any work on it would take long."""
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -61,6 +60,11 @@ class Definitions:
     groups: tuple[OfferedGroup, ...] = ()
     warnings: tuple[str, ...] = ()
     cut: int = 0
+
+    @cached_property
+    def size(self) -> int:
+        """How much work all of them are, see `size_of`."""
+        return size_of(*(self.of(kind) for kind in KINDS))
 
     def of(self, kind: Kind) -> Sequence[Any]:
         """Return the definitions of a kind."""
@@ -121,7 +125,7 @@ async def known_of(wire: Wire) -> Known:
             found[kind] = await _list_beside(wire, kind, room, warnings)
         named = {name_of(kind, one) for one in found[kind]}
         found[kind] += [one for name, one in offered.contents[kind].items() if name not in named]
-    found["tool"], problems = await beside(len(found["tool"]), learn, wire, found["tool"])
+    found["tool"], problems = await beside(size_of(found["tool"]), learn, wire, found["tool"])
     warnings += problems
     if room.full:
         warnings.append(
@@ -195,7 +199,7 @@ async def _list(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list
     async def take(page: Table) -> bool:
         if not isinstance(page.get(key), list):
             raise NotMcp(f'its answer to {method} has no list "{key}"')
-        found.extend(await beside(len(page[key]), room.fitting, page[key]))
+        found.extend(await beside(size_of(page[key]), room.fitting, page[key]))
         return not room.full
 
     try:
@@ -256,7 +260,7 @@ class Usable:
 
     `warnings` has a sentence for each of the others. `named` has, by their kind, the names that were there before:
     what they are called here stays, whatever comes now. `without_output` are the tools that are served without their
-    output schema, since clients can't compile it (SPEC GWY-20). `size` is how much work they are, see `size_of`.
+    output schema, since clients can't compile it (SPEC GWY-20). `size` is how much work they are.
     """
 
     said: Definitions
@@ -265,18 +269,6 @@ class Usable:
     named: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     without_output: tuple[str, ...] = ()
     size: int = 0
-
-
-def size_of(tools: Sequence[Any]) -> int:
-    """Return how much work the definitions of tools are: their number, or more where they are few and large."""
-    return len(tools) if len(tools) > LARGE else max(len(tools), sum(map(_weight, tools)) // _BYTES)
-
-
-def _weight(value: Any) -> int:
-    try:
-        return len(to_json(value))
-    except (ValueError, RecursionError):  # no more is done with it
-        return 0
 
 
 def usable(said: Definitions) -> Usable:
@@ -290,7 +282,7 @@ def usable(said: Definitions) -> Usable:
         by_kind=by_kind,
         warnings=tuple(warnings),
         without_output=tuple(without),
-        size=size_of([*tools.values()]),
+        size=said.size,
     )
 
 

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from attrs import field
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ToolError, ToolfoldError
+from toolfold.spi import frozen
 
+from ..beside import beside
 from ..serving.downstream import DownstreamClient, RequestInProgress
 from ..spelling import Spellings
 from ..stored import Item, words_for
@@ -60,6 +63,15 @@ TAKE_UP_SECONDS = 0.1
 """How long it then waits for the server to take up the answer: the protocol has nothing that says when it has."""
 
 
+@frozen
+class _Reviewed:
+    """What of a server's lists is withheld (SPEC GWY-11), by any spelling; and if anything is, all resources listed."""
+
+    withheld: frozenset[Item] = frozenset()
+    spellings: Spellings = field(factory=lambda: Spellings((), ()))
+    resources: frozenset[str] = frozenset()
+
+
 class Link:
     """A connection to an upstream.
 
@@ -68,7 +80,7 @@ class Link:
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
 
-    `offered` is what it listed last, and `withheld` what of that may not be used (SPEC GWY-11).
+    `offered` is what it listed last.
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: DownstreamClient | None) -> None:
@@ -79,8 +91,8 @@ class Link:
         self.wire: Wire | None = None
         self.level: str | None = None
         self.offered: Definitions | None = None
-        self.withheld: frozenset[Item] = frozenset()
-        self._withheld = Spellings((), ())
+        self._reviewed = _Reviewed()
+        self._reviewing = anyio.Lock()
         self._calls: dict[RequestInProgress, DownstreamClient] = {}
         self._only = client
         self._several = False
@@ -253,31 +265,45 @@ class Link:
 
     # -- what it lists ------------------------------------------------------------------------------------------------
 
-    def listed(self, definitions: Definitions) -> None:
+    async def listed(self, definitions: Definitions) -> None:
         """Take note of what the server lists now over this connection."""
         self.offered = definitions
-        self.review()
+        await self.review()
         if not self._relist.is_set():
             self._current.set()
 
-    def review(self) -> None:
+    async def review(self) -> None:
         """Find out what of its lists may not be used."""
-        self.withheld = self.upstream.withheld(self.offered) if self.offered is not None else frozenset()
-        names = {kind: [name for of, name in self.withheld if of == kind] for kind in ("resource", "resource_template")}
-        self._withheld = Spellings(names["resource"], names["resource_template"])
+        async with self._reviewing:  # by what is approved then
+            offered = self.offered
+            reviewed = _Reviewed() if offered is None else await beside(offered.size, self._review, offered)
+            if self.offered is offered:  # else what is listed meanwhile is reviewed by itself
+                self._reviewed = reviewed
+
+    def _review(self, offered: Definitions) -> _Reviewed:
+        withheld = self.upstream.withheld(offered)
+        if not withheld:
+            return _Reviewed()
+        names = {kind: [name for of, name in withheld if of == kind] for kind in ("resource", "resource_template")}
+        spellings = Spellings(names["resource"], names["resource_template"])
+        return _Reviewed(withheld, spellings, frozenset(offered.by_name("resource")))
 
     async def usable(self, item: Item) -> bool:
         """Return whether something may be used as the server lists it now: a change of its lists is learned first."""
         if self.upstream.quarantine:
             while not self._current.is_set():
                 await self._current.wait()
-        return item not in self.withheld and not self._may_be_withheld(item)
+        return item not in self._reviewed.withheld and not self._may_be_withheld(item)
 
     async def check_usable(self, item: Item) -> None:
         """Raise `ToolError` for what may not be used, and log it for the operator (SPEC GWY-11)."""
         if await self.usable(item):
             return
-        has = "has changed since it was approved" if item in self.withheld else "may be one that is not approved"
+        has = (
+            "has changed since it was approved"
+            if item in self._reviewed.withheld
+            else "may be one that is not approved"
+        )
         text = (
             f"The {words_for(item)} of the MCP server {self.upstream.name!r} {has}, so it was not used. "
             "`toolfold approve` shows the difference and approves it."
@@ -287,10 +313,8 @@ class Link:
 
     def _may_be_withheld(self, item: Item) -> bool:
         """Return whether something is a resource that is in no list, and may be what is withheld."""
-        kind, uri = item
-        if kind != "resource" or self.offered is None or uri in self.offered.by_name("resource"):
-            return False
-        return self._withheld.may_include(uri)
+        (kind, uri), reviewed = item, self._reviewed
+        return kind == "resource" and uri not in reviewed.resources and reviewed.spellings.may_include(uri)
 
     # -- its life -----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import shlex
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -292,8 +293,8 @@ class Upstream:
         if self.known is None or self._links.get(ASKING) is link or self.quarantine:
             await self.refresh(link, wire)
             return True
-        tools = self.known.definitions.tools
-        await beside(len(tools), learn, wire, tools)
+        definitions = self.known.definitions
+        await beside(definitions.size, learn, wire, definitions.tools)
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:
@@ -305,9 +306,9 @@ class Upstream:
         """
         now = await known_of(wire)
         before, known = link.offered, self.known
-        if known is not None and now.definitions == known.definitions:
+        if known is not None and await _same(now.definitions, known.definitions):
             now = evolve(now, definitions=known.definitions)  # each connection keeps them, but none its own
-        link.listed(now.definitions)
+        await link.listed(now.definitions)
         as_able = self._links.get(ASKING) is link or known is None or set(now.able) >= set(known.able)
         if known is None or as_able or now.definitions.version != known.definitions.version:
             await self._learn(now)
@@ -324,7 +325,7 @@ class Upstream:
     async def _merged(self, known: Known, before: Definitions | None, now: Definitions) -> tuple[Known, Definitions]:
         """Return what is known, and what is once one connection had first `before` and then `now`."""
         while True:
-            definitions = await beside(len(known.definitions.tools), merged, known.definitions, before, now)
+            definitions = await beside(known.definitions.size, merged, known.definitions, before, now)
             if self.known is None or self.known is known:
                 return known, definitions
             known = self.known  # another connection has learned something meanwhile
@@ -337,11 +338,17 @@ class Upstream:
 
     async def _learn(self, now: Known, *, store: bool = True) -> None:
         before, self.known = self.known, now
-        self._said = self._approved_name()
-        if before is None or _without_warnings(before) != _without_warnings(now):
+        self._said = await beside(now.definitions.size, self._approved_name)
+        if before is None or not await _same(_without_warnings(before), _without_warnings(now)):
             if store:
-                await beside(len(now.definitions.tools), self._cache.write, self.config, now)
+                await beside(now.definitions.size, self._cache.write, self.config, now)
             await self._on_change(self)
+
+
+async def _same(one: Known | Definitions, other: Known | Definitions) -> bool:
+    """Return whether they are equal, which takes long where they are large and not the same."""
+    size = one.size if isinstance(one, Definitions) else one.definitions.size
+    return await beside(size, operator.eq, one, other)
 
 
 def _without_warnings(known: Known) -> Known:

@@ -42,7 +42,7 @@ from mcp_types.version import (
 from pydantic_core import to_json
 
 from toolfold import ProtocolError, __version__
-from toolfold.spi import array, frozen, table
+from toolfold.spi import frozen, table
 
 from ...mcp.answer.render import OWN_PREFIX
 from ...mcp.extensions.offered_groups import EXTENSIONS, extension_of
@@ -50,7 +50,7 @@ from ...names import ALWAYS_LOAD_META
 from ...transport.http_headers import ModernHeaders
 from ...transport.http_refusals import SESSION_GONE, StatusLine
 from ...transport.lines import Around, Item, MessageTooLarge
-from ..beside import beside
+from ..beside import beside, size_of
 from .awaited import AnswerLost, Awaited
 from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 
@@ -182,10 +182,7 @@ class Wire:
 
     async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
         try:
-            raw = await self._dispatcher.send_raw_request(method, params, options)
-            size = max((len(array(one) or ()) for one in raw.values()), default=0)
-            answer: dict[str, Any] = await beside(size, _allowed, raw)
-            return answer
+            return await self._dispatcher.send_raw_request(method, params, options)
         except MCPError as error:
             if error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 raise SessionForgotten(error.data or "the session has ended") from error
@@ -194,7 +191,7 @@ class Wire:
             # A server may use this code for errors of its own, so the code alone decides nothing.
             if error.code == CONNECTION_CLOSED and (self.ended.is_set() or error.message.startswith("SSE stream")):
                 raise ConnectionLost(str(self.failure or error.message.rstrip("."))) from self.failure or error
-            raise ProtocolError(error.code, error.message, _allowed(error.data)) from error
+            raise ProtocolError(error.code, error.message, error.data) from error
 
     async def shake_hands(self, mode: ConnectMode) -> None:
         """Agree on a version: with `"auto"` ask for the newest era first.
@@ -267,10 +264,10 @@ async def connect(
     """
 
     async def answer(_: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {} if method == "ping" else dict(await on_request(method, _allowed(params or {}), _cause.get()))
+        return {} if method == "ping" else dict(await on_request(method, params or {}, _cause.get()))
 
     def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
-        on_notification(method, _allowed(params or {}), reading.cause)
+        on_notification(method, params or {}, reading.cause)
         return True
 
     async def observe(error: Exception) -> None:
@@ -304,7 +301,8 @@ async def connect(
 class _Noting(Around):
     """One side of a transport, which notes its end before the dispatcher learns of it, and what waits for an answer.
 
-    A server may answer with the very code that the dispatcher has for the end of a connection.
+    A server may answer with the very code that the dispatcher has for the end of a connection. What comes has no keys
+    that a server may not set (SPEC GWY-12).
     """
 
     def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event, awaited: Awaited) -> None:
@@ -326,6 +324,8 @@ class _Noting(Around):
             self._ended.set()
             raise
         self._awaited.came(item)
+        if isinstance(item, SessionMessage):
+            await _clean(item.message)
         return item
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -335,6 +335,13 @@ class _Noting(Around):
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._ended.set()
             raise
+
+
+async def _clean(message: Any) -> None:
+    """Take keys that an upstream may not set out of a message, beside the loop if it is large."""
+    for of, key in ((message, "result"), (message, "params"), (getattr(message, "error", None), "data")):
+        if value := getattr(of, key, None):
+            setattr(of, key, await beside(size_of([value]), _allowed, value))
 
 
 def _allowed(value: Any, *, reserved: bool = True) -> Any:
