@@ -30,6 +30,7 @@ import anyio
 import httpx2
 from attrs import define, field
 
+from tests.benchmarks.processes import resident
 from tests.process.ports import free_port
 from tests.process.serving import ENVIRONMENT, serving
 
@@ -73,6 +74,7 @@ class Figures:
     failures: Counter[int] = field(factory=Counter[int])
     killed: int = 0
     seconds: list[float] = field(factory=list[float])
+    memory: int = 0
 
 
 @define
@@ -182,7 +184,7 @@ def bad_inputs(random: Random, known: list[str]) -> Iterator[tuple[bytes, dict[s
             "mcp-session-id": random.choice([*known, "0" * 32, "\x7f", "x" * 5_000]),
             "mcp-protocol-version": LEGACY,
         }
-        kind = random.randrange(6)
+        kind = random.randrange(7)
         if kind == 0:
             yield (
                 random.choice([b"", b"{", b"[]", b"nonsense", b"\xff\xfe", deep, b"[" * 20_000, b'{"id": 1e999}']),
@@ -210,8 +212,25 @@ def bad_inputs(random: Random, known: list[str]) -> Iterator[tuple[bytes, dict[s
         elif kind == 4:
             meta = {"io.modelcontextprotocol/protocolVersion": random.choice(["2026-07-28", "9999-01-01", 5])}
             yield request("tools/list", {"_meta": meta}), {"mcp-protocol-version": random.choice(["2026-07-28", "x"])}
+        elif kind == 5:
+            yield request("subscriptions/listen", subscription(random)), MODERN
         else:
             yield request("tools/call", {"name": "hostile_0", "arguments": {"x": random.choice(values)}}), whose
+
+
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+
+
+def subscription(random: Random) -> dict[str, Any]:
+    """Return the parameters of a stream of the modern era for more resources than there are."""
+    tail = "x" * random.choice([0, 250, 8_000, 100_000])
+    about = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "hostile", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    uris = [f"x://{number}{tail}" for number in range(random.choice([1, 30, 1_000, 2_000]) if len(tail) < 9_000 else 9)]
+    return {"notifications": {"toolsListChanged": True, "resourceSubscriptions": uris}, "_meta": about}
 
 
 async def hostile(http: httpx2.AsyncClient, number: int, figures: Figures) -> None:
@@ -278,6 +297,13 @@ async def killing(folder: Path, figures: Figures, until: float) -> None:
             figures.killed += 1
 
 
+async def weighing(process: int, figures: Figures) -> None:
+    """Note how much memory the gateway has."""
+    while True:
+        figures.memory = max(figures.memory, resident(process))
+        await anyio.sleep(1)
+
+
 async def besieged(seconds: float, sessions: int) -> Figures:
     """Return what a gateway held for some seconds."""
     figures = Figures()
@@ -295,7 +321,7 @@ async def besieged(seconds: float, sessions: int) -> Figures:
         config.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
         command = [program, "serve", str(config), "--http", "--port", str(port)]
         async with (
-            serving(command, "serving http", {**ENVIRONMENT, "TOOLFOLD_STATE_DIR": name}),
+            serving(command, "serving http", {**ENVIRONMENT, "TOOLFOLD_STATE_DIR": name}) as (process, _),
             httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http,
             httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as other,
         ):
@@ -306,6 +332,7 @@ async def besieged(seconds: float, sessions: int) -> Figures:
                 for number in range(HOSTILE_AT_ONCE):
                     beside.start_soon(hostile, other, number, figures)
                 beside.start_soon(killing, folder, figures, until)
+                beside.start_soon(weighing, process.pid, figures)
                 async with anyio.create_task_group() as tasks:
                     for number in range(AT_ONCE):
                         tasks.start_soon(honest, clients, number, until)
@@ -345,9 +372,11 @@ def main() -> int:
     refused = figures.refused.total()
     print(f"processors: {os.cpu_count()}; seconds: {given.seconds:g}")
     print(f"sessions held: {figures.sessions}")
+    print(f"requests answered: {figures.requests:,}")
     print(
-        f"requests answered: {figures.requests:,}; half of them within {cuts[49]:.3f} s, 99 % within {cuts[98]:.3f} s"
+        f"half of them within {cuts[49]:.3f} s, 99 % within {cuts[98]:.3f} s, all within {max(figures.seconds):.3f} s"
     )
+    print(f"most memory of the gateway: {figures.memory / 1e6:.0f} MB")
     print(f"of these refused with a reason, such as a server that was down: {refused:,}")
     print(f"servers killed: {figures.killed}")
     print(f"bad inputs tried: {figures.tried:,}; answered as a failure of the server: {figures.failures.total()}")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
+from mcp.server.session import ServerSession
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 
-from tests.adapters.mcp.asgi import callers_of
+from tests.adapters.mcp.asgi import callers_of, endpoint_of
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN
-from toolfold import ConfigError
+from toolfold import ConfigError, Session
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.http.operation import ConnectionBounds, within_descriptors
 from toolfold_adapters.mcp.http.sessions import HttpSessions
@@ -76,9 +80,16 @@ def test_connections_never_take_all_the_files_that_the_process_may_open(monkeypa
         pytest.skip("there is no such limit")
     import resource
 
-    for most, expected in ((1024, 832), (100, 50), (1, 1), (1_000_000, 5000), (resource.RLIM_INFINITY, 5000)):
+    for most, expected in (
+        (1024, Limit(832, 500)),
+        (500, Limit(308, 77)),
+        (100, Limit(50, 12)),
+        (1, Limit(1, 1)),
+        (1_000_000, Limit(5000, 500)),
+        (resource.RLIM_INFINITY, Limit(5000, 500)),
+    ):
         monkeypatch.setattr(resource, "getrlimit", lambda _, most=most: (most, most))
-        assert within_descriptors(Limit(5000, 10)) == Limit(expected, 10)
+        assert within_descriptors(Limit(5000, 500)) == expected  # one caller never gets all that are left
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
     assert within_descriptors(Limit(None, 10)) == Limit(832, 10)
 
@@ -130,6 +141,25 @@ async def test_a_session_that_its_client_ends_gives_back_its_place_at_once() -> 
 
 async def ignore(message: Any) -> None:
     """Take a message that nobody waits for."""
+
+
+@pytest.mark.spec("STO-7")
+async def test_nothing_is_left_of_sessions_that_have_ended() -> None:
+    kept: Any = (Session, StreamableHTTPServerTransport, ServerSession)
+
+    def held() -> int:
+        gc.collect()
+        return sum(isinstance(one, kept) for one in gc.get_objects())
+
+    server = build_server(make_desk(), limits=Limits(sessions=Limit(20, None)))
+    async with endpoint_of(server) as endpoint:
+        counts: list[int] = []
+        for _ in range(4):  # as many at a time as there may be, again and again
+            async with AsyncExitStack() as clients:
+                for _ in range(20):
+                    await (await clients.enter_async_context(endpoint.client("legacy"))).list_tools()
+            counts.append(held())
+    assert counts[1:] == counts[:1] * 3
 
 
 @pytest.mark.spec("SES-4")

@@ -30,7 +30,7 @@ from uvicorn.protocols.utils import get_remote_addr
 from toolfold import ConfigError, Limit, ToolfoldError
 from toolfold.spi import Caller, Full, frozen
 
-from ...tally import Tally
+from ...tally import Tally, share_of
 from ..request import address
 from .application import HttpApp
 from .guards import limit_response
@@ -185,7 +185,10 @@ def _raw(response: Response) -> bytes:
 
 
 def within_descriptors(limit: Limit) -> Limit:
-    """Return a limit of connections that leaves the process file descriptors for everything else."""
+    """Return a limit of connections that leaves the process file descriptors for everything else.
+
+    One caller that could take all that are left gets its share of them (see `share_of`).
+    """
     if sys.platform == "win32":  # sockets are no file descriptors there
         return limit
     import resource
@@ -194,7 +197,9 @@ def within_descriptors(limit: Limit) -> Limit:
     if most == resource.RLIM_INFINITY:
         return limit
     room = max(1, most - DESCRIPTORS_OF_OTHERS, most // 2)
-    return evolve(limit, total=room if limit.total is None else min(limit.total, room))
+    total, own = room if limit.total is None else min(limit.total, room), limit.per_caller
+    lowered = own is not None and total != limit.total and own >= total
+    return evolve(limit, total=total, per_caller=share_of(total, own) if lowered else own)
 
 
 # -- probes, and the end -----------------------------------------------------------------------------------------------
