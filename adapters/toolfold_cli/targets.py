@@ -195,7 +195,7 @@ def full_name(known: Iterable[str], name: str) -> str | None:
     from toolfold_adapters.names import WIRE_SEPARATOR
 
     names = set(known)
-    for written in (name, name.replace(WIRE_SEPARATOR, ".")):
+    for written in (name, name.replace(WIRE_SEPARATOR, "."), name.replace(".", WIRE_SEPARATOR)):
         if written in names:
             return written
     own = [one for one in names if one.rpartition(".")[2] == name]
