@@ -9,6 +9,7 @@ is asked for by time and caller.
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections import OrderedDict
@@ -44,36 +45,37 @@ QUIET = 5.0
 
 REMEMBERED = 256
 """How many records, as they were last seen, are kept to decide on: those of the requests that are being answered."""
-_FIELDS = ("op", "until", "version", "data", "caller", "lifetime", "expires", "intent", "token")
-"""Of a record; `op` says which operation has written it, and so, which of its states it is."""
+_FIELDS = ("op", "until", "version", "caller", "lifetime", "expires", "token")
+"""Of a record, beside `data` and `intent`; `op` says which operation has written it, so which of its states it is."""
 
 _COMMON = """
 local record, uses, own, intents, tokens = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local function found(verdict)
-  local row = redis.call('HMGET', record, $FIELDS)
-  local last = redis.call('GET', tokens) or '0'
-  return {verdict, string.format('%.6f', now), redis.call('ZCARD', uses), redis.call('ZCARD', own), last, unpack(row)}
+  local row, texts = redis.call('HMGET', record, $FIELDS), redis.call('HMGET', record, 'data', 'intent')
+  local last, total, mine = redis.call('GET', tokens) or '0', redis.call('ZCARD', uses), redis.call('ZCARD', own)
+  return {cjson.encode({verdict, string.format('%.6f', now), total, mine, last, unpack(row)}), unpack(texts)}
 end
 """
 
 _WRITE = """
-local op, seen, until_, number, at, before, total, mine, is_news, change = unpack(ARGV)
+local op, seen, until_, number, at, before, total, mine, is_news, change = unpack(cjson.decode(ARGV[1]))
 local row = redis.call('HMGET', record, 'op', 'until')
 if row[1] == op then return found('repeated') end
-local function is_full(key, bound) return tonumber(bound) >= 0 and redis.call('ZCARD', key) >= tonumber(bound) end
-if (row[1] or '') ~= seen or (row[2] or '') ~= until_ or now < tonumber(at) or now >= tonumber(before)
-  or seen == '' and tonumber(number) <= (tonumber(redis.call('GET', tokens)) or 0)
+local function is_full(key, bound) return bound >= 0 and redis.call('ZCARD', key) >= bound end
+if (row[1] or '') ~= seen or (row[2] or '') ~= until_ or now < at or now >= before
+  or seen == '' and number <= (tonumber(redis.call('GET', tokens)) or 0)
   or is_full(uses, total) or is_full(own, mine) then return found('changed') end
-if change == 'delete' then
+if not change then
   for _, key in ipairs({uses, own, intents}) do redis.call('ZREM', key, record) end
   redis.call('DEL', record)
-  redis.call('SET', tokens, number)
+  redis.call('SET', tokens, string.format('%.0f', number))
 else
-  local expires, left, ends = unpack(ARGV, 11, 13)
-  redis.call('HSET', record, 'op', op, unpack(ARGV, 14))
-  if left ~= '' then
+  local expires, left, ends, fields = unpack(change)
+  redis.call('HSET', record, 'op', op, unpack(fields))
+  if #ARGV > 1 then redis.call('HSET', record, unpack(ARGV, 2)) end
+  if left > 0 then
     for _, key in ipairs({uses, own}) do redis.call('ZADD', key, expires, record) end
     for _, key in ipairs({record, uses, own}) do redis.call('PEXPIRE', key, left) end
   end
@@ -85,8 +87,8 @@ else
     redis.call('ZREM', intents, record)
   end
 end
-if is_news == '1' then redis.call('PUBLISH', '$CHANNEL', record) end
-return {'written', string.format('%.6f', now)}
+if is_news then redis.call('PUBLISH', '$CHANNEL', record) end
+return string.format('%.6f', now)
 """
 
 _SCRIPTS = {
@@ -142,7 +144,7 @@ class _Answer:
 
 
 _NEVER = 1e300
-"""Instead of infinity, which no script reads."""
+"""Instead of infinity, which is not in JSON."""
 _AWAY: list[Any] = [redis.ConnectionError, redis.TimeoutError, redis.MasterDownError]
 
 
@@ -311,23 +313,25 @@ class RedisStore:
         entry = decision.entry
         caller = (entry or cast("records.Entry", seen.entry)).caller
         bounds = [-1, -1] if place is None else [-1 if bound is None else bound for bound in _bounds(place)]
-        guard = [op, seen.op, seen.until, at.number, _seconds(at.now), min(decision.before, _NEVER), *bounds]
-        change = ["delete"] if entry is None else _change(entry, is_use=decision.is_use)
+        guard = [op, seen.op, seen.until, at.number, at.now, min(decision.before, _NEVER), *bounds]
+        change, texts = (False, []) if entry is None else _change(seen.entry, entry, is_use=decision.is_use)
         script = "write" if place is None else "create"
-        row = await self._run(script, _keys(key, caller), *guard, int(decision.is_news), *change)
-        if row[0] != "written":
+        given = json.dumps([*guard, decision.is_news, change])  # one argument, since the client is slow with each
+        row = await self._run(script, _keys(key, caller), given, *texts)
+        if not isinstance(row, str):
             return self._answer(key, row)
-        self._hear(row[1])
+        self._hear(row)
         written = _Seen() if entry is None else _Seen(entry, op, _seconds(entry.until))
         self._remember(key, written)
-        return _Answer(row[0], written, 0, 0, 0)
+        return _Answer("written", written, 0, 0, 0)
 
     def _answer(self, key: str, row: list[Any]) -> _Answer:
         """Return what a script says, and remember it."""
-        verdict, now, total, own, last, *fields = row
+        head, data, intent = row
         with _errors():
+            verdict, now, total, own, last, *fields = json.loads(head)
             self._hear(now)
-            answer = _Answer(verdict, _seen(key, fields), total, own, int(last))
+            answer = _Answer(verdict, _seen(key, fields, data, intent), total, own, int(last))
         self._remember(key, answer.seen)
         return answer
 
@@ -395,10 +399,10 @@ def _seconds(time: float) -> str:
     return f"{time:.6f}"
 
 
-def _seen(key: str, fields: Sequence[str | None]) -> _Seen:
-    """Return a record by its fields; raises ValueError if one of them is no number."""
-    op, until, version, data, caller, lifetime, expires, intent, token = fields
-    if version is None:
+def _seen(key: str, fields: Sequence[str], data: str | None, intent: str | None) -> _Seen:
+    """Return a record by its fields, those that are missing false; raises ValueError if one of them is no number."""
+    op, until, version, caller, lifetime, expires, token = fields
+    if not version:
         return _Seen()
     kind, _, _ = key.rpartition("/")
     entry = records.Entry(
@@ -415,22 +419,27 @@ def _seen(key: str, fields: Sequence[str | None]) -> _Seen:
     return _Seen(entry, op or "", until or "")
 
 
-def _change(entry: records.Entry, *, is_use: bool) -> list[Any]:
-    """Return what the script sets: when the record ends and its keys do, until when its intent is held, and fields."""
-    left = ceil((entry.lifetime + GRACE) * 1000) if is_use else ""
-    fields = {
-        "until": _seconds(entry.until),
-        "version": entry.version,
-        "data": entry.data,
-        "caller": entry.caller or "",
-        "lifetime": entry.lifetime,
-        "expires": _seconds(entry.expires),
-        "token": entry.token,
-    }
-    if entry.intent is not None:
-        fields["intent"] = entry.intent
-    pairs = [part for pair in fields.items() for part in pair]
-    return ["set", _seconds(entry.expires), left, "" if entry.intent is None else _seconds(entry.until), *pairs]
+def _change(before: records.Entry | None, entry: records.Entry, *, is_use: bool) -> tuple[list[Any], list[str]]:
+    """Return what the script sets, and the texts, of what differs from the record as it was seen.
+
+    The first is when the record ends and its keys do, until when its intent is held, and fields.
+    """
+    left = ceil((entry.lifetime + GRACE) * 1000) if is_use else 0
+    fields = ["until", _seconds(entry.until)]
+    texts: list[str] = []
+    if before is None:
+        fields += ["caller", entry.caller or "", "lifetime", str(entry.lifetime)]
+    if before is None or entry.version != before.version:
+        fields += ["version", str(entry.version)]
+    if before is None or entry.token != before.token:
+        fields += ["token", str(entry.token)]
+    if before is None or entry.expires != before.expires:
+        fields += ["expires", _seconds(entry.expires)]
+    if before is None or entry.data != before.data:
+        texts += ["data", str(entry.data)]
+    if entry.intent is not None and (before is None or entry.intent != before.intent):
+        texts += ["intent", entry.intent]
+    return [_seconds(entry.expires), left, "" if entry.intent is None else _seconds(entry.until), fields], texts
 
 
 def _stands(written: records.Entry | None, found: records.Entry | None, now: float) -> bool:
