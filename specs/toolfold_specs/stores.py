@@ -362,6 +362,29 @@ async def _changes_are_published_to_others(store: Store, other: Store) -> None:
     assert seen == [key]
 
 
+async def _deletions_are_published_to_others(store: Store, other: Store) -> None:
+    keys = [await _created(store), await _created(store, "desk/handle/other")]
+    token = await _leased(store, keys[0])
+    seen: list[str | None] = []
+
+    async def follow() -> None:
+        async for changed in other.changes():
+            seen.append(changed)
+            if changed == keys[0]:
+                return
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            version: int | None = await _version_of(store, keys[1])
+            while keys[1] not in seen:  # it follows by then
+                assert version is not None
+                version = await store.swap(keys[1], version, str(version))
+                await anyio.sleep(SHORT / 5)
+            assert await store.delete(keys[0], token)
+    assert seen[-1] == keys[0]
+
+
 async def _a_store_that_waits_for_its_engine_does_not_block_the_loop(store: Store, trouble: Trouble) -> None:
     key = await _created(store)
     version = await _version_of(store, key)
@@ -414,6 +437,7 @@ _PLAIN: dict[str, Case] = {
         _the_records_of_a_kind_are_bounded,
         _the_records_of_a_caller_are_bounded_and_the_idlest_is_known,
         _changes_are_published_to_others,
+        _deletions_are_published_to_others,
     )
 }
 _IN_TROUBLE: dict[str, CaseInTrouble] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,14 @@ CREATE TABLE counter (changes INTEGER NOT NULL, tokens INTEGER NOT NULL);
 INSERT INTO counter VALUES (0, 0);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORM};
+"""
+_DELETED = "CREATE TABLE IF NOT EXISTS deleted (changed INTEGER PRIMARY KEY, key TEXT NOT NULL)"
+"""Which records were deleted lately. It is no part of the form: what does not know it can do without."""
+_LATELY = 60.0
+"""Seconds for which it is known; whoever has not looked for so long is told that any record may have changed."""
+_NEWS = """
+SELECT key, changed FROM session WHERE changed > :seen UNION ALL
+SELECT key, changed FROM deleted WHERE changed > :seen ORDER BY changed
 """
 _LOOK = (
     f"SELECT {_NOW}, max(changes, tokens), version, data, kind, caller, lifetime, expires, intent, token, until "
@@ -176,12 +185,15 @@ class SQLiteStore:
             return int(db.execute("SELECT changes FROM counter").fetchone()[0])
 
         def since(db: sqlite3.Connection) -> list[tuple[str, int]]:
-            found = db.execute("SELECT key, changed FROM session WHERE changed > ? ORDER BY changed", (seen,))
-            return [(key, changed) for key, changed in found]
+            return [(key, changed) for key, changed in db.execute(_NEWS, {"seen": seen})]
 
+        looked = time.monotonic()
         seen = await self._run(count, writes=False)
         yield None  # what changed before is unknown, also after a failure
         while True:
+            before, looked = looked, time.monotonic()
+            if looked - before > _LATELY / 2:
+                yield None
             for key, changed in await self._run(since, writes=False):
                 seen = changed
                 yield key
@@ -243,6 +255,7 @@ class SQLiteStore:
             if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
                 for statement in _TABLES.split(";"):
                     db.execute(statement)
+            db.execute(_DELETED)
             application, form = (
                 db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
             )
@@ -284,10 +297,18 @@ def _applied(db: sqlite3.Connection, key: str, operation: records.Operation[T], 
     decision = operation(before, at)
     if decision.entry is None:
         if before is not None:
-            db.execute("DELETE FROM session WHERE key = ?", (key,))
+            _delete(db, key, at)
     elif decision.entry is not before:
         _write(db, key, decision.entry, is_news=decision.is_news)
     return decision.answer
+
+
+def _delete(db: sqlite3.Connection, key: str, at: records.Moment) -> None:
+    """Delete a record, which others are told of."""
+    db.execute("DELETE FROM session WHERE key = ?", (key,))
+    db.execute("DELETE FROM deleted WHERE changed < ?", (at.number - _LATELY * 1e6,))
+    db.execute("INSERT INTO deleted VALUES (?, ?)", (at.number, key))
+    db.execute("UPDATE counter SET changes = max(changes, ?)", (at.number,))
 
 
 def _write(db: sqlite3.Connection, key: str, entry: records.Entry, *, is_news: bool) -> None:

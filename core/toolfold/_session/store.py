@@ -147,7 +147,7 @@ class Store(Protocol):
         ...
 
     def changes(self) -> AsyncGenerator[str | None]:
-        """Yield the key of each record whose data changes from now on; `None` where any may have."""
+        """Yield the key of each record that is changed or deleted from now on; `None` where any may have been."""
         ...
 
     async def aclose(self) -> None:
