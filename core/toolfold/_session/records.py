@@ -21,8 +21,6 @@ from collections.abc import Callable
 from math import inf
 from typing import Generic, TypeVar
 
-from attrs import evolve
-
 from .._values import frozen
 from .store import Created, Lease, Place, Record
 
@@ -72,7 +70,19 @@ class Entry:
 
     def used(self, now: float) -> Entry:
         """Return it as it is after a use."""
-        return evolve(self, expires=now + self.lifetime)
+        return self._with(self.version, self.data, now + self.lifetime, self.intent, self.token, self.until)
+
+    def saved(self, version: int, data: object, now: float) -> Entry:
+        """Return it as it is once its data is replaced: without an intent, and with its lease released."""
+        return self._with(version, data, now + self.lifetime, None, self.token, 0.0)
+
+    def leased(self, token: int, until: float, intent: str | None) -> Entry:
+        """Return it as it is under a lease, or once that has ended."""
+        return self._with(self.version, self.data, self.expires, intent, token, until)
+
+    def _with(self, version: int, data: object, expires: float, intent: str | None, token: int, until: float) -> Entry:
+        # every operation makes one, for which `evolve` takes three times as long
+        return Entry(version, data, self.kind, self.caller, self.lifetime, expires, intent, token, until)
 
 
 @frozen
@@ -160,7 +170,7 @@ def swap(version: int, data: object, token: int | None) -> Operation[int | None]
         is_free = entry.until <= at.now and entry.intent is None
         if not (is_free if token is None else entry.is_held(token, at.now)):
             return Decision(None, entry)
-        after = evolve(entry, version=at.number, data=data, intent=None, until=0.0, expires=at.now + entry.lifetime)
+        after = entry.saved(at.number, data, at.now)
         return Decision(at.number, after, data != entry.data, is_use=True, before=inf if token is None else entry.until)
 
     return decide
@@ -176,7 +186,7 @@ def acquire(seconds: float, version: int, intent: str | None) -> Operation[Lease
         if record.held:
             return Decision(Lease(None, record), entry)
         begun = intent if entry.version == version and entry.intent is None else entry.intent
-        after = evolve(entry, token=at.number, until=at.now + seconds, intent=begun)
+        after = entry.leased(at.number, at.now + seconds, begun)
         return Decision(Lease(at.number, record), after)
 
     return decide
@@ -184,7 +194,7 @@ def acquire(seconds: float, version: int, intent: str | None) -> Operation[Lease
 
 def intend(intent: str | None, token: int) -> Operation[bool]:
     """Return the operation that replaces the intent under a lease, which ends with an intent that is taken back."""
-    return _leased(token, lambda entry: evolve(entry, intent=intent, until=entry.until if intent is not None else 0.0))
+    return _leased(token, lambda entry: entry.leased(token, entry.until if intent is not None else 0.0, intent))
 
 
 def renew(token: int, seconds: float) -> Operation[bool]:
@@ -194,7 +204,7 @@ def renew(token: int, seconds: float) -> Operation[bool]:
         if entry is None or not entry.is_held(token, at.now):
             return Decision(False, entry)
         is_use = entry.expires > at.now
-        after = evolve(entry.used(at.now) if is_use else entry, until=at.now + seconds)
+        after = (entry.used(at.now) if is_use else entry).leased(token, at.now + seconds, entry.intent)
         return Decision(True, after, is_use=is_use, before=min(entry.until, entry.expires) if is_use else entry.until)
 
     return decide
@@ -202,7 +212,7 @@ def renew(token: int, seconds: float) -> Operation[bool]:
 
 def release(token: int) -> Operation[bool]:
     """Return the operation that ends a lease."""
-    return _leased(token, lambda entry: evolve(entry, until=0.0))
+    return _leased(token, lambda entry: entry.leased(token, 0.0, entry.intent))
 
 
 def delete(token: int) -> Operation[bool]:
