@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from anyio import to_thread
 
 from toolfold import ConfigError, Created, Lease, Place, Record, StoreError, StoreUnavailable, records
 
+from ..clock import elapsed
 from .memory import LEASE
 
 log = logging.getLogger("toolfold.stores")
@@ -187,11 +187,11 @@ class SQLiteStore:
         def since(db: sqlite3.Connection) -> list[tuple[str, int]]:
             return [(key, changed) for key, changed in db.execute(_NEWS, {"seen": seen})]
 
-        looked = time.monotonic()
+        looked = elapsed()
         seen = await self._run(count, writes=False)
         yield None  # what changed before is unknown, also after a failure
         while True:
-            before, looked = looked, time.monotonic()
+            before, looked = looked, elapsed()
             if looked - before > _LATELY / 2:
                 yield None
             for key, changed in await self._run(since, writes=False):
