@@ -107,6 +107,18 @@ class Files(Generic[T]):
             return error.strerror or type(error).__name__
         return ""
 
+    def remove(self, key: str) -> None:
+        """Store nothing any more; where that fails, it is logged."""
+        if self._folder is None:
+            return
+        path = self._path(self._folder, key)
+        try:
+            patiently(lambda: path.unlink(missing_ok=True))
+        except NotADirectoryError:
+            pass
+        except OSError as error:
+            log.warning("the %s can't be removed from %s: %s", self._what, self._folder, error)
+
     def take_over(self, older: str, key: str) -> None:
         """Have what is stored under an older key be under another one, unless something is already."""
         if self._folder is None:
@@ -209,15 +221,19 @@ def stored_folder(what: Literal["definitions", "approved", "tokens"]) -> Path:
 # -- for the next start ------------------------------------------------------------------------------------------------
 
 
-def _form(made: type, **others: Any) -> Any:
+def _form(made: type, without: str = "", **others: Any) -> Any:
     """Return the type of the data that a value of attrs is stored as, some of its fields as `others` say."""
     make: Any = TypedDict
     hints = get_type_hints(made)
-    return make(made.__name__, {**{name: hints[name] for name in fields_dict(made)}, **others})
+    stored = {name: hints[name] for name in fields_dict(made) if name != without}
+    return make(made.__name__, {**stored, **others})
 
 
 _FILE = _form(
-    Known, format=Literal[1], definitions=_form(Definitions, groups=GenericAlias(tuple, (_form(OfferedGroup), ...)))
+    Known,
+    "whole",
+    format=Literal[1],
+    definitions=_form(Definitions, groups=GenericAlias(tuple, (_form(OfferedGroup), ...))),
 )
 
 
@@ -225,7 +241,8 @@ class DefinitionCache:
     """What upstreams offered when they were last asked; where that can't be read, they are asked instead.
 
     It is stored by all that decides on what answers: the command or URL, the folder, the environment and headers that
-    an upstream is given, whose values are not stored, and the client that logs in.
+    an upstream is given, whose values are not stored, and the client that logs in. What may not be all that there is,
+    such as a list without tools, is not kept for the next start.
 
     Args:
         folder: Where the files are; without one nothing is stored.
@@ -241,12 +258,16 @@ class DefinitionCache:
         known: dict[str, Any] = {name: value for name, value in stored.items() if name != "format"}
         given = known.pop("definitions")
         groups = tuple(OfferedGroup(**one) for one in given.pop("groups"))
-        return Known(definitions=Definitions(groups=groups, **given), **known)
+        found = Known(definitions=Definitions(groups=groups, **given), **known)
+        return found if found.lasting else None
 
     def write(self, config: UpstreamConfig, known: Known) -> None:
-        """Store what is known of an upstream."""
-        stored: Any = {"format": 1, **asdict(known)}
-        self._files.write(_cache_key(config), stored)
+        """Store what is known of an upstream; nothing if it may not be all that there is."""
+        if known.lasting:
+            stored: Any = {"format": 1, **asdict(known, filter=lambda one, _: one.name != "whole")}
+            self._files.write(_cache_key(config), stored)
+        else:
+            self._files.remove(_cache_key(config))
 
 
 def _cache_key(config: UpstreamConfig) -> str:

@@ -95,12 +95,22 @@ class Known:
         modern: Whether its era is that without sessions.
         able: What the client could do that this was offered to; a server may offer less to one that can do less.
         capabilities: What the upstream says that it can do.
+        whole: Whether it has given each list that it says it has.
     """
 
     definitions: Definitions
     modern: bool
     able: tuple[str, ...]
     capabilities: Mapping[str, Any]
+    whole: bool = True
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it may be taken for all that there is: no list is missing, and one that has tools lists some.
+
+        A server that can't reach what is behind it often answers with an empty list, which would stay (SPEC GWY-4).
+        """
+        return self.whole and bool(self.definitions.tools or "tools" not in self.capabilities)
 
 
 # -- asked for --------------------------------------------------------------------------------------------------------
@@ -117,12 +127,13 @@ async def known_of(wire: Wire) -> Known:
     """
     facts = wire.facts
     warnings: list[str] = []
+    missing: list[str] = []
     room = Room()
-    offered = await _groups(wire, room, warnings)
+    offered = await _groups(wire, room, warnings, missing)
     found = {"tool": await _list(wire, "tool", room, warnings)}
     for kind in KINDS:
         if kind != "tool":
-            found[kind] = await _list_beside(wire, kind, room, warnings)
+            found[kind] = await _list_beside(wire, kind, room, warnings, missing)
         named = {name_of(kind, one) for one in found[kind]}
         found[kind] += [one for name, one in offered.contents[kind].items() if name not in named]
     found["tool"], problems = await beside(size_of(found["tool"]), learn, wire, found["tool"])
@@ -140,7 +151,7 @@ async def known_of(wire: Wire) -> Known:
         version=_text(facts.info.get("version")) or "",
         instructions=facts.instructions,
         groups=tuple(offered.groups.values()),
-        warnings=tuple(warnings),
+        warnings=(*missing, *warnings),
         cut=room.left_out,
         **{f"{kind}s": definitions for kind, definitions in found.items()},
     )
@@ -149,31 +160,32 @@ async def known_of(wire: Wire) -> Known:
         modern=facts.modern,
         able=tuple(sorted(wire.capabilities)),
         capabilities=dict(facts.capabilities),
+        whole=not missing,
     )
 
 
-async def _list_beside(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list[Any]:
+async def _list_beside(wire: Wire, kind: Kind, room: Room, warnings: list[str], missing: list[str]) -> list[Any]:
     """Return the definitions on all pages of a list that is not needed, or none."""
     found: list[Any] = []
 
     async def fetch() -> None:
         found.extend(await _list(wire, kind, room, warnings))
 
-    await _beside(wire, LISTS[kind].method, fetch, warnings)
+    await _beside(wire, LISTS[kind].method, fetch, missing)
     return found
 
 
-async def _groups(wire: Wire, room: Room, warnings: list[str]) -> OfferedGroups:
+async def _groups(wire: Wire, room: Room, warnings: list[str], missing: list[str]) -> OfferedGroups:
     """Return the groups that a server has by an extension, as far as it lists them in time (SPEC DEL-5)."""
     offered = OfferedGroups(room)
     if wire.groups is not None:
-        await _beside(wire, "groups/list", lambda: offered.fetch(wire.request), warnings)
+        await _beside(wire, "groups/list", lambda: offered.fetch(wire.request), missing)
     warnings += offered.warnings
     return offered
 
 
-async def _beside(wire: Wire, method: str, fetch: Callable[[], Awaitable[None]], warnings: list[str]) -> None:
-    """Fetch what is not needed, or note in `warnings` why it is not there."""
+async def _beside(wire: Wire, method: str, fetch: Callable[[], Awaitable[None]], missing: list[str]) -> None:
+    """Fetch what is not needed, or note in `missing` why it is not there."""
     reason = f"did not answer {method} within {LIST_SECONDS:g} seconds"
     with anyio.move_on_after(LIST_SECONDS):
         try:
@@ -183,7 +195,7 @@ async def _beside(wire: Wire, method: str, fetch: Callable[[], Awaitable[None]],
             reason = f"answered {method} with the error {error.code} ({error.message})"
         except NotMcp as error:
             reason = f"gives no such list: {error}"
-    warnings.append(f"The server {wire.facts.info.get('name', '')!r} {reason}, so it is served without that.")
+    missing.append(f"The server {wire.facts.info.get('name', '')!r} {reason}, so it is served without that.")
 
 
 async def _list(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list[Any]:

@@ -290,7 +290,7 @@ class Upstream:
 
     async def begin(self, link: Link, wire: Wire) -> bool:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
-        if self.known is None or self._links.get(ASKING) is link or self.quarantine:
+        if self.known is None or self._links.get(ASKING) is link or self.quarantine or not self.known.lasting:
             await self.refresh(link, wire)
             return True
         definitions = self.known.definitions
@@ -303,8 +303,11 @@ class Upstream:
         It may offer less to a client that can do less, and more to one that asked for it. So what is missing is gone
         only if this connection had it, and what is new at the beginning of a connection has the server asked anew: also
         a list that such clients did not have before, since what it lacks may have gone while there was no connection.
+        A list without tools is read once more before it takes the place of one that has some.
         """
         now = await known_of(wire)
+        if not now.definitions.tools and self.known is not None and self.known.definitions.tools:
+            now = await known_of(wire)
         before, known = link.offered, self.known
         if known is not None and await _same(now.definitions, known.definitions):
             now = evolve(now, definitions=known.definitions)  # each connection keeps them, but none its own

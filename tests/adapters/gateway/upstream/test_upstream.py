@@ -143,6 +143,70 @@ async def test_what_is_wrong_with_definitions_that_changed_is_logged(
     assert record.getMessage().startswith("The tool 'not/allowed' is called 'not_allowed' here")
 
 
+class Moody(Shop):
+    """A server that answers each request for a list of tools as it is told: with all, with none, or without prompts."""
+
+    def __init__(self, moods: list[str]) -> None:
+        super().__init__()
+        self.moods = moods
+        self.mood = ""
+
+    async def list_tools(self, ctx: Any, params: Any) -> t.ListToolsResult:
+        self.mood = self.moods.pop(0) if self.moods else "all"
+        return t.ListToolsResult(tools=[]) if self.mood == "none" else await super().list_tools(ctx, params)
+
+    async def list_prompts(self, ctx: Any, params: Any) -> t.ListPromptsResult:
+        if self.mood == "without prompts":
+            raise MCPError(code=-32603, message="the database is away")
+        return await super().list_prompts(ctx, params)
+
+
+@pytest.mark.spec("GWY-4")
+@pytest.mark.parametrize(("mood", "asked_again"), [("all", False), ("none", True), ("without prompts", True)])
+async def test_what_may_not_be_all_is_asked_for_again_at_the_next_start(
+    tmp_path: Path, mood: str, asked_again: bool
+) -> None:
+    cache, config = DefinitionCache(tmp_path), config_of("a")
+    async with opened(House(lambda name: Moody([mood])), config, cache=cache) as (gateway, _):
+        assert ("cart" in gateway.tools.catalog.tools) == (mood != "none")
+    assert (tools_in(cache, config) == 0) == asked_again
+    house = House()
+    async with opened(house, config, cache=cache) as (gateway, _):
+        catalog = gateway.tools.catalog
+        assert "cart" in catalog.tools
+        assert catalog.components["prompt"].by_name
+    assert house.count("a") == int(asked_again)
+
+
+@pytest.mark.spec("GWY-4")
+@pytest.mark.parametrize(("moods", "tools"), [(["none"], 13), (["none", "none"], 0)])
+async def test_a_list_without_tools_is_read_once_more_before_it_takes_the_place_of_one_that_has_some(
+    tmp_path: Path, moods: list[str], tools: int
+) -> None:
+    cache, config, said = DefinitionCache(tmp_path), config_of("a", mode="auto"), list[str]()
+    async with opened(House(lambda name: Moody(said)), config, cache=cache) as (gateway, session):
+        await session.call("cart")
+        said[:] = moods
+        await session.call("grow", {"item": "new"})
+        await until(lambda: not said)
+        (upstream,) = gateway.upstreams.values()
+        await until(lambda: upstream.known is not None and len(upstream.known.definitions.tools) == tools)
+        await until(lambda: tools_in(cache, config) == tools)
+    assert len(files_in(tmp_path)) == (1 if tools else 0)
+
+
+@pytest.mark.spec("GWY-4")
+def test_a_server_that_says_it_has_no_tools_is_known_without_any(tmp_path: Path) -> None:
+    cache, (config,) = DefinitionCache(tmp_path), config_of("a").upstreams.values()
+    for capabilities, kept in (({"resources": {}}, True), ({"tools": {}}, False)):
+        nothing = definitions.Known(
+            definitions=definitions.Definitions(name="a"), modern=False, able=(), capabilities=capabilities
+        )
+        cache.write(config, nothing)
+        assert (cache.read(config) is not None) is kept
+        assert len(files_in(tmp_path)) == int(kept)
+
+
 @pytest.mark.spec("GWY-4")
 @pytest.mark.parametrize(
     "damage", [b"", b"{", b"[]", b'{"format": 0}', b"\xff\xfe", b'{"format": 1, "definitions": 5}']
