@@ -198,7 +198,8 @@ async def test_a_list_without_tools_is_read_once_more_before_it_takes_the_place_
 @pytest.mark.spec("GWY-4")
 def test_a_server_that_says_it_has_no_tools_is_known_without_any(tmp_path: Path) -> None:
     cache, (config,) = DefinitionCache(tmp_path), config_of("a").upstreams.values()
-    for capabilities, kept in (({"resources": {}}, True), ({"tools": {}}, False)):
+    cases: list[tuple[dict[str, Any], bool]] = [({"resources": {}}, True), ({"tools": {}}, False)]
+    for capabilities, kept in cases:
         nothing = definitions.Known(
             definitions=definitions.Definitions(name="a"), modern=False, able=(), capabilities=capabilities
         )
