@@ -22,10 +22,12 @@ _LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
 def read_text(file: Path, newline: str | None = None, *, regular: bool = True) -> str:
     """Return the text in a file, with `newline=""` as its lines end there, or raise `ManifestError`.
 
-    Unless it need not be a `regular` file, it is no pipe, which may block for ever.
+    It is no pipe, which may block for ever; but unless it has to be a `regular` file, it may be one that a shell has
+    opened, as for `<(command)`.
     """
     try:
-        if regular and not stat.S_ISREG(file.stat().st_mode):
+        mode = file.stat().st_mode
+        if not stat.S_ISREG(mode) and (regular or not (stat.S_ISDIR(mode) or file.is_relative_to("/dev"))):
             raise ManifestError(str(file), "file", "it is not a regular file")
         with file.open(encoding="utf-8-sig", newline=newline) as opened:
             return opened.read()

@@ -194,7 +194,12 @@ def served_text(file: ClientFile) -> str | None:
     """Return the text of the file that Toolfold serves, if there is one; raises `ConfigError`."""
     if file.served.is_symlink():
         raise ConfigError(f"{file.served} is a link; remove it, since it would be written through.")
-    return original_text(file.served) if file.served.is_file() else None
+    return _text_of(file.served)
+
+
+def _text_of(path: Path) -> str | None:
+    """Return the text of a file, or `None` where there is nothing; raises `ConfigError` if it can't be read."""
+    return original_text(path) if path.exists() else None
 
 
 def check_place(file: ClientFile) -> None:
@@ -267,7 +272,7 @@ def _check_unchanged(change: FileChange) -> None:
 
 
 def _check_text(path: Path, text: str | None) -> None:
-    if (original_text(path) if path.is_file() else None) != text:
+    if _text_of(path) != text:
         raise ConfigError(f"{path} was changed by another program meanwhile. Nothing was changed; try again.")
 
 

@@ -18,6 +18,9 @@ from toolfold_adapters.tokens import plural
 from .failures import run
 from .kinds import FILES
 
+DATABASES = (".db", ".sqlite", ".sqlite3")
+"""What the names of files end with that are databases."""
+
 
 async def usage_in(source: str, days: int) -> Usage:
     """Return what was used in the last days, as a store has it, or an SQLite file.
@@ -29,6 +32,8 @@ async def usage_in(source: str, days: int) -> Usage:
     """
     url = _url(source)
     if (file := file_of(url)) is not None and not file.is_file():
+        if file.exists():
+            raise click.UsageError(f"{file} is no file that can be read: it is a folder, a pipe or a device.")
         raise click.UsageError(f"There is no file {file}: a server writes it with `toolfold serve --usage {url}`.")
     store = open_store(url)
     try:
@@ -38,8 +43,12 @@ async def usage_in(source: str, days: int) -> Usage:
 
 
 def is_record(text: str) -> bool:
-    """Return whether a text stands for a record, and not for a TARGET: the URL of a store, or a file that is none."""
-    return is_store(text) or (not text.lower().endswith((".py", *FILES)) and Path(text).is_file())
+    """Return whether a text stands for a record, and not for a TARGET: the URL of a store, or a file that is none.
+
+    One that is called as databases are need not be there.
+    """
+    name = text.lower()
+    return is_store(text) or name.endswith(DATABASES) or (not name.endswith((".py", *FILES)) and Path(text).is_file())
 
 
 def lines_of(source: str) -> list[dict[str, Any]]:

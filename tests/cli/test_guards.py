@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from mcp.shared.auth import OAuthToken
 
 from tests.cli.support import invoke
 from toolfold_adapters import mcp
+from toolfold_adapters.files import original_text
 from toolfold_adapters.gateway.config.settings import UpstreamConfig
 from toolfold_adapters.gateway.upstream.logins import login_at
 
@@ -106,6 +108,85 @@ def test_a_server_whose_guard_cannot_be_used_does_not_start(
     assert (result.exit_code != 0, started) == (True, [])
     assert name.split(".")[0] in result.stderr
     assert "Traceback" not in result.stderr
+
+
+# -- what is read in ---------------------------------------------------------------------------------------------------
+
+SERVERS = {"mcpServers": {"raw": {"command": sys.executable}}}
+VARIABLES = {"mcpServers": {"raw": {"command": "nothing", "envFile": ".env"}}}
+READ: Mapping[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {
+    "a configuration": ("in/gateway.toml", ("inspect", "in/gateway.toml"), {}),
+    "one for its status": ("in/gateway.toml", ("status", "in/gateway.toml"), {}),
+    "one for approval": ("in/gateway.json", ("approve", "in/gateway.json"), {}),
+    "variables": ("in/.env", ("inspect", "in/gateway.json"), {"in/gateway.json": VARIABLES}),
+    "a client's file": ("in/.mcp.json", ("init", "--config", "in/.mcp.json", "--yes"), {}),
+    "what init wrote": (
+        "in/.mcp.toolfold.json",
+        ("init", "--config", "in/.mcp.json", "--yes"),
+        {"in/.mcp.json": SERVERS},
+    ),
+    "groups": ("in/groups.toml", ("inspect", "--groups", "in/groups.toml", "--", "nothing"), {}),
+    "a catalog": ("in/tools.json", ("inspect", "in/tools.json"), {}),
+    "a catalog in YAML": ("in/tools.yaml", ("inspect", "in/tools.yaml"), {}),
+    "a skill": ("in/steps/SKILL.md", ("inspect", "in"), {}),
+    "tokens": ("in/auth.toml", ("serve", "shop:tools", "--auth", "in/auth.toml", "--http", "--port", "0"), {}),
+    "a record": ("in/usage.db", ("status", "in/usage.db"), {}),
+    "a record for a report": ("in/usage.db", ("report", "in/usage.db"), {}),
+    "sessions": (
+        "in/state.db",
+        ("serve", "shop:tools", "--store", "sqlite:///in/state.db", "--http", "--port", "0"),
+        {},
+    ),
+    "names": ("in/names.txt", ("check", "shop:tools", "--file", "in/names.txt"), {}),
+}
+"""A file, a command that reads it, and what else there has to be."""
+
+
+def pipe(file: Path, _: pytest.MonkeyPatch) -> None:
+    os.mkfifo(file)
+
+
+def not_utf8(file: Path, _: pytest.MonkeyPatch) -> None:
+    file.write_bytes(b"\xff\xfe\x00 [x")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no pipes among files")
+@pytest.mark.parametrize("fault", [folder_in_its_place, unreadable, pipe, not_utf8], ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("read", READ)
+def test_a_file_that_cannot_be_read_is_named_in_a_sentence(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, read: str, fault: Callable[[Path, pytest.MonkeyPatch], None]
+) -> None:
+    async def serve(tools: Any, **_: Any) -> None:
+        raise AssertionError("it is served")
+
+    monkeypatch.setattr(mcp, "serve", serve)
+    name, arguments, beside = READ[read]
+    file = shop / name
+    file.parent.mkdir(parents=True)
+    for other, data in beside.items():
+        (shop / other).write_text(json.dumps(data))
+    fault(file, monkeypatch)
+    result = invoke(*arguments)
+    said = " ".join(result.stderr.split())
+    assert result.exit_code in (1, 2)
+    assert file.name in said
+    assert not any(raw in said for raw in ("Traceback", "Errno", "Error: '", "internal"))
+
+
+def test_what_a_shell_opens_may_be_a_pipe(shop: Path) -> None:
+    if not Path("/dev/fd").is_dir():
+        pytest.skip("it has no files for what is open")
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps({"tools": [{"name": "find"}]}).encode())
+    os.close(writing)
+    assert original_text(Path(f"/dev/fd/{reading}")).startswith("{")
+    os.close(reading)
+
+
+def test_the_status_of_a_record_that_is_not_there_says_so(shop: Path) -> None:
+    result = invoke("status", "missing.db")
+    assert result.exit_code == 2
+    assert "There is no file missing.db" in result.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it asks for rights to link")

@@ -107,6 +107,15 @@ class Files(Generic[T]):
             return error.strerror or type(error).__name__
         return ""
 
+    def trouble(self) -> str:
+        """Return why nothing can be stored, without trying to; empty if it may well be."""
+        if self._folder is None:
+            return ""
+        place = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
+        if not place.is_dir():
+            return os.strerror(errno.EEXIST if place == self._folder else errno.ENOTDIR)
+        return "" if os.access(place, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+
     def remove(self, key: str) -> None:
         """Store nothing any more; where that fails, it is logged."""
         if self._folder is None:
@@ -327,6 +336,10 @@ class Approvals:
             first = self._unstored.setdefault(key, as_stored(now))  # what is seen now may be later than the first look
             stored = not self._store(entry, first)
             approved = _DAMAGED if quarantine and not stored else first
+        elif approved is None:
+            why = self._files.trouble()
+            self._note(entry, why and f"can't be stored ({why})")
+            approved = _DAMAGED if quarantine and why else None
         if approved is None or approved == now:
             return Review(named=_named(approved or now))  # as nearly always, without the time that the next line takes
         now = as_stored(now)

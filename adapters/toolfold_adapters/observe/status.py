@@ -62,7 +62,7 @@ def as_text(line: Line) -> str:
 
 
 def _of_server(one: UpstreamStatus) -> Line:
-    failed = one.failures and one.state != "ready"
+    failed = bool(one.approvals) or (one.failures and one.state != "ready")
     parts = [f"for {one.since:,.0f} s"] if one.since >= 1 else []
     if one.tools is not None:
         parts.append(f"{one.tools} tools")
@@ -79,7 +79,7 @@ def _of_server(one: UpstreamStatus) -> Line:
         parts.append(f"what is approved {one.approvals}, so {_UNAPPROVED[one.withheld]}")
     if one.without_output:
         parts.append(f"served without output schemas that clients can't compile: {enumerated(one.without_output)}")
-    state = "running" if one.state == "ready" else "failed" if failed else one.state
+    state = "failed" if failed else "running" if one.state == "ready" else one.state
     return _line("server", one.name, "quarantined" if one.withheld and not failed else state, ", ".join(parts))
 
 

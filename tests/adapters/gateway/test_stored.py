@@ -267,9 +267,37 @@ async def test_under_quarantine_nothing_is_served_that_can_not_be_approved_and_t
         assert approvals.approve(ENTRY, FIRST)
         status = evolve(STATUS, withheld=True, approvals=approvals.problem(ENTRY))
         line = as_text((await status_of(tools, [status]))[0])
-        assert line.startswith("server upstream: quarantined;")
+        assert line.startswith("server upstream: failed;")
         assert "what is approved can't be stored (" in line
         assert line.endswith("so all of it is withheld")
+
+
+def may_not_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+
+@pytest.mark.spec("ISO-3")
+@pytest.mark.parametrize("broken", [None, a_file_in_its_place, a_file_above_it, a_loop_of_links, may_not_be_written])
+@pytest.mark.parametrize("quarantine", [True, False])
+async def test_who_only_looks_is_told_too_that_nothing_can_be_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Any, quarantine: bool
+) -> None:
+    folder = tmp_path / "data" / "approved"
+    folder.parent.mkdir()
+    if broken is not None:
+        broken(folder, monkeypatch)
+    approvals = Approvals(folder, serving=False)
+    changed = approvals.changed(ENTRY, FIRST, quarantine=quarantine)
+    status = evolve(STATUS, withheld=bool(changed), approvals=approvals.problem(ENTRY))
+    (line, _) = await status_of(ToolSet("t"), [status])
+    if broken is None:
+        assert (changed, line["state"]) == (frozenset(), "idle")
+        return
+    assert line["state"] == "failed"
+    assert "what is approved can't be " in line["text"]
+    assert line["text"].endswith(("so all of it is withheld", "so changes are noticed only until this ends"))
+    assert bool(changed) == ("all of it is withheld" in line["text"])
+    assert quarantine or broken is a_loop_of_links or not changed
 
 
 def test_where_it_is_only_marked_the_first_look_counts_until_the_process_ends_and_is_stored_once_it_can_be(

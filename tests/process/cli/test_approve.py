@@ -109,3 +109,5 @@ async def test_what_can_not_be_stored_is_not_served_and_approve_says_so(tmp_path
     failed = run("approve", "gateway.toml", cwd=tmp_path)
     assert failed.returncode == 1
     assert f"upstream: what is approved can't be stored in {folder}:" in " ".join(failed.stderr.split())
+    status = run("status", "gateway.toml", cwd=tmp_path)
+    assert (status.returncode, "what is approved can't be stored (" in " ".join(status.stdout.split())) == (1, True)
