@@ -67,10 +67,15 @@ def check_scanner(hook: HookContext) -> None:
 
 
 def rows(context: Context, query: str, *values: object) -> Rows:
-    """Return the rows of a query in the session's database, as dictionaries."""
+    """Return the rows of a query in the session's database, as dictionaries; a value that it can't have is refused."""
     connection = database.of(context)
     with connection:
-        cursor = connection.execute(query, values)
+        try:
+            cursor = connection.execute(query, values)
+        except OverflowError as error:
+            raise ToolError("One of the numbers is too large: they have at most 18 digits here.") from error
+        except UnicodeError as error:
+            raise ToolError("One of the texts is not Unicode: it has half a character.") from error
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 

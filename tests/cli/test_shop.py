@@ -40,3 +40,22 @@ async def test_orders_whose_database_was_never_opened_here_can_be_closed() -> No
         shop.database.empty(HookContext(session, "orders", "on_deactivate")).close()
         assert await session.deactivate("orders")
         assert session.snapshot.active == ()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "why"),
+    [
+        ("orders.show", {"order": 10**21}, "One of the numbers is too large"),
+        ("orders.show", {"order": 9_999_999}, "There is no order 9999999"),
+        ("orders.customers.history", {"customer": -(2**70)}, "One of the numbers is too large"),
+        ("orders.add_item", {"order": 4713, "sku": "CUP-4", "count": 2**63}, "One of the numbers is too large"),
+        ("orders.customers.search", {"words": "\ud800"}, "One of the texts is not Unicode"),
+    ],
+)
+async def test_what_the_database_cannot_have_is_refused_in_words(
+    tool: str, arguments: dict[str, Any], why: str
+) -> None:
+    async with shop.tools.open_session(active=["orders", "orders.customers"]) as session:
+        result = await session.call(tool, arguments)
+    assert result.is_error
+    assert why in result.text
