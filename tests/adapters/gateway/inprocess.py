@@ -155,6 +155,11 @@ async def wired(
             tasks.cancel_scope.cancel()
 
     async with connect(transport(), mode, capabilities, on_request, on_notification) as wire:
-        able = {name: one for name, one in wire.facts.capabilities.items() if name != "extensions"}
-        wire.facts = evolve(wire.facts, capabilities=able)
-        yield wire
+        yield without_extensions(wire)
+
+
+def without_extensions(wire: Wire) -> Wire:
+    """Return a client that uses no extension."""
+    able = {name: one for name, one in wire.facts.capabilities.items() if name != "extensions"}
+    wire.facts = evolve(wire.facts, capabilities=able)
+    return wire

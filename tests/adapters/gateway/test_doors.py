@@ -8,32 +8,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import mcp_types as t
 import pytest
 from attrs import fields, frozen
 from mcp.server import Server
 
-from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, wired
+from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, refuse, wired, without_extensions
 from tests.adapters.gateway.upstreams.shop import Context, Shop
-from tests.adapters.mcp.asgi import Endpoint, endpoint_of
+from tests.adapters.mcp.asgi import URL, Endpoint, endpoint_of
 from toolfold import ProtocolError, Session, ToolfoldError, include_stubs, invoke, stubs
 from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
 from toolfold_adapters.gateway.config.settings import GroupConfig, ProfileConfig
 from toolfold_adapters.gateway.gateway import ANY_URI
 from toolfold_adapters.gateway.stored import Approvals
-from toolfold_adapters.gateway.upstream.wire import ConnectMode
+from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire, connect
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import GROUPS_EXTENSION, HANDLE_META
 from toolfold_adapters.observe.status import STATUS_TOOL, include_status
 from toolfold_adapters.skills import read_skill
+from toolfold_adapters.transport.http_client import http_transport
 from toolfold_cli.serve import Beside
 
 pytestmark = pytest.mark.spec("ISO-2")
@@ -238,16 +240,31 @@ def came_through(house: House, said: Any) -> bool:
     return bool(asked) or any(word in json.dumps(said) for word in (SECRET, "server out:"))
 
 
-async def answer(server: Server[Any], era: ConnectMode, door: Door, meta: Mapping[str, Any] = {}) -> Any:
+async def answer(
+    served: Server[Any] | Endpoint,
+    era: ConnectMode,
+    door: Door,
+    meta: Mapping[str, Any] = {},
+    able: Mapping[str, Any] = {},
+) -> Any:
     """Return what is answered, or the message of an error; a stream is given a moment."""
-    able: Mapping[str, Any] = GROUPS if door.method.startswith("groups/") else {}
-    async with wired(server, era, able) as wire:
+    able = GROUPS if door.method.startswith("groups/") else able
+    async with wired(served, era, able) if isinstance(served, Server) else over_http(served, era, able) as wire:
         with anyio.move_on_after(0.2 if door.method == "subscriptions/listen" else None):
             try:
                 return await wire.request(door.method, {**door.params, **({"_meta": meta} if meta else {})})
             except ProtocolError as error:
                 return str(error)
     return None
+
+
+@asynccontextmanager
+async def over_http(endpoint: Endpoint, era: ConnectMode, able: Mapping[str, Any]) -> AsyncGenerator[Wire]:
+    """A client that gets messages as they are, as `wired` does, over HTTP."""
+    make: Any = partial(httpx2.AsyncClient, transport=httpx2.ASGITransport(endpoint.app))
+    transport = http_transport(URL, {}, None, make)
+    async with connect(transport, era, able, refuse, lambda method, params, cause: None) as wire:
+        yield without_extensions(wire)
 
 
 CASES: list[tuple[str, ConnectMode]] = [(name, era) for name, door in DOORS.items() for era in door.eras]
@@ -296,6 +313,47 @@ async def test_a_door_is_so_for_a_caller_that_has_lists_of_its_own(guard: str, t
 async def posted(endpoint: Endpoint, door: Door, headers: Mapping[str, str], query: str = "") -> Any:
     named = {"mcp-name": door.params["uri"]} if door.method == "resources/read" else {}
     return await endpoint.post(door.method, dict(door.params), query, {**named, **headers})
+
+
+@frozen
+class Way:
+    """Another way to a gateway than a pipe with handles of its own: options of the server, and what a client can do."""
+
+    options: Mapping[str, Any] = {}
+    able: Mapping[str, Any] = {}
+    http: bool = False
+
+
+WAYS = {
+    "HTTP": Way(http=True),
+    "stored handles": Way({"handles": "stored"}),
+    "a client of the draft": Way(able=GROUPS),
+    "a client of the draft over HTTP": Way(able=GROUPS, http=True),
+}
+BY_CONTROLS = {"tools/list", "open_group", "find_tools", "call_tool", "read_tool", "call_tools"}
+"""What clients of the draft extension for groups have other requests for."""
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_door_is_so_in_every_delivery_and_over_every_transport(way: str, guard: str, tmp_path: Path) -> None:
+    drafted = bool(WAYS[way].able)  # such a client opens groups by itself
+    rows = {name: one for name, one in DOORS.items() if " spelled " not in name and one.closed_by(guard)}
+    rows = {name: one for name, one in rows.items() if not (drafted and guard == "closed group")}
+    cases: set[tuple[str, ConnectMode]] = {(name, era) for name, door in rows.items() for era in door.eras}
+    through: set[tuple[str, ConnectMode]] = set()
+    async with guarded(guard, tmp_path) as (gateway, house), AsyncExitStack() as stack:
+        served: Any = server_of(gateway, guard, **WAYS[way].options)
+        if WAYS[way].http:
+            served = await stack.enter_async_context(endpoint_of(served))
+        for name, era in sorted(cases):
+            said = await answer(served, era, rows[name], able=WAYS[way].able)
+            if came_through(house, said):
+                through.add((name, era))
+            for vault in house.of("out"):
+                vault.asked.clear()
+    open_ones = {(name, era) for name, era in cases if not (drafted and rows[name].opens in BY_CONTROLS)}
+    assert through == (open_ones if guard == "nothing" else set())
 
 
 STEPS = "skill://steps/SKILL.md"
