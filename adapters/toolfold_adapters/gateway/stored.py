@@ -268,11 +268,11 @@ class DefinitionCache:
         given = known.pop("definitions")
         groups = tuple(OfferedGroup(**one) for one in given.pop("groups"))
         found = Known(definitions=Definitions(groups=groups, **given), **known)
-        return found if found.lasting else None
+        return found if found.complete else None
 
     def write(self, config: UpstreamConfig, known: Known) -> None:
         """Store what is known of an upstream; nothing if it may not be all that there is."""
-        if known.lasting:
+        if known.complete:
             stored: Any = {"format": 1, **asdict(known, filter=lambda one, _: one.name != "whole")}
             self._files.write(_cache_key(config), stored)
         else:

@@ -105,7 +105,7 @@ class Known:
     whole: bool = True
 
     @property
-    def lasting(self) -> bool:
+    def complete(self) -> bool:
         """Whether it may be taken for all that there is: no list is missing, and one that has tools lists some.
 
         A server that can't reach what is behind it often answers with an empty list, which would stay (SPEC GWY-4).

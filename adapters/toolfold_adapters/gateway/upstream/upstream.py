@@ -290,7 +290,7 @@ class Upstream:
 
     async def begin(self, link: Link, wire: Wire) -> bool:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
-        if self.known is None or self._links.get(ASKING) is link or self.quarantine or not self.known.lasting:
+        if self.known is None or self._links.get(ASKING) is link or self.quarantine or not self.known.complete:
             await self.refresh(link, wire)
             return True
         definitions = self.known.definitions

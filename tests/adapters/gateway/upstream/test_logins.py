@@ -575,3 +575,13 @@ async def test_a_client_that_was_registered_earlier_comes_back_to_the_port_that_
     assert parse_qs(urlsplit(page).query)["redirect_uri"] == CLIENT["redirect_uris"]
     await used(tmp_path, "work", UpstreamConfig(url=URL), world)
     assert [*pages][1].count("redirect_uri=http%3A%2F%2F127.0.0.1%3A1%2F") == 0
+
+
+async def test_a_login_from_before_headers_counted_is_not_that_of_an_entry_which_has_some(
+    tmp_path: Path, pages: Pages, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World([FIRST], alive={OLD["access_token"]})
+    stored(tmp_path, URL, server=metadata_of(FIRST), issuer=FIRST)
+    config = UpstreamConfig(url=URL, headers={"X-Tenant": "a"})
+    assert await used(tmp_path, "home", config, world) != "Bearer old"
+    assert "it is not used for the one with headers or a client of its own" in caplog.text
