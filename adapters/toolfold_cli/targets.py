@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import shlex
 from abc import ABC
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from glob import escape
@@ -28,6 +28,7 @@ from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import Gateway, GatewayConfig
+    from toolfold_adapters.gateway.upstream.pool import Pool
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
     from toolfold_adapters.mcp.answer.render import ForeignDefinition
 
@@ -213,6 +214,8 @@ async def open_target(
     own_variables: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    pool: Pool | None = None,
+    place: Hashable = None,
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -230,6 +233,8 @@ async def open_target(
         own_variables: Variables with secrets of this process, which no server gets.
         environ: The environment of whoever wants it; that of this process unless given.
         folder: Where they are, likewise.
+        pool: The servers that gateways of one user share in this process; see `open_gateway`.
+        place: What has to be equal for commands to be shared.
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -262,10 +267,13 @@ async def open_target(
         ),
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
         approvals=Approvals(stored_folder("approved"), serving=serving),
+        one_user=pool is not None,
     )
     read = partial(configuration, target, options or GatewayOptions(), environ, folder)
     config = read()
-    gateway = open_gateway(config, runtime=runtime, wait=not serving or not set(active) <= config.upstreams.keys())
+    gateway = open_gateway(
+        config, runtime=runtime, wait=not serving or not set(active) <= config.upstreams.keys(), pool=pool, place=place
+    )
     async with gateway as tools:
         if serving and (followed := _followed(target, options)):
             gateway.follow(read, changes_of(*followed))

@@ -6,12 +6,13 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import click
 from attrs import frozen
 
@@ -30,6 +31,7 @@ from .targets import GatewayOptions, OpenTarget, open_target, parse_target
 if TYPE_CHECKING:
     from toolfold import Store
     from toolfold_adapters.gateway import Gateway
+    from toolfold_adapters.gateway.upstream.pool import Pool
     from toolfold_adapters.mcp.server import ToolSetServer
     from toolfold_adapters.runtime.runtime import Hello, Served
 
@@ -100,6 +102,7 @@ def _rotate(log_file: Path) -> None:
 
 async def _serve(folder: str, started: Any, *, quiet: bool) -> None:
     from toolfold import __version__
+    from toolfold_adapters.gateway.upstream.pool import Pool
     from toolfold_adapters.runtime.runtime import Runtime
     from toolfold_adapters.stores import open_store
 
@@ -109,22 +112,28 @@ async def _serve(folder: str, started: Any, *, quiet: bool) -> None:
         if not quiet:
             click.echo(f"toolfold: relays are served at {folder}; Ctrl-C ends it", err=True)
         usage = open_store(usage_url())
-        async with aclosing(usage):
-            await Runtime(__version__, partial(_open, folder, usage)).serve(listener, secret)
-
-
-def _open(folder: str, usage: Store, hello: Hello) -> AbstractAsyncContextManager[Served]:
-    return _opened(Path(folder, STATE), usage, hello)
+        async with aclosing(usage), anyio.create_task_group() as tasks:
+            opening = partial(_opened, Path(folder, STATE), usage, Pool(tasks))
+            await Runtime(__version__, opening).serve(listener, secret)
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _opened(states: Path, usage: Store, hello: Hello) -> AsyncGenerator[Served]:
+async def _opened(states: Path, usage: Store, pool: Pool, hello: Hello) -> AsyncGenerator[Served]:
     """Open the gateway that a relay asks for; sessions are in a file of its own, and use is recorded for all."""
     from toolfold_adapters.observe.stored_usage import writing
     from toolfold_adapters.stores import SQLiteStore
 
     target = parse_target(hello.target)
-    opening = open_target(target, GatewayOptions(), serving=True, environ=hello.environment, folder=Path(hello.folder))
+    opening = open_target(
+        target,
+        GatewayOptions(),
+        serving=True,
+        environ=hello.environment,
+        folder=Path(hello.folder),
+        pool=pool,
+        place=hello.place,
+    )
     store = SQLiteStore(states / f"{hello.shares}.db", lease=LEASE_SECONDS)
     async with store, opening as opened, writing(opened.tools, usage):
         yield _Served(opened, store)

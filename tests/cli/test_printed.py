@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="transcripts hav
 PROCESSES = "it serves or starts other programs: pages of the documentation have it"
 ELSEWHERE = {
     "toolfold (serve|connect) .*": PROCESSES,
+    "toolfold (up|down).*": "tests/process/runtime",
     "toolfold conform (--describe|--driver|https:|shop).*": "tests/process/cli/test_conform.py",
     "toolfold conform --smoke shop.*": "the smallest systems of another driver",
     "toolfold (report|status).*": "what was used is no file: tests/cli/test_report.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -27,6 +27,7 @@ from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
 from .upstream.life import UpstreamError
+from .upstream.pool import Pool
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 
 log = logging.getLogger("toolfold.gateway")
@@ -49,12 +50,22 @@ class Gateway:
     registration: UpstreamRegistration
     tools: ToolSet
 
-    def __init__(self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime, *, wait: bool) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        reserved: Iterable[str],
+        runtime: Runtime,
+        *,
+        wait: bool,
+        pool: Pool | None = None,
+        place: Hashable = None,
+    ) -> None:
         config.check_upstreams()
         self._config = config
         self.reserved = tuple(reserved)
         self._runtime = runtime
         self._wait = wait
+        self._pool, self._place = pool, place
         self.upstreams: dict[str, Upstream] = {}
         self.clients = Clients(self._end)
         self.on_learned: list[Callable[[], None]] = []
@@ -154,14 +165,24 @@ class Gateway:
 
     def remove(self, name: str) -> None:
         """Remove a server while the gateway is open, and end its connections; what it offered stays registered."""
-        self.upstreams.pop(name).close()
+        self._release(self.upstreams.pop(name))
 
     def _add(self, entry: Entry) -> Upstream:
         assert self._tasks is not None
-        upstream = self.upstreams[entry.name] = Upstream(
-            entry, self._runtime, self._tasks, self._changed, lambda: self._config.on_change == "quarantine"
-        )
+        if self._pool is not None and not self._quarantine():
+            upstream = self._pool.take(entry, self._place, self._runtime, self._changed)
+        else:
+            upstream = Upstream(entry, self._runtime, self._tasks, self._changed, self._quarantine)
+        self.upstreams[entry.name] = upstream
         return upstream
+
+    def _release(self, upstream: Upstream) -> None:
+        """Close an upstream, unless another gateway shares it."""
+        if self._pool is None or not self._pool.give_back(upstream, self._changed):
+            upstream.close()
+
+    def _quarantine(self) -> bool:
+        return self._config.on_change == "quarantine"
 
     @property
     def unknown(self) -> tuple[Upstream, ...]:
@@ -313,7 +334,8 @@ class Gateway:
         config.check_upstreams()
         await self.registration.check(config)
         before, self._config = self._config, config
-        same = config.same_upstreams(before)
+        shared = self._pool is not None and before.on_change != config.on_change  # what is withheld, none shares
+        same = frozenset[str]() if shared else config.same_upstreams(before)
         added = [name for name in config.upstreams if name not in same]
         for name in [name for name in before.upstreams if name not in same]:
             self.remove(name)
@@ -370,7 +392,7 @@ class Gateway:
         while self._stops:
             self._stops.pop()()
         for upstream in self.upstreams.values():
-            upstream.close()
+            self._release(upstream)
         tasks, self._tasks = self._tasks, None
         if tasks is not None:
             tasks.cancel_scope.cancel()
@@ -393,6 +415,8 @@ def open_gateway(
     reserved: Iterable[str] = ("call_tool", "read_tool", "call_tools"),
     runtime: Runtime | None = None,
     wait: bool = True,
+    pool: Pool | None = None,
+    place: Hashable = None,
 ) -> Gateway:
     """Return a gateway: `async with` opens it as a tool set that has the tools of the configured servers.
 
@@ -408,8 +432,10 @@ def open_gateway(
         runtime: What upstreams run on, such as a cache of what they offer; by default there is none.
         wait: Whether opening waits, if nothing is known of any server, until each has said what it offers or failed.
             Otherwise they are asked once a client has made its first request (SPEC GWY-4).
+        pool: The upstreams that gateways of this process share; by default it shares none.
+        place: What has to be equal for commands to be shared: their folder and environment.
 
     Raises:
         ConfigError: The configuration names no server.
     """
-    return Gateway(config, reserved, runtime or Runtime(clock=elapsed), wait=wait)
+    return Gateway(config, reserved, runtime or Runtime(clock=elapsed), wait=wait, pool=pool, place=place)

@@ -101,11 +101,19 @@ class Hello:
     environment: Mapping[str, str]
 
     @property
+    def place(self) -> str:
+        """What relays have to have in common to share servers that are commands, in brief."""
+        environment = {name: value for name, value in self.environment.items() if name not in NOT_OF_SERVERS}
+        return _brief(self.folder, sorted(environment.items()))
+
+    @property
     def shares(self) -> str:
         """What relays have to have in common to share a gateway, in brief."""
-        environment = {name: value for name, value in self.environment.items() if name not in NOT_OF_SERVERS}
-        said = json.dumps([self.target, self.folder, sorted(environment.items())])
-        return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:32]
+        return _brief(self.target, self.place)
+
+
+def _brief(*said: object) -> str:
+    return hashlib.sha256(json.dumps(said).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def hello_in(line: bytes, secret: str) -> Hello:

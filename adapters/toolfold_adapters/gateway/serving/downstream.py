@@ -136,6 +136,7 @@ class DownstreamClient:
         links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
         watched: The connection by the URI of each resource that it has subscribed to in the legacy era.
         said: Why servers failed, by their names, as it has read beside other answers.
+        among: The clients among which it is known so.
     """
 
     id: str
@@ -147,6 +148,7 @@ class DownstreamClient:
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
     watched: dict[str, Link] = field(factory=dict[str, "Link"])
     said: dict[str, str] = field(factory=dict[str, str])
+    among: object = None
 
     def note(self, ctx: ServerContext | None) -> None:
         """Learn from a request what the client can do and where it is reached."""
@@ -274,7 +276,7 @@ class Clients:
         key = self._key(session, ctx)
         client = self._clients.get(key)
         if client is None:
-            client = DownstreamClient(key, lambda caller: self.calls.held(caller))
+            client = DownstreamClient(key, lambda caller: self.calls.held(caller), among=self)
             if key in self._sessions or key.startswith(_STANDING):
                 self._clients[key] = client
         client.note(ctx)

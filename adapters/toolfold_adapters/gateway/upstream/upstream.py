@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import shlex
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +56,7 @@ class Runtime:
         transport: Returns what carries the messages of an upstream, by how it is reached and what it is called in the
             configuration.
         approvals: Which definitions were approved (SPEC GWY-11); all are, unless it is given.
+        one_user: Whether all clients are sessions of one user, so that they share the servers at URLs.
     """
 
     clock: Callable[[], float]
@@ -63,6 +64,7 @@ class Runtime:
     cache: DefinitionCache = field(factory=DefinitionCache)
     transport: Callable[[UpstreamConfig, str], Transport] = field(factory=Transports)
     approvals: Approvals | None = None
+    one_user: bool = False
 
 
 @frozen(kw_only=True)
@@ -119,6 +121,7 @@ class Upstream:
         self.tasks = tasks
         self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
         self._cache = runtime.cache
+        self._one_user = runtime.one_user
         self._on_change = on_change
         self._approvals = runtime.approvals
         self._quarantine = quarantine
@@ -126,7 +129,7 @@ class Upstream:
         self._said = self._approved_name()
         self.awaited = self.asks = False
         self.reason = ""
-        self._links: dict[str | None, Link] = {}
+        self._links: dict[Hashable, Link] = {}  # by whose they are; `None` for all clients
         self._offered: dict[tuple[str, ...], Definitions] = {}  # by what a client can do, to whom it was offered last
 
     @property
@@ -149,8 +152,13 @@ class Upstream:
 
     @property
     def shared(self) -> bool:
-        """Whether one connection serves all clients: where that is declared, or the server's era has no sessions."""
-        return self.modern if self.config.shared is None else self.config.shared
+        """Whether one connection serves all clients.
+
+        That is where its configuration says so, or else where its era has no sessions; and where all clients are of one
+        user, where it is at a URL, since it serves many anyway.
+        """
+        at_url = self._one_user and self.config.url is not None
+        return self.modern or at_url if self.config.shared is None else self.config.shared
 
     @property
     def modern(self) -> bool:
@@ -187,7 +195,7 @@ class Upstream:
         Raises:
             UpstreamError: There are as many as there may be, in all or of the client's caller.
         """
-        key = None if self.shared and not (call and self.asks) else client.id
+        key = None if self.shared and not (call and self.asks) else (client.among, client.id)
         link = self._links.get(key)
         if link is None:
             self._check_room(client)
