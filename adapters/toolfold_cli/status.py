@@ -109,7 +109,8 @@ def _of_runtime() -> list[Any]:
     except OSError:
         return []
     text = f"version {said['version']}, process {said['process']}, {plural(len(said['relays']), 'relay')}"
-    return [_line("runtime", "toolfold", text), *(_of_relay(one) for one in said["relays"])]
+    relays, servers = map(_of_relay, said["relays"]), map(_of_shared, said["servers"])
+    return [_line("runtime", "toolfold", text), *relays, *servers]
 
 
 def _of_relay(said: Mapping[str, Any]) -> Any:
@@ -117,8 +118,14 @@ def _of_relay(said: Mapping[str, Any]) -> Any:
     return _line("relay", said["agent"] or Path(said["folder"]).name, ", ".join([said["target"], *chosen]))
 
 
-def _line(what: str, name: str, text: str) -> Any:
-    return {"what": what, "name": name, "state": "running", "text": text}
+def _of_shared(said: Mapping[str, Any]) -> Any:
+    """Return how many relays have a server, over how many connections: each of a command is a process."""
+    text = f"{plural(said['connections'], 'connection')} for {plural(said['relays'], 'relay')}"
+    return _line("server", said["name"], text, "running" if said["state"] == "ready" else said["state"])
+
+
+def _line(what: str, name: str, text: str, state: str = "running") -> Any:
+    return {"what": what, "name": name, "state": state, "text": text}
 
 
 def _of_record(source: str) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from itertools import repeat
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolfold import Store
     from toolfold_adapters.gateway import Gateway
     from toolfold_adapters.gateway.upstream.pool import Pool
+    from toolfold_adapters.gateway.upstream.upstream import Upstream
     from toolfold_adapters.mcp.server import ToolSetServer
     from toolfold_adapters.runtime.runtime import Hello, Served
 
@@ -159,8 +160,12 @@ class _Served:
         )
         return server  # type: ignore[no-any-return]
 
+    def upstreams(self) -> Iterable[Upstream]:
+        """Return the servers behind it."""
+        return () if self.opened.gateway is None else self.opened.gateway.upstreams.values()
+
     def left(self, client: str) -> None:
-        """Have the upstreams that were a client's alone end."""
+        """Have the connections that were a client's alone end."""
         if self.opened.gateway is not None:
             self.opened.gateway.clients.left(client)
 

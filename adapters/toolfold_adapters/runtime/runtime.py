@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from socket import socket
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import table
 
 from ..clock import elapsed
+from ..gateway.upstream.upstream import Upstream
 from ..mcp.request import own_client
 from ..mcp.serve import serve_client
 from ..mcp.server import ToolSetServer
@@ -165,6 +166,10 @@ class Served(Protocol):
         """Take note that a client has gone, by the name of its relay."""
         ...
 
+    def upstreams(self) -> Iterable[Upstream]:
+        """Return the servers behind it, which other gateways may share."""
+        ...
+
 
 Opening = Callable[[Hello], AbstractAsyncContextManager[Served]]
 
@@ -216,12 +221,18 @@ class _Gateway:
                 self._servers[key] = server, await self._tasks.start(_alive, server)
             return self._servers[key]
 
+    @property
+    def upstreams(self) -> Iterable[Upstream]:
+        """The servers behind it, while it is open."""
+        return () if self._served is None else self._served.upstreams()
+
     async def left(self, hello: Hello) -> None:
         """End what a relay had, which has gone."""
-        if self._served is None or (found := self._servers.get((hello.profile, hello.groups))) is None:
+        served, found = self._served, self._servers.get((hello.profile, hello.groups))
+        if served is None or found is None:
             return
-        self._served.left(hello.relay)
         await found[0].end_client(hello.relay)
+        served.left(hello.relay)
 
 
 async def _alive(server: ToolSetServer, *, task_status: TaskStatus[Any]) -> None:
@@ -326,7 +337,15 @@ class Runtime:
             }
             for one in self._relays.values()
         ]
-        return {"version": self._version, "process": os.getpid(), "relays": relays}
+        behind: dict[Upstream, int] = {}
+        for gateway in self._gateways.values():
+            for upstream in gateway.upstreams:
+                behind[upstream] = behind.get(upstream, 0) + len(gateway.relays)
+        servers = [
+            {"name": one.key, "state": one.status.state, "connections": one.status.connections, "relays": relays}
+            for one, relays in behind.items()
+        ]
+        return {"version": self._version, "process": os.getpid(), "relays": relays, "servers": servers}
 
     async def _serve(self, hello: Hello, connection: socket, rest: bytes, tasks: TaskGroup) -> None:
         gateway = self._gateways.get(hello.shares)

@@ -112,8 +112,11 @@ async def test_sessions_have_one_runtime_and_share_the_servers_that_may_be_share
         assert shared[0] == shared[1]
         assert len({*own, *shared}) == 3
         said = machine.toolfold("status").stdout
-        assert said.count("relay") == 3  # "2 relays", and a line on each
         assert f"process {machine.process}, 2 relays" in said
+        lines = [" ".join(line.split()) for line in said.splitlines()]
+        assert [line.split()[0] for line in lines].count("relay") == 2
+        assert "server all running 1 connection for 2 relays" in lines
+        assert "server own running 2 connections for 2 relays" in lines
 
 
 @pytest.mark.spec("GWY-14", "GWY-8")

@@ -61,6 +61,9 @@ class Opened:
                 def left(self, client: str) -> None:
                     gone.append(client)
 
+                def upstreams(self) -> tuple[()]:
+                    return ()
+
             yield Served()
 
 
