@@ -79,7 +79,6 @@ ROOMS = {
                 "journal",
                 "observers",
                 "perform",
-                "reentry",
                 "runtime",
                 "session",
                 "state",
@@ -363,7 +362,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all of them by default")
-    parser.add_argument("--module", action="append", help="only this one, such as _session.reentry")
+    parser.add_argument("--module", action="append", help="only this one, such as _session.perform")
     parser.add_argument("--sample", type=int, metavar="N", help="only N mutants of each module")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which ones; 1 by default")
     parser.add_argument("--kills", type=Path, metavar="FILE", help="write there which test files kill which mutants")

@@ -3,8 +3,8 @@
 session                  `Session`, the state of one client: reads, calls and changes
 context                  what handlers and hooks are given of it
 stored, upkeep           those that a store has; how many there may be, and when they end
-executor, perform        the state and its changes; what a change does, one effect after the other
-reentry                  who may change a session now
+executor                 the state
+perform                  changes of it, one at a time, each one effect after the other
 runtime                  what the sessions of one tool set share
 events, observers        what happens, and who is given it
 usage                    what is used: the one set of counters

@@ -1,13 +1,13 @@
-"""The executor of one session: the state that it has, and its changes, one at a time (SPEC 5).
+"""The state of one session, with its listeners and, if it is in a store, its record (SPEC 5).
 
-`machine.step` is the life of a change of groups, and `perform` does what that says. `Executor.commit` is the only place
-that makes a plan's result the state of the session. With a journal, the session is in a store (SPEC STO-1 to STO-4).
+`perform` changes it, one change at a time. `Executor.commit` is the only place that makes a plan's result the state of
+the session. With a journal, the session is in a store (SPEC STO-1 to STO-4).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -19,14 +19,13 @@ from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view.listing import changes
 from .._view.visibility import RequestView
-from ..errors import HookFailed, SessionClosed, StoreError, StoreUnavailable
-from ..machine import Plan, TransitionRequest, close, use
-from ..machine.step import HookCall, Step
-from .events import Asked, Committed, HooksFailed
+from ..errors import HookFailed, StoreError, StoreUnavailable
+from ..machine import Plan, TransitionRequest, use
+from ..machine.step import HookCall
+from .events import Committed, HooksFailed
 from .journal import Journal
-from .observers import UNTRACED, Listener
-from .perform import ContextOf, HookRunner, Performer, Planner
-from .reentry import Queue
+from .observers import Listener
+from .perform import ContextOf, HookRunner, Planner, Queue, changing, hold, transition, unless_busy
 from .runtime import Runtime
 from .store import UNCERTAIN, Record
 
@@ -38,9 +37,10 @@ class Executor:
         status: Whether the session is still to be opened, open, or closed.
         inherited: The active groups that another session has set up and closes: their hooks don't run here.
         journal: Records the changes, where the session is in a store.
+        queue: The queue of changes; there is none, which would cost memory, while there are no changes.
     """
 
-    __slots__ = ("_listeners", "_queue", "_state", "id", "inherited", "journal", "profile", "runtime", "status")
+    __slots__ = ("_listeners", "_state", "id", "inherited", "journal", "profile", "queue", "runtime", "status")
 
     def __init__(self, identity: str, runtime: Runtime, profile: Profile | None) -> None:
         self.id = identity
@@ -51,7 +51,7 @@ class Executor:
         self.runtime = runtime
         self._state = Snapshot.of(runtime.catalogs.under(profile))
         self._listeners: tuple[Listener, ...] = ()
-        self._queue: Queue | None = None
+        self.queue: Queue | None = None
 
     # -- the state ----------------------------------------------------------------------------------------------------
 
@@ -85,143 +85,19 @@ class Executor:
         now = self.snapshot
         self._state = now.at(use(now.configuration, paths))
 
-    # -- one change at a time -----------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def change(
-        self, what: Asked, request: TransitionRequest | None = None, force: bool = False
-    ) -> AsyncGenerator[None]:
-        """Wait for the changes that came before, and keep later ones waiting until the end.
-
-        `what`, `request` and `force` are for tracers. The end of a session is not abandoned because its caller is
-        cancelled: the cancellation is raised after it (SPEC HOOK-9).
-
-        Raises:
-            ReentrantTransition: It would deadlock (SPEC HOOK-7).
-        """
-        observers = self.runtime.observers
-        with observers.requested(self.id, what, "", request, force) if observers.is_traced else UNTRACED:
-            queue = self.queue
-            interrupted = await queue.enter(self.id, patient=what == "close")
-            try:
-                yield
-            finally:
-                queue.leave()
-                self._rest()
-            if interrupted is not None:
-                raise interrupted
-
-    @contextmanager
-    def _unless_busy(self) -> Generator[bool]:
-        """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
-        try:
-            with self.queue.unless_busy() as alone:
-                yield alone
-        finally:
-            self._rest()
-
-    @property
-    def queue(self) -> Queue:
-        """The queue of changes; there is none, which would cost memory, while there are no changes."""
-        if self._queue is None:
-            self._queue = Queue()
-        return self._queue
-
-    def _rest(self) -> None:
-        if self._queue is not None and not self._queue.under_way:
-            self._queue = None
-
-    def begin_hooks(self) -> None:
-        """Mark what runs in this task from now on as hooks of this session, for `ReentrantTransition`."""
-        self.queue.begin_hooks()
-
-    def end_hooks(self) -> None:
-        """End what `begin_hooks` began, if it did."""
-        if self._queue is not None:
-            self._queue.end_hooks()
-
-    def refuse_reentry(self) -> None:
-        """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
-        if self._queue is not None:
-            self._queue.refuse_reentry(self.id)
-
-    # -- transitions --------------------------------------------------------------------------------------------------
-
-    async def execute(
-        self,
-        planner: Planner,
-        context_of: ContextOf,
-        *,
-        force: bool = False,
-        view: RequestView | None = None,
-        compare: bool = True,
-    ) -> Change:
-        """Plan a transition, run its hooks, commit it, and return what changed; call it within `change`.
-
-        If the catalog changes while hooks run, so that the plan would differ, the hooks are undone and the transition
-        is planned again.
-
-        Args:
-            planner: Plans the transition for a state of the session.
-            context_of: Makes the context of a hook; see `ContextOf`.
-            force: Continue past failing `on_deactivate` hooks (SPEC HOOK-8).
-            view: The view of the request that this is part of, if there is one (SPEC MOD-3).
-            compare: Whether a list was given out that may differ afterwards.
-
-        Raises:
-            HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
-            ToolfoldError: The transition is refused.
-            StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
-        """
-        performer = Performer(self, planner, context_of, view, compare)
-        async with self._step():
-            change = await performer.perform(Step.begin(force=force, stored=self.journal is not None))
-        if performer.interruption is not None:
-            raise performer.interruption
-        return change
+    # -- changes ------------------------------------------------------------------------------------------------------
 
     async def set_up(self, paths: Iterable[str], context_of: ContextOf) -> None:
-        """Activate the groups that the session begins with; raises as `execute` does.
+        """Activate the groups that the session begins with; raises as `transition` does.
 
         Nothing was listed yet that could change, so the application state is not read (SPEC MOD-3).
         """
         await self.begin_with(partial(Snapshot.plan, request=TransitionRequest(paths)), context_of)
 
     async def begin_with(self, planner: Planner, context_of: ContextOf) -> None:
-        """Make the transition that the session begins with; raises as `execute` does."""
-        async with self.change("start"):
-            await self.execute(planner, context_of, compare=False)
-
-    async def end(self, context_of: ContextOf) -> tuple[Exception, ...]:
-        """Close all groups but those that are inherited, delete the record, and return the failures of hooks.
-
-        Call it within `change`. A cancellation is raised after it (SPEC HOOK-9). The record is deleted under its lease
-        once nothing is open: another process may have opened groups, or have ended while it did.
-
-        Raises:
-            StoreError: The session is in a store, which can't be used; a sweep ends it later.
-        """
-        performer = Performer(self, self._close, context_of, compare=self.has_listeners, shielded=True)
-        async with self._step():
-            failures = (await performer.perform(Step.begin(force=True, stored=self.journal is not None))).failures
-            while self.is_stored:
-                try:
-                    failures += (await performer.perform(Step.hold(force=True))).failures
-                except SessionClosed:
-                    break
-                if performer.state == "unchanged" and self.stored.token is not None:
-                    await self.stored.delete()
-                    break
-        if performer.interruption is not None:
-            raise performer.interruption
-        return failures
-
-    def _close(self, now: Snapshot) -> Plan:
-        """Plan the end of the session, which leaves the groups that are inherited."""
-        return close(now.configuration, keep=self.inherited)
-
-    def _step(self) -> AbstractAsyncContextManager[None]:
-        return _NOTHING if self.journal is None else self.journal.step()
+        """Make the transition that the session begins with; raises as `transition` does."""
+        async with changing(self, "start"):
+            await transition(self, planner, context_of, compare=False)
 
     def commit(
         self,
@@ -290,8 +166,8 @@ class Executor:
     async def recover(self, record: Record) -> None:
         """Undo what a process that ended in the middle of a transition had begun; raises `StoreError`."""
         if record.is_abandoned:
-            async with self.change("start"), self._step():
-                await self.hold()
+            async with changing(self, "start"), self.stored.step():
+                await hold(self)
 
     async def resume(self) -> None:
         """Open the groups to start with, and run the `resume` hooks of groups that other processes have opened.
@@ -345,10 +221,10 @@ class Executor:
             return
         abandoned = journal.abandoned if abandoned is None else abandoned
         if journal.has_facts():
-            async with self.change("set_fact"), journal.step():
+            async with changing(self, "set_fact"), journal.step():
                 try:
                     while journal.has_facts() and not await journal.write(self.snapshot):
-                        await self.hold()
+                        await hold(self)
                 except StoreUnavailable as error:
                     raise StoreUnavailable(UNCERTAIN) from error
         if journal.abandoned != abandoned:
@@ -362,7 +238,7 @@ class Executor:
         """
         if not self.stored.content.pending:
             return ()
-        with self._unless_busy() as alone:
+        with unless_busy(self) as alone:
             return await self.stored.claim(self.snapshot) if alone else ()
 
     def take_over(self, record: Record) -> None:
@@ -372,18 +248,6 @@ class Executor:
         self.inherited = tuple(filter(now.is_active, journal.content.inherited))
         if self._listeners and now is not before:
             self.notify(changes(self.runtime.view_of(before), self.runtime.view_of(now)))
-
-    async def hold(self) -> None:
-        """Take the lease of the record, and its state, if another process has changed it.
-
-        The change of a process that ended in the middle of it is undone first, which releases the lease (SPEC STO-3).
-
-        Raises:
-            SessionClosed: There is no such record any more.
-            StoreUnavailable: Another process has held it for too long, or the store does not answer.
-            StoreError: The record is damaged.
-        """
-        await Performer(self, None, self.stored.context_of).perform(Step.hold())
 
     # -- listeners ----------------------------------------------------------------------------------------------------
 
@@ -423,6 +287,3 @@ class Executor:
         """Notify the listeners that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
         if kinds and (self._listeners or self.runtime.observers.is_traced):
             self.runtime.observers.list_changed(self.id, kinds, self._listeners)
-
-
-_NOTHING = nullcontext()

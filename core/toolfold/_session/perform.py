@@ -1,14 +1,19 @@
-"""Performing the steps of a session: each effect that a step asks for; its outcome is the next event (SPEC 5).
+"""Changing a session: one change at a time, the effects that its step asks for, and the hooks (SPEC 5).
 
-`Performer.perform` is the loop, and its other methods are the effects. `HookRunner` is the only place where hooks are
-awaited: each is bounded in time and logged once, and shielded where it must finish (SPEC HOOK-3 to HOOK-6, SAF-3).
+`machine.step` is the life of a change of groups. `Performer.perform` is the loop over it, and its other methods are the
+effects, whose outcomes are the events. `HookRunner` is the only place where hooks are awaited: each is bounded in time
+and logged once, and shielded where it must finish (SPEC HOOK-3 to HOOK-6, SAF-3). A `Queue` keeps the changes of a
+session apart, without deadlocks (SPEC SES-2, HOOK-7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextvars import ContextVar, Token
 from functools import partial
 from inspect import isawaitable
+from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,12 +28,12 @@ from .._snapshot import Change, Snapshot
 from .._usercode import InThread, is_failure, uninterrupted
 from .._values import frozen
 from .._view.visibility import RequestView
-from ..errors import HookFailed, HookTimeout, LeaseLost, SessionClosed, ToolError, ToolfoldError
-from ..machine import Plan, bits, catch_up
+from ..errors import HookFailed, HookTimeout, LeaseLost, ReentrantTransition, SessionClosed, ToolError, ToolfoldError
+from ..machine import Plan, TransitionRequest, bits, catch_up, close
 from ..machine.step import EFFECTS, Effect, Event, HookCall, State, Step
-from .events import HooksFailed, RolledBack
+from .events import Asked, HooksFailed, RolledBack
 from .journal import Journal
-from .observers import log
+from .observers import UNTRACED, Observers, log
 from .runtime import Runtime
 
 if TYPE_CHECKING:
@@ -39,6 +44,141 @@ ContextOf = Callable[[str, str, str | None, int | None], Any]
 """Makes the context of a hook from its group, its phase, the phase that it undoes, and the fencing token."""
 Outcome = tuple[Event, Any]
 """The event that an effect ends with, and what is given to it."""
+
+
+@asynccontextmanager
+async def changing(
+    session: Executor, what: Asked, request: TransitionRequest | None = None, force: bool = False
+) -> AsyncGenerator[None]:
+    """Wait for the changes of a session that came before, and keep later ones waiting until the end.
+
+    `what`, `request` and `force` are for tracers. The end of a session is not abandoned because its caller is
+    cancelled: the cancellation is raised after it (SPEC HOOK-9).
+
+    Raises:
+        ReentrantTransition: It would deadlock (SPEC HOOK-7).
+    """
+    observers = session.runtime.observers
+    with observers.requested(session.id, what, "", request, force) if observers.is_traced else UNTRACED:
+        queue = _queue_of(session)
+        interrupted = await queue.enter(session.id, patient=what == "close")
+        try:
+            yield
+        finally:
+            queue.leave()
+            _rest(session)
+        if interrupted is not None:
+            raise interrupted
+
+
+@contextmanager
+def unless_busy(session: Executor) -> Generator[bool]:
+    """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
+    try:
+        with _queue_of(session).unless_busy() as alone:
+            yield alone
+    finally:
+        _rest(session)
+
+
+def refuse_reentry(session: Executor) -> None:
+    """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
+    if session.queue is not None:
+        session.queue.refuse_reentry(session.id)
+
+
+def _queue_of(session: Executor) -> Queue:
+    if session.queue is None:
+        session.queue = Queue()
+    return session.queue
+
+
+def _rest(session: Executor) -> None:
+    if session.queue is not None and not session.queue.under_way:
+        session.queue = None
+
+
+async def transition(
+    session: Executor,
+    planner: Planner,
+    context_of: ContextOf,
+    *,
+    force: bool = False,
+    view: RequestView | None = None,
+    compare: bool = True,
+) -> Change:
+    """Plan a transition, run its hooks, commit it, and return what changed; call it within `changing`.
+
+    If the catalog changes while hooks run, so that the plan would differ, the hooks are undone and the transition
+    is planned again.
+
+    Args:
+        session: The session.
+        planner: Plans the transition for a state of the session.
+        context_of: Makes the context of a hook; see `ContextOf`.
+        force: Continue past failing `on_deactivate` hooks (SPEC HOOK-8).
+        view: The view of the request that this is part of, if there is one (SPEC MOD-3).
+        compare: Whether a list was given out that may differ afterwards.
+
+    Raises:
+        HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
+        ToolfoldError: The transition is refused.
+        StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
+    """
+    performer = Performer(session, planner, context_of, view, compare)
+    async with _NOTHING if session.journal is None else session.journal.step():
+        change = await performer.perform(Step.begin(force=force, stored=session.journal is not None))
+    if performer.interruption is not None:
+        raise performer.interruption
+    return change
+
+
+async def end(session: Executor, context_of: ContextOf) -> tuple[Exception, ...]:
+    """Close all groups but those that are inherited, delete the record, and return the failures of hooks.
+
+    Call it within `changing`. A cancellation is raised after it (SPEC HOOK-9). The record is deleted under its lease
+    once nothing is open: another process may have opened groups, or have ended while it did.
+
+    Raises:
+        StoreError: The session is in a store, which can't be used; a sweep ends it later.
+    """
+
+    def planner(now: Snapshot) -> Plan:
+        return close(now.configuration, keep=session.inherited)
+
+    performer = Performer(session, planner, context_of, compare=session.has_listeners, shielded=True)
+    async with _NOTHING if session.journal is None else session.journal.step():
+        failures = (await performer.perform(Step.begin(force=True, stored=session.journal is not None))).failures
+        while session.is_stored:
+            try:
+                failures += (await performer.perform(Step.hold(force=True))).failures
+            except SessionClosed:
+                break
+            if performer.state == "unchanged" and session.stored.token is not None:
+                await session.stored.delete()
+                break
+    if performer.interruption is not None:
+        raise performer.interruption
+    return failures
+
+
+async def hold(session: Executor) -> None:
+    """Take the lease of a session's record, and its state, if another process has changed it.
+
+    The change of a process that ended in the middle of it is undone first, which releases the lease (SPEC STO-3).
+
+    Raises:
+        SessionClosed: There is no such record any more.
+        StoreUnavailable: Another process has held it for too long, or the store does not answer.
+        StoreError: The record is damaged.
+    """
+    await Performer(session, None, session.stored.context_of).perform(Step.hold())
+
+
+_NOTHING = nullcontext()
+
+
+# -- a step -----------------------------------------------------------------------------------------------------------
 
 
 @define(eq=False)
@@ -64,6 +204,7 @@ class Performer:
     shielded: bool = False
     interruption: BaseException | None = None
     state: State = "new"
+    _mark: Mark | None = None
     _before: Snapshot = field(init=False)
     _plan: Plan = field(init=False)
     _saved: tuple[Snapshot, Snapshot, RequestView | None] = field(init=False)
@@ -78,7 +219,8 @@ class Performer:
             ToolfoldError: The transition is refused.
             StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
         """
-        self._before = self.session.snapshot
+        if step.state != "new":
+            self._before = self.session.snapshot
         try:
             while (effect := _EFFECTS.get(step.state)) is not None:
                 try:
@@ -87,7 +229,7 @@ class Performer:
                     event, given = "lost", error
                 step = step.on(event, given)
         finally:
-            self.session.end_hooks()
+            self._end_hooks()
         self.state = step.state
         return self._change(step)
 
@@ -114,7 +256,7 @@ class Performer:
 
     async def plan(self, step: Step) -> Outcome:
         """Plan the transition for the present state; nothing is planned again for a caller who is cancelled."""
-        self.session.end_hooks()
+        self._end_hooks()
         self._report(undoing := step.work.compensation_failures)
         if self.interruption is not None and not self.shielded:
             raise _noted(self.interruption, undoing)
@@ -157,7 +299,8 @@ class Performer:
     async def hook(self, step: Step) -> Outcome:
         """Run the hook that is next."""
         session, call = self.session, step.hook
-        session.begin_hooks()
+        if self._mark is None:
+            self._mark = _queue_of(session).begin_hooks()
         shielded = self.shielded or self.interruption is not None or step.state == "rolling_back"
         attempt = partial(session.hook_runner(self.context_of).attempt, call)
         if shielded:
@@ -174,8 +317,8 @@ class Performer:
 
     async def save(self, step: Step) -> Outcome:
         """Save the result of the plan, if that is the same in the catalog of now; raises `StoreError`."""
+        self._end_hooks()
         session = self.session
-        session.end_hooks()
         now = session.snapshot
         if now.catalog is not self._before.catalog and (differs := self._plan_differs(now)) is not None:
             return differs
@@ -201,9 +344,15 @@ class Performer:
 
     async def settle(self, step: Step) -> Outcome:
         """Record that nothing is to be undone any more; raises `LeaseLost`."""
-        self.session.end_hooks()
+        self._end_hooks()
         await self.session.stored.settle()
         return "settled", None
+
+    def _end_hooks(self) -> None:
+        """What runs in this task from now on is no hook of the session."""
+        if self._mark is not None:
+            _queue_of(self.session).end_hooks(self._mark)
+            self._mark = None
 
     def _report(self, failures: tuple[BaseException, ...]) -> None:
         """Notify observers of what failed while hooks were undone of a transition that no hook has ended."""
@@ -211,7 +360,7 @@ class Performer:
             self._observers.notify(HooksFailed(self.session.id, failures))
 
     @property
-    def _observers(self) -> Any:
+    def _observers(self) -> Observers:
         return self.session.runtime.observers
 
 
@@ -337,3 +486,134 @@ async def _cancellation() -> BaseException | None:
     except anyio.get_cancelled_exc_class() as error:
         return error
     return None
+
+
+# -- one change at a time --------------------------------------------------------------------------------------------
+
+_CROSSED = (
+    "A hook asked session {!r} for a change, and a hook of that session waits for this one's: neither could ever end. "
+    "Do one of the two after its transition."
+)
+_ELSEWHERE = (
+    "Session {!r} was asked for a change from another event loop while one of its hooks runs, which it can't wait for "
+    "there. Share one loop among threads: start_blocking_portal() of anyio.from_thread, then "
+    "portal.call(session.activate, ...) in each. In a hook of the session itself, ask after its transition."
+)
+
+
+class Queue:
+    """The queue of the changes of one session, of which one happens at a time."""
+
+    __slots__ = ("_lock", "_running")
+
+    def __init__(self) -> None:
+        self._lock = anyio.Semaphore(1, fast_acquire=True)
+        self._running: _Hooks | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether one is under way, or is to be."""
+        return self._lock.value == 0
+
+    async def enter(self, session: str, *, patient: bool = False) -> BaseException | None:
+        """Wait for the changes that came before, and keep later ones waiting until `leave`.
+
+        Returns the cancellation that a patient caller received meanwhile, which is the caller's to raise.
+
+        Args:
+            session: The name of the session, for refusals.
+            patient: Whether a cancellation of the caller waits until the end (SPEC HOOK-9).
+
+        Raises:
+            ReentrantTransition: It would deadlock: see `_refuse_deadlock` (SPEC HOOK-7).
+        """
+        if self.under_way:
+            self._refuse_deadlock(session)
+            return await self._wait(patient=patient)
+        if patient:
+            self._lock.acquire_nowait()
+        else:
+            await self._lock.acquire()  # which does not wait, but notices a cancellation
+        return None
+
+    @contextmanager
+    def unless_busy(self) -> Generator[bool]:
+        """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
+        if self.under_way:
+            yield False
+            return
+        self._lock.acquire_nowait()
+        try:
+            yield True
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        """Let the next change begin."""
+        self._lock.release()
+
+    def begin_hooks(self) -> Mark:
+        """Mark what runs in this task from now on as hooks of this session, for `ReentrantTransition`."""
+        self._running = _Hooks()
+        return _under_way.set((*_under_way.get(), self._running))
+
+    def end_hooks(self, mark: Mark) -> None:
+        """End what `begin_hooks` began."""
+        self._running = None
+        _under_way.reset(mark)
+
+    def refuse_reentry(self, session: str) -> None:
+        """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
+        if self._running is not None and self._running in _under_way.get():
+            raise ReentrantTransition(session)
+
+    def _refuse_deadlock(self, session: str) -> None:
+        """Raise `ReentrantTransition` if the caller would wait for itself, or waits in another event loop.
+
+        It would wait for itself within a hook of this session, and within a hook of another one for which a hook of
+        this one waits, perhaps through more sessions. A hook is recognised by its context, which tasks inherit, and
+        threads started by `anyio.to_thread`, `asyncio.to_thread` and `anyio.from_thread`; not plain threads, which
+        wait until `hook_timeout` ends the hook. The lock can't wake a waiter in another event loop.
+        """
+        self.refuse_reentry(session)
+        if self._running is not None and self._running.thread != get_ident():
+            raise ReentrantTransition(session, _ELSEWHERE.format(session))
+        asking = _under_way.get()
+        met: set[_Hooks] = set()
+        ahead = [self] if asking else []
+        while ahead:
+            hooks = ahead.pop()._running
+            if hooks in asking:
+                raise ReentrantTransition(session, _CROSSED.format(session))
+            if hooks is not None and hooks not in met:
+                met.add(hooks)
+                ahead += hooks.waits
+
+    async def _wait(self, *, patient: bool) -> BaseException | None:
+        """Wait for the lock; return the cancellation that a `patient` caller received meanwhile and waited through."""
+        asking = _under_way.get()
+        for hooks in asking:
+            hooks.waits.append(self)
+        try:
+            if patient:
+                return (await uninterrupted(self._lock.acquire))[1]
+            await self._lock.acquire()
+        finally:
+            for hooks in asking:
+                hooks.waits.remove(self)
+        return None
+
+
+class _Hooks:
+    """The hooks of one transition while they run: in which thread, and which sessions are waited for within them."""
+
+    __slots__ = ("thread", "waits")
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self.waits: list[Queue] = []
+
+
+Mark = Token[tuple[_Hooks, ...]]
+"""What ends what is marked as hooks."""
+_under_way: ContextVar[tuple[_Hooks, ...]] = ContextVar("toolfold_under_way", default=())

@@ -28,6 +28,7 @@ from .context import Context, HookContext
 from .events import Called, EventRefused, SessionEnded
 from .executor import Executor
 from .observers import UNTRACED, Listener, log
+from .perform import changing, end, refuse_reentry, transition
 from .runtime import Runtime
 from .state import Saved, with_fact
 
@@ -134,12 +135,12 @@ class Session(Displayed):
             StoreError: The session is in a store, which can't be used: its record stays, and a sweep ends it.
         """
         failures: tuple[Exception, ...] = ()
-        async with self.executor.change("close"):
+        async with changing(self.executor, "close"):
             if self.executor.status == "closed":
                 return
             try:
                 if self.is_open:
-                    failures = await self.executor.end(partial(HookContext, self))
+                    failures = await end(self.executor, partial(HookContext, self))
                     if self.is_stored and not self.executor.stored.is_local:
                         self.runtime.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
@@ -434,10 +435,10 @@ class Session(Displayed):
         SPEC ACT-9.
         """
         request = TransitionRequest(activate, deactivate)
-        async with self.executor.change("transition", request, force):
+        async with changing(self.executor, "transition", request, force):
             self._use()
             planner = partial(Snapshot.plan, request=request)
-            return await self.executor.execute(planner, partial(HookContext, self), force=force, view=view)
+            return await transition(self.executor, planner, partial(HookContext, self), force=force, view=view)
 
     @on_loop
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
@@ -454,7 +455,7 @@ class Session(Displayed):
         """
         with self.runtime.observers.requested(self.id, "set_fact", name):
             self._use()
-            self.executor.refuse_reentry()
+            refuse_reentry(self.executor)
             before = self.view(view)
             facts = with_fact(before.snapshot.facts, name, value)
             self.executor.change_facts(facts, before)

@@ -26,6 +26,7 @@ from toolfold import (
 )
 from toolfold._session import journal as journal_module
 from toolfold._session import stored as sessions_module
+from toolfold._session.perform import hold
 from toolfold_adapters.stores import MemoryStore
 
 PATIENCE = 60
@@ -148,7 +149,7 @@ async def test_a_lease_that_was_released_while_it_was_to_be_renewed_is_neither_r
     store = Deaf()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
         journal = session.executor.stored
-        await session.executor.hold()
+        await hold(session.executor)
         token = journal.token
         store.meanwhile = lambda: setattr(journal, "token", None)
         await journal.renew()
@@ -331,7 +332,7 @@ async def test_a_transition_whose_caller_is_cancelled_while_it_is_stored_is_stor
 async def test_a_lease_that_is_lost_before_any_hook_runs_cancels_nothing() -> None:
     store = Deaf()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
-        await session.executor.hold()
+        await hold(session.executor)
         journal = session.executor.stored
         await store.release(journal.key, journal.token or 0)
         await journal.renew()
