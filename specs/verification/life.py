@@ -302,7 +302,8 @@ def _lease(protocol: Protocol, world: World, number: int, replica: Replica, step
         return
     found, was_newest = world.intent, replica.is_newest
     world = evolve(world, holder=number if protocol.leases else None)
-    if found is None and was_newest and step.work.ahead and protocol.intends:
+    is_recorded = found is None and was_newest and bool(step.work.ahead) and protocol.intends
+    if is_recorded:
         world = _recorded(world, protocol.counted(step), step)
     replica = evolve(replica, leased=True, intent=world.intent)
     if protocol.compares:
@@ -310,7 +311,7 @@ def _lease(protocol: Protocol, world: World, number: int, replica: Replica, step
     if found is not None and protocol.leases:
         yield "finds an intent", _on(world, number, replica, "left", found)
     elif was_newest or not protocol.compares:
-        yield "takes the lease", _on(world, number, replica, "leased")
+        yield "takes the lease", _on(world, number, replica, "intended" if is_recorded else "leased")
     else:
         yield "finds a newer record", _on(world, number, replica, "news")
 

@@ -88,6 +88,7 @@ TARGETS: dict[tuple[State, Event], dict[str, State]] = {
     ("planned", "leased"): {"hooks": "leased", "": "new"},
     ("planned", "news"): {"": "settling"},
     ("planned", "left"): {"hooks": "given_up", "": "settling"},
+    ("planned", "intended"): {"teardown": "running.tearing_down", "setup": "running.setting_up"},
     ("leased", "intended"): {"teardown": "running.tearing_down", "setup": "running.setting_up"},
     ("running.tearing_down", "succeeded"): {"more": "leased", "last": "saving"},
     ("running.tearing_down", "failed"): {

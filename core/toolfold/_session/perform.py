@@ -278,9 +278,9 @@ class Performer:
             StoreUnavailable: Another process has held it for too long, or the store does not answer.
             StoreError: The record is damaged.
         """
-        session, before, journal = self.session, self._before, self.session.stored
+        session, before, journal = self.session, self._before, self._journal
         await journal.ensure(before)
-        known = journal.version
+        known, is_recorded = journal.version, False
         if journal.token is None:
             if (record := await journal.acquire(step if session.snapshot is before else None)) is None:
                 raise SessionClosed(session.id)
@@ -289,11 +289,14 @@ class Performer:
             if record.intent is not None:
                 log.warning("session %s: a transition whose process ended in the middle of it is undone", session.id)
                 return "left", journal.begun(record.intent, session.snapshot.catalog)
-        return "leased" if session.snapshot is before and journal.version == known else "news", None
+            is_recorded = bool(step.to_undo)
+        if session.snapshot is not before or journal.version != known:
+            return "news", None
+        return "intended" if is_recorded else "leased", None
 
     async def intend(self, step: Step) -> Outcome:
         """Record the hook that is next; raises `LeaseLost`."""
-        await self.session.stored.intend(step)
+        await self._journal.intend(step)
         return "intended", None
 
     async def hook(self, step: Step) -> Outcome:
@@ -345,8 +348,13 @@ class Performer:
     async def settle(self, step: Step) -> Outcome:
         """Record that nothing is to be undone any more; raises `LeaseLost`."""
         self._end_hooks()
-        await self.session.stored.settle()
+        await self._journal.settle()
         return "settled", None
+
+    @property
+    def _journal(self) -> Journal:
+        assert self.session.journal is not None
+        return self.session.journal
 
     def _end_hooks(self) -> None:
         """What runs in this task from now on is no hook of the session."""

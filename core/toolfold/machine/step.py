@@ -304,7 +304,7 @@ EFFECTS: Final[Mapping[State, Effect]] = MappingProxyType(
 """What is done in a state. In the others, a step has ended."""
 
 IN_MEMORY: Final[Mapping[State, Event]] = MappingProxyType(
-    {"planned": "leased", "leased": "intended", "given_up": "intended", "settling": "settled"}
+    {"planned": "intended", "leased": "intended", "given_up": "intended", "settling": "settled"}
 )
 """The outcome in a state where nothing is to be done for a session that is in no store."""
 
@@ -317,6 +317,8 @@ CHOICES: Final[Mapping[State, tuple[Row, ...]]] = MappingProxyType(
 )
 """The rows by which a choice is left."""
 
+_NEXT: Final = (Row("running.tearing_down", "teardown next"), Row("running.setting_up", "setup next"))
+
 TABLE: Final[Mapping[tuple[State, Event], tuple[Row, ...]]] = MappingProxyType(
     {
         ("new", "unchanged"): (Row("unchanged"),),
@@ -326,10 +328,9 @@ TABLE: Final[Mapping[tuple[State, Event], tuple[Row, ...]]] = MappingProxyType(
         # The intent that came with the lease is of a plan that is void.
         ("planned", "news"): (Row("settling", note="plan again"),),
         ("planned", "left"): (Row("going_back", note="take over"),),
-        ("leased", "intended"): (
-            Row("running.tearing_down", "teardown next"),
-            Row("running.setting_up", "setup next"),
-        ),
+        # The first hook is recorded with the lease; each other one, and that of a plan made under the lease, after it.
+        ("planned", "intended"): _NEXT,
+        ("leased", "intended"): _NEXT,
         ("running.tearing_down", "succeeded"): (Row("going_on", note="done"),),
         ("running.tearing_down", "failed"): (
             Row("going_on", "forced", "forgive"),
