@@ -30,7 +30,7 @@ from toolfold_adapters.gateway.gateway import Gateway
 from .harness import Row
 
 MOST_SECONDS = 0.2
-MOST_COMPUTED = 0.3
+MOST_COMPUTED = 0.4
 """How much the gateway may compute while a call waits: Python parses a message, and collects garbage, at one go."""
 MOST_HELD = 0.05
 """How much processor time anything on the loop may take at a time."""
