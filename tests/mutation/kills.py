@@ -1,6 +1,7 @@
 """The kill table: the test files that kill each mutant, which `python -m tests.mutation --kills FILE` writes.
 
-A test file that kills no mutant alone is one whose tests others repeat, as far as mutants tell.
+A test file that kills no mutant alone is one whose tests others repeat, as far as mutants tell. The folder `tables` has
+those of samples.
 """
 
 from __future__ import annotations
