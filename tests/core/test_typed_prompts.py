@@ -138,7 +138,7 @@ def named(n: str, other: int) -> str:
 REFUSED: list[tuple[Callable[[ToolSet], object], str]] = [
     (
         lambda tools: tools.register_prompt("p", listing),
-        "its parameter 'topics' is given as a text, and no text fits its",
+        "'p' can't be registered: its parameter 'topics' is given as a text, and no text fits its",
     ),
     (
         lambda tools: tools.register_resource_template("x:{n}/{m}", named),
