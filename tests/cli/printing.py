@@ -20,6 +20,7 @@ import sys
 import warnings
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -175,10 +176,13 @@ async def _in_process(*_: Any) -> AsyncGenerator[tuple[Any, Any]]:
         tasks.cancel_scope.cancel()
 
 
+LONG = "It is described at such length that the server has groups inside its own. " * 20
+
+
 def _some_server() -> Any:
     made = MCPServer("some-mcp-server")
-    for verb in ("create", "list", "close"):
-        made.add_tool(_answer, name=f"{verb}_issue", description=f"{verb.capitalize()} an issue.")
+    for verb, noun in product(("create", "list", "close"), ("issue", "release")):
+        made.add_tool(_answer, name=f"{verb}_{noun}", description=f"{verb.capitalize()} this {noun}. {LONG}")
     made.add_tool(_answer, name="search", description="Search.")
     return made._lowlevel_server
 
