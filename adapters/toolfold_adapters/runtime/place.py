@@ -28,7 +28,8 @@ else:
 
 FOLDER = "TOOLFOLD_RUNTIME"
 """The variable of the environment that names the folder of the runtime, in place of the usual one."""
-SOCKET, LOCK, LOG, PORT, ANSWERS, STATE = "socket", "lock", "runtime.log", "port.json", "answers", "state"
+SOCKET, LOCK, TURN, LOG, PORT = "socket", "lock", "turn", "runtime.log", "port.json"
+ANSWERS, STATE = "answers", "state"
 """What is in the folder: see `runtime` and `relay`."""
 LONGEST_PATH = 100
 """How long the path of a socket may be, in bytes: systems allow 104 or 108."""
@@ -73,13 +74,15 @@ def prepared(folder: str) -> str:
     return folder
 
 
-def locked(folder: str) -> int | None:
-    """Return the file whose lock the runtime of a folder holds, as long as it is open; `None` if another has it.
+def locked(folder: str, name: str = LOCK) -> int | None:
+    """Return the file whose lock its holder has, as long as it is open; `None` if another has it.
+
+    The runtime of a folder holds that of `LOCK`; a relay that starts one holds that of `TURN`.
 
     Raises:
         OSError: It can't be opened.
     """
-    file = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    file = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(file)
     except OSError:

@@ -32,7 +32,7 @@ PAUSES = (0.01, 0.02, 0.05, 0.1, *[0.2] * 100)
 LEAVE_SECONDS = 5.0
 """How long the last answers are waited for when the host has gone."""
 START_SECONDS = 2.0
-"""How long a runtime that was started has to take the lock of its folder, before another one is."""
+"""How long a relay whose runtime ended by itself waits before it starts another one."""
 REFUSED_SECONDS = 1.0
 """How long a relay waits that was refused, before it asks again."""
 CLOSED = -32000
@@ -71,7 +71,7 @@ class Relay:
     Args:
         hello: What it sends to the runtime first; see `runtime.Hello`.
         folder: The folder of the runtime.
-        start: Starts a runtime.
+        start: Starts a runtime and returns its process; raises `OSError`.
         source: What the host writes.
         sink: The descriptor of what it reads.
     """
@@ -213,22 +213,22 @@ class Relay:
         """Find the runtime, or start it, and begin where the last connection was; return whether there is one."""
         with self._lock:
             self._connection = None
-        begun, problem = -math.inf, ""
-        while not self._left:
-            for pause in PAUSES:
-                try:
-                    self._begin(*place.connected(self._folder))
-                    return True
-                except OSError as error:
-                    problem = error.strerror or str(error)
-                if self._left:
-                    break
-                if time.monotonic() - begun >= START_SECONDS and not place.is_taken(self._folder):
-                    begun, problem = time.monotonic(), self._start() or problem
-                time.sleep(pause)
-            else:
-                log = os.path.join(self._folder, place.LOG)
-                self._refuse(f"The runtime can't be started or reached ({problem}); {log} says why.")
+        starting, problem = Starting(self._folder, self._start), ""
+        with starting:
+            while not self._left:
+                for pause in PAUSES:
+                    try:
+                        self._begin(*place.connected(self._folder))
+                        return True
+                    except OSError as error:
+                        problem = error.strerror or str(error)
+                    if self._left:
+                        break
+                    problem = starting.attempt() or problem
+                    time.sleep(pause)
+                else:
+                    log = os.path.join(self._folder, place.LOG)
+                    self._refuse(f"The runtime can't be started or reached ({problem}); {log} says why.")
         return False
 
     @property
@@ -317,6 +317,47 @@ class Relay:
             os.replace(new, path)
         except OSError:
             return
+
+
+class Starting:
+    """Starts a runtime where there is none, unless another relay does: hosts have many, and each runtime takes long.
+
+    Args:
+        folder: The folder of the runtime.
+        start: Starts it, and returns its process; raises `OSError`.
+    """
+
+    def __init__(self, folder: str, start: Any) -> None:
+        self._folder, self._start = folder, start
+        self._turn: int | None = None
+        self._process: Any = None
+        self._begun = -math.inf
+
+    def __enter__(self) -> Starting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._turn is not None:
+            os.close(self._turn)
+
+    def attempt(self) -> str:
+        """Start a runtime if it is this relay's turn and there is none; return why that failed, or nothing."""
+        try:
+            if self._turn is None:
+                self._turn = place.locked(self._folder, place.TURN)
+            if self._turn is None or self._waits or place.is_taken(self._folder):
+                return ""
+            self._begun = time.monotonic()
+            self._process = self._start()
+        except OSError as error:
+            return f"{error.filename or self._folder}: {error.strerror or error}"
+        return ""
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a runtime is starting, or has ended by itself a moment ago, so that the next one would as well."""
+        ended = 0 if self._process is None else self._process.poll()
+        return ended is None or (ended >= 0 and time.monotonic() - self._begun < START_SECONDS)
 
 
 def _next(lines: BinaryIO) -> bytes:
@@ -440,29 +481,25 @@ def asked(folder: str, what: str) -> Any:
     return json.loads(answer)
 
 
-def started(folder: str) -> str:
-    """Start a runtime that outlives this process, and return why it could not be, or nothing.
+def started(folder: str) -> Any:
+    """Start a runtime that outlives this process, and return its process; raises `OSError`.
 
     If there is one meanwhile, the new one finds the lock taken, and ends.
     """
     command = [sys.executable, "-m", "toolfold_cli", "up", "--for-relay"]
     path = os.path.join(folder, place.LOG)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            import subprocess  # not for those who find one
+        import subprocess  # not for those who find one
 
-            apart: dict[str, Any] = (
-                {"creationflags": 0x00000208}  # DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP
-                if sys.platform == "win32"
-                else {"start_new_session": True}
-            )
-            environment = {**os.environ, place.FOLDER: folder}
-            subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder, **apart
-            )
-        finally:
-            os.close(log)
-    except OSError as error:
-        return f"{command[0]}: {error.strerror or error}"
-    return ""
+        apart: dict[str, Any] = (
+            {"creationflags": 0x00000208}  # DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP
+            if sys.platform == "win32"
+            else {"start_new_session": True}
+        )
+        environment = {**os.environ, place.FOLDER: folder}
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder, **apart
+        )
+    finally:
+        os.close(log)

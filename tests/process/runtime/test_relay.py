@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -54,21 +55,32 @@ class RuntimePlayed:
 
     def __init__(self, folder: Path) -> None:
         self.starts = 0
+        self.is_slow = False
+        self.ended: int | None = None
         self._started = threading.Semaphore(0)
         self._folder = str(folder)
         self._listener: socket.socket | None = None
         self._open = ExitStack()
         self._connections: list[socket.socket] = []
 
-    def start(self) -> str:
+    def start(self) -> RuntimePlayed:
         self.starts += 1
-        self._listener, _ = place.listening(self._folder)
+        self.ended = None
+        if not self.is_slow:
+            self._listener, _ = place.listening(self._folder)
         self._started.release()
-        return ""
+        return self
+
+    def poll(self) -> int | None:
+        """Say how it ended, as a process does."""
+        return self.ended
+
+    def wait_for_start(self) -> None:
+        assert self._started.acquire(timeout=SECONDS)
 
     def taken(self) -> tuple[Side, dict[str, Any]]:
         """Return the relay that has started this, and what it says first."""
-        assert self._started.acquire(timeout=SECONDS)
+        self.wait_for_start()
         assert self._listener is not None
         self._listener.settimeout(SECONDS)
         connection, _ = self._listener.accept()
@@ -83,6 +95,7 @@ class RuntimePlayed:
 
     def end(self) -> None:
         """End, as by a signal that nobody can catch: what was connected is cut."""
+        self.ended = -signal.SIGKILL
         assert self._listener is not None
         self._listener.close()
         for taken in self._connections:
@@ -238,6 +251,32 @@ def test_after_the_end_of_a_runtime_the_session_is_opened_again_and_only_calls_t
         for number in (1, 2, 10, 11, 15):
             side.say(id=number, result={"again": True})
         assert [host.hear()["id"] for _ in range(3)] == [10, 11, 15]
+
+
+@pytest.mark.spec("GWY-15")
+def test_relays_that_lose_their_runtime_start_one_together_and_another_when_that_is_killed(
+    folder: Path, runtime: RuntimePlayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = threading.Semaphore(0)
+    locked = place.locked
+
+    def watched(folder: str, name: str = place.LOCK) -> int | None:
+        file = locked(folder, name)
+        if file is None and name == place.TURN:
+            waits.release()
+        return file
+
+    monkeypatch.setattr(place, "locked", watched)
+    runtime.is_slow = True
+    with relaying(folder, runtime), relaying(folder, runtime):
+        runtime.wait_for_start()
+        for _ in range(3):
+            assert waits.acquire(timeout=SECONDS), "the other relay does not wait for its turn"
+        assert runtime.starts == 1
+        runtime.is_slow = False
+        runtime.ended = -signal.SIGKILL
+        runtime.taken()
+        assert runtime.starts == 2
 
 
 @pytest.mark.spec("GWY-15")
