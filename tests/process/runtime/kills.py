@@ -277,7 +277,8 @@ async def kill(machine: Machine, kills: int) -> None:
             machine.killed = monotonic()
             machine.kill(found)
         if random.random() < 0.3:
-            await anyio.sleep(random.uniform(0, 2))
+            await _until(lambda: bool(machine.processes(of_servers=True)))
+            await anyio.sleep(random.uniform(0, 1))
             if servers := machine.processes(of_servers=True):
                 figures.kills["a server"] += 1
                 machine.kill([random.choice(servers)])
