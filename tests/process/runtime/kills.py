@@ -44,6 +44,8 @@ GROUPS = "all", "own", "more"
 """The servers: the first is shared. The last is opened and closed again and again."""
 RESULT_SECONDS = 0.2
 """How long a call takes at most."""
+MAY_BE_DONE, AWAY = "may be done or not", "It is tried again in"
+"""What an error says of a call that a server may have carried out, or that it was not asked for."""
 UPSTREAM = str(Path(__file__).with_name("plain.py"))
 
 
@@ -79,6 +81,7 @@ class Machine:
     is_over: bool = False
     lists: dict[frozenset[str], list[str]] = field(factory=dict[frozenset[str], list[str]])
     done: list[str] = field(factory=list[str])
+    refused: list[str] = field(factory=list[str])
 
     @property
     def record(self) -> Path:
@@ -118,6 +121,10 @@ class Unexpected(Exception):
     """A client was not answered, or wrongly."""
 
 
+class Away(Unexpected):
+    """A server has ended, and was not asked."""
+
+
 @define
 class Host:
     """A host with a session, which has some groups open."""
@@ -146,7 +153,9 @@ class Host:
         if not said.is_error:
             self._note(began)
             return text
-        if not _of_server(text):
+        if AWAY in text:
+            raise Away(text)
+        if MAY_BE_DONE not in text:
             raise Unexpected(f"{tool}: {text}")
         figures.errors["the server ended"] += 1
         return None
@@ -164,10 +173,16 @@ class Host:
 
     async def _use(self, group: str, tool: str, word: str) -> str | None:
         """Call a tool of a server: by its name where that is listed."""
-        given = {"word": word, "seconds": self.machine.random.uniform(0, RESULT_SECONDS)}
-        if not self.is_modern:
-            return await self.call(f"{group}__{tool}", **given)
-        return await self.call("read_tool" if tool == "read" else "call_tool", name=f"{group}__{tool}", arguments=given)
+        given: dict[str, object] = {"word": word, "seconds": self.machine.random.uniform(0, RESULT_SECONDS)}
+        name, arguments = f"{group}__{tool}", given
+        if self.is_modern:
+            name, arguments = "read_tool" if tool == "read" else "call_tool", {"name": name, "arguments": given}
+        try:
+            return await self.call(name, **arguments)
+        except Away:
+            self.machine.figures.errors["the server had ended"] += 1
+            self.machine.refused.append(word)
+            return None
 
     async def toggle(self, group: str) -> None:
         """Open a group or close it, which may be repeated: it takes effect once."""
@@ -210,11 +225,6 @@ class Host:
             self.machine.figures.outages.append(monotonic() - killed)
         if began >= killed:
             self.answered = monotonic()
-
-
-def _of_server(text: str) -> bool:
-    """Return whether an error is that of a server that was killed."""
-    return "server" in text
 
 
 async def stay(machine: Machine, number: int) -> None:
@@ -337,6 +347,7 @@ def killed(kills: int, clients: int, seed: int) -> Figures:
         machine.figures.lost += [
             f"{word} was answered, and not recorded" for word in machine.done if not recorded[word]
         ]
+        machine.figures.lost += [f"{word} was refused, and recorded" for word in machine.refused if recorded[word]]
         return machine.figures
 
 
