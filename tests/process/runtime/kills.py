@@ -44,7 +44,7 @@ GROUPS = "all", "own", "more"
 """The servers: the first is shared. The last is opened and closed again and again."""
 RESULT_SECONDS = 0.2
 """How long a call takes at most."""
-MAY_BE_DONE, AWAY = "may be done or not", "It is tried again in"
+MAY_BE_DONE, AWAY = "may be done or not", (" has stopped: ", " did not start: ")
 """What an error says of a call that a server may have carried out, or that it was not asked for."""
 UPSTREAM = str(Path(__file__).with_name("plain.py"))
 
@@ -153,7 +153,7 @@ class Host:
         if not said.is_error:
             self._note(began)
             return text
-        if AWAY in text:
+        if any(words in text for words in AWAY):
             raise Away(text)
         if MAY_BE_DONE not in text:
             raise Unexpected(f"{tool}: {text}")
