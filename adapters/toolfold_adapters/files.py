@@ -19,15 +19,16 @@ _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
 
 
-def read_text(file: Path, newline: str | None = None, *, regular: bool = True) -> str:
+def read_text(file: Path, newline: str | None = None, *, regular: bool = True, pipe: bool = False) -> str:
     """Return the text in a file, with `newline=""` as its lines end there, or raise `ManifestError`.
 
-    It is no pipe, which may block for ever; but unless it has to be a `regular` file, it may be one that a shell has
-    opened, as for `<(command)`.
+    It is no pipe, which may block for ever, unless it may be a `pipe` into which another program writes; but unless it
+    has to be a `regular` file, it may be one that a shell has opened, as for `<(command)`.
     """
     try:
         mode = file.stat().st_mode
-        if not stat.S_ISREG(mode) and (regular or not (stat.S_ISDIR(mode) or file.is_relative_to("/dev"))):
+        usable = stat.S_ISREG(mode) or (pipe and stat.S_ISFIFO(mode))
+        if not usable and (regular or not (stat.S_ISDIR(mode) or file.is_relative_to("/dev"))):
             raise ManifestError(str(file), "file", "it is not a regular file")
         with file.open(encoding="utf-8-sig", newline=newline) as opened:
             return opened.read()

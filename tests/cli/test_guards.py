@@ -156,6 +156,9 @@ def not_utf8(file: Path, _: pytest.MonkeyPatch) -> None:
 def test_a_file_that_cannot_be_read_is_named_in_a_sentence(
     shop: Path, monkeypatch: pytest.MonkeyPatch, read: str, fault: Callable[[Path, pytest.MonkeyPatch], None]
 ) -> None:
+    if (read, fault) == ("variables", pipe):
+        pytest.skip("a program that has secrets may write them into a pipe")
+
     async def serve(tools: Any, **_: Any) -> None:
         raise AssertionError("it is served")
 

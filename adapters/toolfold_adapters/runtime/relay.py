@@ -21,7 +21,7 @@ import socket
 import sys
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, BinaryIO, cast
 
@@ -74,9 +74,19 @@ class Relay:
         start: Starts a runtime and returns its process; raises `OSError`.
         source: What the host writes.
         sink: The descriptor of what it reads.
+        end: Ends the process at once, with a status: the host reads no more, or can't be served.
     """
 
-    def __init__(self, hello: Mapping[str, Any], folder: str, start: Any, source: BinaryIO, sink: int) -> None:
+    def __init__(
+        self,
+        hello: Mapping[str, Any],
+        folder: str,
+        start: Callable[[], str],
+        source: BinaryIO,
+        sink: int,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._end = end
         self._hello, self._folder, self._start, self._source, self._sink = hello, folder, start, source, sink
         self._lock, self._writing, self._over = (_thread.allocate_lock() for _ in range(3))
         self._connection: socket.socket | None = None
@@ -205,7 +215,7 @@ class Relay:
                 while rest:
                     rest = rest[os.write(self._sink, rest) :]
             except OSError:
-                os._exit(0)
+                self._end(0)
 
     # -- one runtime after the other ----------------------------------------------------------------------------------
 
@@ -275,7 +285,7 @@ class Relay:
         """Take note that the runtime can't serve what the host wants: at the beginning, that is the end."""
         if self._epoch == 1 and not self._answered:
             os.write(2, f"toolfold: {problem}\n".encode(errors="replace"))
-            os._exit(2)
+            self._end(2)
         self._refuse(problem)
         time.sleep(REFUSED_SECONDS)
 

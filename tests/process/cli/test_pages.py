@@ -121,7 +121,7 @@ def check_pictures(html: str) -> None:
     assert titles == [
         ("shop: structure", "3 groups, 4 tools; open: orders, orders.returns."),
         ("shop: structure", "3 groups, 4 tools; none is open."),
-        ("the life of one transaction", ""),
+        ("the life of one transition", ""),
     ]
     assert all('role="img"' in svg for svg in pictures)
     assert {"○ cellar", "Count what is in store"} <= set("\n".join(texts_of(pictures[0])).splitlines())

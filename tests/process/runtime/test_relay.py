@@ -123,7 +123,7 @@ def relaying(folder: Path, runtime: RuntimePlayed, target: str = "config.json") 
     (from_host, to_relay), (from_relay, to_host) = os.pipe(), os.pipe()
     hello = {"toolfold": "0", "relay": "a", "target": target, "environment": {}}
     source = os.fdopen(from_host, "rb")
-    relay = Relay(hello, str(folder), runtime.start, source, to_host)
+    relay = Relay(hello, str(folder), runtime.start, source, to_host, lambda _: None)
     thread = threading.Thread(target=relay.run, daemon=True)
     thread.start()
     ends = ExitStack()
@@ -131,10 +131,12 @@ def relaying(folder: Path, runtime: RuntimePlayed, target: str = "config.json") 
     ends.callback(os.close, to_host)
     ends.callback(source.close)
     with ends:
-        yield host
-        host.leave()
-        runtime.end()
-        thread.join(SECONDS)
+        try:
+            yield host
+        finally:
+            host.leave()
+            runtime.end()
+            thread.join(SECONDS)
         assert not thread.is_alive()
 
 

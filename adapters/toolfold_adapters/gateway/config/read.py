@@ -207,7 +207,7 @@ def _env_file(file: Any, variables: Variables) -> dict[str, str | None]:
     with extras_named():
         from dotenv import dotenv_values
     try:
-        text = read_text(variables.folder / variables.expand(file), regular=False)
+        text = read_text(variables.folder / variables.expand(file), regular=False, pipe=True)
     except ManifestError as error:
         raise ConfigError(f"envFile: {file}: {error.problem}") from error
     return dotenv_values(stream=StringIO(text), interpolate=False)
