@@ -41,8 +41,11 @@ MOST_SWITCHES = 2
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
 _PAIR = re.compile(r"""([^\s=;&?,]+)\s*=\s*("[^"]*"|'[^']*'|[^\s;&,]+)""")
 _SECRET_NAME = re.compile(
-    r"key|token|secret|passw|pwd|credential|auth|dsn|cookie|private|(?:^|[_-])(?:pass|pw|pat|pin)$", re.IGNORECASE
+    r"key(?!board)|token|secret|passw|(?<!^)(?<!^old)pwd|credential|(?<!ssh_)auth(?!or(?!i[sz]))|dsn|cookie|private"
+    r"|(?:^|[_-])(?:pass|pw|pat|pin)$",
+    re.IGNORECASE,
 )
+"""What names of secrets have in them; those of the working folder, of keyboards and of authors are none."""
 
 
 def without(text: str, given: Iterable[str]) -> str:
@@ -130,7 +133,10 @@ def _character(one: str) -> str:
     """Return the pattern of a character: itself, or its bytes; a space is none, or as URLs have it."""
     if one not in compact(one):
         return r"\+?"
-    return f"(?:{re.escape(one)}|{re.escape(one.encode(errors='surrogatepass').decode('latin-1'))})"
+    written = {re.escape(one), re.escape(one.encode(errors="surrogatepass").decode("latin-1"))}
+    return (
+        f"(?:{'|'.join(sorted(written))})" if len(written) > 1 else written.pop()
+    )  # equal ones would be tried 2ⁿ times
 
 
 def _masked(text: str, found: Iterable[tuple[int, int]]) -> str:

@@ -160,6 +160,11 @@ def test_what_is_encoded_many_times_is_read_in_time(text: str) -> None:
     assert time.process_time() - began < 3
 
 
+def test_words_that_are_a_value_but_for_their_end_are_read_in_time() -> None:
+    value = "/srv/projects/our-servers/tools/of-many-kinds/server.py"
+    assert without(f"cannot find {value[:-9]}settings.yaml", [value]) == f"cannot find {value[:-9]}settings.yaml"
+
+
 def test_what_is_secret_in_an_environment_is_known_by_its_name_or_its_form() -> None:
     environ = {
         "AWS_SECRET_ACCESS_KEY": "aws-key",
@@ -167,8 +172,16 @@ def test_what_is_secret_in_an_environment_is_known_by_its_name_or_its_form() -> 
         "DATABASE": "postgres://bob:hunter22@db/x",
         "HOME": "/home/bob",
         "LANG": "de_DE.UTF-8",
+        "PWD": "/home/bob/shop",
+        "OLDPWD": "/home/bob",
+        "DB_PWD": "db-password",
+        "SSH_AUTH_SOCK": "/tmp/agent",
+        "XAUTHORITY": "/home/bob/.Xauthority",
+        "GIT_AUTHOR_NAME": "Bob",
+        "HTTP_AUTHORIZATION": "basic-one",
+        "KEYBOARD_LAYOUT": "de",
     }
-    assert set(secrets_in(environ)) == {"aws-key", "gh-token", "bob", "hunter22"}
+    assert set(secrets_in(environ)) == {"aws-key", "gh-token", "bob", "hunter22", "db-password", "basic-one"}
 
 
 def test_nothing_that_a_server_was_given_or_inherited_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
