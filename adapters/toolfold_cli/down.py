@@ -26,6 +26,10 @@ def down_command() -> None:
         raise Failed(str(error)) from error
     try:
         asked(folder, "end")
+    except TimeoutError as error:
+        raise Failed(
+            "The runtime does not answer; end its process, which has `toolfold_cli up` in its name."
+        ) from error
     except OSError:
         click.echo("There is no runtime.")
         return

@@ -16,6 +16,7 @@ import anyio
 import click
 from attrs import frozen
 
+from toolfold import ConfigError
 from toolfold.spi import extras_named
 from toolfold_adapters.observe.stored_usage import usage_url
 from toolfold_adapters.runtime.place import LOG, STATE, Misplaced, folder_of, listening, locked, prepared
@@ -151,10 +152,14 @@ class _Served:
         """Return a server for relays with a profile and groups to begin with."""
         from toolfold_adapters.mcp import build_server
 
+        active, gateway = self.opened.groups_of(groups), self.opened.gateway
+        known = {group.path for group in self.opened.tools.catalog.groups}
+        if (unknown := [name for name in active if name not in known]) and not (gateway and gateway.unknown):
+            raise ConfigError(f"There is no group {unknown[0]!r}; the groups are: {', '.join(sorted(known))}.")
         server: Any = build_server(
             self.opened.tools,
             profile=profile,
-            active=self.opened.groups_of(groups),
+            active=active,
             store=self.store,
             **_of_gateway(self.opened.gateway),
         )

@@ -33,8 +33,13 @@ LEAVE_SECONDS = 5.0
 """How long the last answers are waited for when the host has gone."""
 START_SECONDS = 2.0
 """How long a relay whose runtime ended by itself waits before it starts another one."""
+ANSWER_SECONDS = 10.0
+"""How long a user waits for the runtime."""
 REFUSED_SECONDS = 1.0
 """How long a relay waits that was refused, before it asks again."""
+SILENT_SECONDS = 0.2
+"""How long a relay waits whose connection ended before anything came."""
+LIST_CHANGED = b"notifications/tools/list_changed"
 CLOSED = -32000
 """The code of the error in place of an answer that was lost."""
 CONTROL = b"\t"
@@ -56,6 +61,13 @@ REPEATABLE = frozenset(
     }
 )
 """Requests that may be made again, beside those for lists: they change nothing, or nothing more."""
+
+MESSAGE_BYTES = 64 * 1024 * 1024
+"""The longest message of a host."""
+MOST_REPEATS = 3
+"""How often a request is repeated: it may be what the runtime ends of."""
+OF_THE_PROTOCOL = "io.modelcontextprotocol/"
+"""What the keys of `_meta` begin with on which the answer to a handshake may depend."""
 
 LOST = (
     "The runtime ended before it answered, and has been started again. The call may have been carried out: find out "
@@ -81,7 +93,7 @@ class Relay:
         self,
         hello: Mapping[str, Any],
         folder: str,
-        start: Callable[[], str],
+        start: Callable[[], Any],
         source: BinaryIO,
         sink: int,
         end: Callable[[int], object] = os._exit,
@@ -94,6 +106,7 @@ class Relay:
         self._opening: list[bytes] = []
         self._standing: dict[str, bytes] = {}
         self._pending: dict[Any, tuple[Message, bytes]] = {}
+        self._repeats: dict[Any, int] = {}
         self._waiting: list[bytes] = []
         self._silent: dict[Any, Message] = {}  # handshakes and what is repeated: their answers are not for the host
         self._repeatable: set[str] = set()
@@ -128,7 +141,12 @@ class Relay:
             with self._lock:
                 if method == "notifications/initialized":
                     self._opening.append(line)
+                elif method == "notifications/cancelled":
+                    self._forget(_table(message.get("params")).get("requestId"))
             self._pass_up(line)
+            return
+        if len(line) > MESSAGE_BYTES:
+            self._write(_error(asked, f"The message has more than {MESSAGE_BYTES:,} bytes, so it was not sent."))
             return
         known = self._answer_of(message) if method in HANDSHAKES else None
         with self._lock:
@@ -145,6 +163,12 @@ class Relay:
         if known is not None:
             self._write(_line({"jsonrpc": "2.0", "id": asked, "result": known}))
         self._pass_up(line)
+
+    def _forget(self, asked: object) -> None:
+        """Forget a request that has its answer, or waits for none any more."""
+        if not isinstance(asked, list | dict):
+            self._pending.pop(asked, None)
+            self._repeats.pop(asked, None)
 
     def _pass_up(self, line: bytes) -> None:
         """Send a line to the runtime, or once there is one."""
@@ -166,9 +190,13 @@ class Relay:
             while not self._left and self._connect():
                 connection = self._connection
                 assert connection is not None
+                received = False
                 with connection, connection.makefile("rb") as lines:
                     while line := _next(lines):
+                        received = True
                         self._from_runtime(line)
+                if not received:
+                    time.sleep(SILENT_SECONDS)
         finally:
             self._over.release()
 
@@ -178,6 +206,8 @@ class Relay:
             return
         message = _read(line) if b'"id"' in line else None
         if message is None or "id" not in message:
+            if LIST_CHANGED in line:  # a tool of the same name may be another one
+                self._repeatable.clear()
             self._write(line)
             return
         given = message["id"]
@@ -188,7 +218,8 @@ class Relay:
             return
         with self._lock:
             silent = self._silent.pop(given, None)
-            pending = self._pending.pop(given, None)
+            pending = self._pending.get(given)
+            self._forget(given)
         asked = silent or (pending[0] if pending else {})
         method = asked.get("method")
         if method in HANDSHAKES and "result" in message:
@@ -259,11 +290,13 @@ class Relay:
             for asked, (message, line) in [*self._pending.items()]:
                 if line in unsent or line in again:
                     continue
-                if self._may_repeat(message):
+                repeats = self._repeats.get(asked, 0)
+                if repeats < MOST_REPEATS and self._may_repeat(message):
+                    self._repeats[asked] = repeats + 1
                     again.append(line)
                 else:
                     lost.append(asked)
-                    del self._pending[asked]
+                    self._forget(asked)
             self._asked.clear()
             hello = _line({**self._hello, "secret": secret})
             first = [line for line in self._waiting if line not in again]
@@ -292,7 +325,7 @@ class Relay:
     def _refuse(self, problem: str) -> None:
         """Answer all requests with an error: there is no runtime."""
         with self._lock:
-            pending, self._pending, self._waiting = self._pending, {}, []
+            pending, self._pending, self._repeats, self._waiting = self._pending, {}, {}, []
         for asked in pending:
             self._write(_error(asked, problem))
 
@@ -301,7 +334,8 @@ class Relay:
     def _question(self, message: Message) -> tuple[str, str]:
         """Return what a handshake asks of which runtime, and the file for the answer."""
         params = _table(message.get("params"))
-        meta = {key: value for key, value in _table(params.pop("_meta", None)).items() if key != "progressToken"}
+        meta = _table(params.pop("_meta", None))
+        meta = {key: value for key, value in meta.items() if key.startswith(OF_THE_PROTOCOL)}
         who = {key: value for key, value in self._hello.items() if key not in ("relay", "environment")}
         asked = json.dumps([who, _state_of(str(self._hello.get("target"))), message.get("method"), params, meta])
         return asked, os.path.join(self._folder, place.ANSWERS, f"{zlib.crc32(asked.encode()):08x}.json")
@@ -309,11 +343,13 @@ class Relay:
     def _answer_of(self, message: Message) -> Any:
         """Return what the runtime answered when it was last asked the same, or `None`."""
         asked, path = self._question(message)
+        if not os.path.isfile(path):
+            return None
         try:
             with open(path, encoding="utf-8") as file:
                 stored = json.load(file)
             return stored["answer"] if stored["asked"] == asked else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def _remember(self, message: Message, answer: Any) -> None:
@@ -481,6 +517,7 @@ def asked(folder: str, what: str) -> Any:
         OSError: There is none.
     """
     connection, secret = place.connected(folder)
+    connection.settimeout(ANSWER_SECONDS)
     with connection, connection.makefile("rb") as lines:
         connection.sendall(_line({"ask": what, "secret": secret}))
         answer = lines.readline()

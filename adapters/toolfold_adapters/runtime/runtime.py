@@ -32,14 +32,12 @@ from ..mcp.serve import serve_client
 from ..mcp.server import ToolSetServer
 from ..transport.lines import Lines
 from ..transport.signals import CHUNK
-from .relay import CONTROL
+from .relay import CONTROL, MESSAGE_BYTES
 
 log = logging.getLogger("toolfold.runtime")
 
-HELLO_BYTES = 1024 * 1024
+HELLO_BYTES = 8 * 1024 * 1024
 HELLO_SECONDS = 10.0
-MESSAGE_BYTES = 64 * 1024 * 1024
-"""The longest message of a host."""
 UNUSED_SECONDS = 300.0
 """How long a gateway, or the runtime, is kept that no relay uses."""
 TICK_SECONDS = 1.0
@@ -137,13 +135,13 @@ def hello_in(line: bytes, secret: str) -> Hello:
             folder=str(said["folder"]),
             environment=environment,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Refused("What it said first is not what a relay says; it may be of another version.") from error
 
 
 def _question_in(line: bytes, secret: str) -> str | None:
     """Return what a user asks in the first line of a connection; `None` if it is that of a relay, or nobody's."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         said = table(json.loads(line)) or {}
         if said.get("ask") in ("status", "end") and said.get("secret") == secret:
             return str(said["ask"])
@@ -152,7 +150,7 @@ def _question_in(line: bytes, secret: str) -> str | None:
 
 def _order(version: str) -> tuple[int, ...]:
     """Return what sorts versions by their numbers."""
-    return tuple(int(number) for number in re.findall(r"\d+", version))
+    return tuple(int(number) for number in re.findall(r"\d{1,9}", version))
 
 
 class Served(Protocol):
@@ -273,10 +271,16 @@ class Runtime:
         listener.setblocking(False)
         while True:
             await anyio.wait_readable(listener)
-            with suppress(BlockingIOError):
+            try:
                 connection, _ = listener.accept()
-                connection.setblocking(False)
-                tasks.start_soon(self._take, connection, secret, tasks)
+            except BlockingIOError:
+                continue
+            except OSError as error:  # such as that this process has as many files open as it may
+                log.warning("a connection could not be taken: %s", error)
+                await anyio.sleep(TICK_SECONDS)
+                continue
+            connection.setblocking(False)
+            tasks.start_soon(self._take, connection, secret, tasks)
 
     async def _keep_time(self) -> None:
         while True:
@@ -307,6 +311,7 @@ class Runtime:
                 hello = hello_in(line, secret)
             except (Refused, TimeoutError, OSError) as error:
                 log.warning("a connection was refused: %s", error)
+                await _control(connection, {"refused": str(error)})
                 return
             if _order(hello.version) > _order(self._version):
                 log.warning("version %s takes the place of %s", hello.version, self._version)
@@ -321,6 +326,7 @@ class Runtime:
                 log.info("a relay has gone: %s", error)
             except Exception:
                 log.exception("a relay could not be served")
+                await _control(connection, {"refused": "The runtime has a fault; its log says where."})
             finally:
                 del self._relays[connection]
                 self._used = self._clock()

@@ -18,7 +18,7 @@ import pytest
 
 from tests.process.serving import ENVIRONMENT
 from toolfold_adapters.runtime import place
-from toolfold_adapters.runtime.relay import CLOSED, LOST, Relay, parsed
+from toolfold_adapters.runtime.relay import CLOSED, LOST, MOST_REPEATS, Relay, parsed
 
 SECONDS = 60
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a-host", "version": "1"}}
@@ -320,6 +320,61 @@ def test_a_line_that_the_end_of_a_runtime_cuts_reaches_no_host(folder: Path, run
         assert [side.hear().get("id") for _ in range(3)] == [1, None, 2]
         side.say(id=2, result={"tools": []})
         assert host.hear() == {"id": 2, "result": {"tools": []}}
+
+
+@pytest.mark.spec("GWY-15")
+def test_what_was_cancelled_or_is_of_a_tool_that_changed_is_not_repeated(folder: Path, runtime: RuntimePlayed) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+        host.say(id=2, method="tools/list")
+        side.hear()
+        side.say(id=2, result={"tools": [{"name": "reads", "annotations": {"readOnlyHint": True}}]})
+        host.hear()
+        for number in (3, 4):
+            host.say(id=number, method="tools/call", params={"name": "reads"})
+            side.hear()
+        host.say(method="notifications/cancelled", params={"requestId": 3})
+        side.hear()
+        side.say(method="notifications/tools/list_changed")
+        host.hear()
+
+        runtime.end()
+        side, _ = runtime.taken()
+        assert host.hear() == {"id": 4, "error": {"code": CLOSED, "message": LOST}}
+        host.say(id=5, method="ping")
+        assert [side.hear().get("id") for _ in range(3)] == [1, None, 5]
+
+
+@pytest.mark.spec("GWY-15")
+def test_a_request_that_every_runtime_ends_of_is_given_up(folder: Path, runtime: RuntimePlayed) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+        host.say(id=2, method="ping")
+        side.hear()
+        for _ in range(MOST_REPEATS):
+            runtime.end()
+            side, _ = runtime.taken()
+            assert [side.hear().get("id") for _ in range(3)] == [1, None, 2]
+        runtime.end()
+        runtime.taken()
+        assert host.hear() == {"id": 2, "error": {"code": CLOSED, "message": LOST}}
+
+
+@pytest.mark.spec("GWY-14")
+def test_a_stored_answer_that_is_damaged_is_none(folder: Path, runtime: RuntimePlayed) -> None:
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+    (stored,) = (folder / place.ANSWERS).iterdir()
+    stored.write_text("[" * 400_000)
+    with relaying(folder, runtime) as host:
+        host.say(id=2, method="initialize", params=INITIALIZE)
+        side, _ = runtime.taken()
+        assert side.hear()["id"] == 2
+        side.say(id=2, result=INTRODUCTION)
+        assert host.hear()["id"] == 2
 
 
 @pytest.mark.spec("GWY-14")
