@@ -22,6 +22,10 @@ DIGITS = 20
 """How many digits an id may have."""
 FORM = 50
 """How many characters of a key tell one form of a line from another."""
+OF_LOGS = frozenset(
+    {"@timestamp", "asctime", "level", "levelname", "loglevel", "lvl", "msg", "severity", "time", "timestamp", "ts"}
+)
+"""Keys of a line that a library for logs writes, and no answer has; in small letters."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _AT_END = re.compile(r'[,{]\s*"id"\s*:\s*("[^"\\]*"|\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
@@ -35,7 +39,7 @@ class Line:
         answer: Whether it was to answer a request at all.
         cut: Whether it ends within a value, so that the next line may be the rest.
         form: What JSON it is, or begins as: the first key of an object, after its bracket, or another bracket; empty if
-            it is none, such as a line of a log, or asks or says something itself.
+            it is none or a line of a log, or asks or says something itself.
     """
 
     answers: RequestId | None
@@ -69,6 +73,8 @@ def read(text: str) -> Line:
 def _form(text: str, keys: Iterable[str]) -> str:
     """Return what JSON a line is or begins as; a list may as well be the level of a line of a log."""
     if text.startswith("{"):
+        if OF_LOGS & {key.lower() for key in keys}:
+            return ""
         return f"{{{next(iter(keys), '')[:FORM]}"
     with suppress(ValueError):
         if isinstance(from_json(text), list | str):

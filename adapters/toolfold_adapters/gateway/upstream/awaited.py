@@ -63,7 +63,8 @@ class Awaited:
         self._waiting: set[RequestId] = set()
         self._streamed: set[RequestId] = set()
         self._abandoned: deque[RequestId] = deque(maxlen=MOST_ABANDONED)
-        self._notified = 0
+        self._notified = 0  # since when no later request was answered
+        self._later: set[RequestId] = set()
         self._lost = 0
         self._doubts: dict[str, dict[RequestId, float]] = {}
         self._logs: set[str] = set()
@@ -87,10 +88,12 @@ class Awaited:
         if isinstance(message, JSONRPCRequest):
             identity = coerce_request_id(message.id)
             self._waiting.add(identity)
+            self._later.add(identity)
             if message.method == STREAMED:
                 self._streamed.add(identity)
         elif isinstance(message, JSONRPCNotification):
             self._notified += 1
+            self._later.clear()
             if message.method == "notifications/cancelled":
                 self._abandon(cancelled_request_id_from_params(message.params))
 
@@ -119,6 +122,9 @@ class Awaited:
         self.untidy += _is_broken(message)
         if identity in self._waiting:
             self._doubts.pop(_CUT, None)
+            if identity in self._later:
+                self._notified = 0
+                self._later.clear()
             self._settle(identity)
         elif identity is not None and identity in self._abandoned:
             self._abandoned.remove(identity)
@@ -132,7 +138,10 @@ class Awaited:
             self._lose()
 
     def _is_of_notification(self, message: JSONRPCError) -> bool:
-        """Return whether an error without an id may be the answer to a notification: some servers give one to each."""
+        """Return whether an error without an id may be the answer to a notification: some servers give one to each.
+
+        They do so before they answer what was asked after it.
+        """
         return self._notified > 0 and message.error.code != PARSE_ERROR
 
     def _abandon(self, identity: RequestId | None) -> None:

@@ -266,6 +266,7 @@ async def test_json_is_a_log_once_its_like_came_and_everything_was_answered(
         ['{"jsonrpc": "2.0", "id": 1, "result": {}}'],
         ['{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}}'],
         ["Listening on stdio", "[INFO] working", "50 %", "50"],
+        ['{"level": 30, "msg": "working"}', '{"ts": 1, "level": "info"}', '{"message": "on it", "levelname": "INFO"}'],
         ['{"jsonrpc": "2.0", "method": "notifications/message", "params": {}}'],
         ['{"jsonrpc": "2.0", "method": "notifications/message", "params": [1]}', '{"jsonrpc": "2.0", "method": 5}'],
         ['{"jsonrpc": "2.0", "method": "ping", "id": [1]}'],
@@ -274,6 +275,7 @@ async def test_json_is_a_log_once_its_like_came_and_everything_was_answered(
         "the answer to a cancelled request",
         "the answer to a notification",
         "lines of a log",
+        "lines of a log in JSON",
         "a notification",
         "a broken one",
         "a request",
@@ -290,6 +292,20 @@ async def test_what_may_come_while_a_call_takes_long_ends_nothing(
     for line in lines:
         _came(requests, line)
     assert await _stays(requests)
+
+
+@pytest.mark.spec("GWY-3")
+async def test_an_error_without_an_id_is_of_no_notification_that_came_before_what_was_answered_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(awaited, "LOST_SECONDS", 0.0)
+    requests = Awaited()
+    requests.sent(_cancelled(0))
+    requests.sent(_request(1))
+    _came(requests, '{"jsonrpc": "2.0", "id": 1, "result": {}}')
+    requests.sent(_request(2))
+    _came(requests, '{"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "Internal error"}}')
+    assert not await _stays(requests)
 
 
 @pytest.mark.spec("GWY-3")
