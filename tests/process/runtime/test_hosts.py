@@ -155,6 +155,7 @@ async def test_a_runtime_that_is_killed_costs_a_host_nothing_but_the_calls_that_
                 while machine.recorded != ["once"]:
                     await anyio.to_thread.run_sync(machine.look)
                 machine.kill()
+            (machine.place / "never").touch()  # so that the server, which waits, ends
             assert ended == [LOST]
             assert await names_of(client) == listed
             assert await call(client, "own__record", word="twice") == "twice"
