@@ -168,6 +168,8 @@ def _show_savings(moved: Moved, measure: bool, total: _Total) -> None:
     before = sum(cost.before for cost in known.values())
     if known:
         show(f"  {approximate(before)} tokens of tool definitions become {approximate(listed)} at first.")
+        if listed >= before and len(known) == len(moved.servers):
+            show("  That is more: so few tools cost less as they are.")
     total.add(len(moved.servers), len(known), before, listed)
     show(f"  They go to {moved.file.served}, which the entry {moved.name} starts.")
 

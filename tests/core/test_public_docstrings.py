@@ -19,6 +19,7 @@ ADAPTERS = Path(toolfold_adapters.__file__).parent
 PACKAGES = (
     "toolfold",
     "toolfold.machine",
+    "toolfold.spi",
     "toolfold_diagrams",
     "toolfold_specs",
     *(

@@ -99,13 +99,19 @@ class Arguments:
 
     @classmethod
     def from_schema(cls, name: str, schema: Any) -> Arguments:
-        """Return the arguments described by a JSON Schema mapping; raises `InvalidDefinition` (SPEC REG-6)."""
+        """Return the arguments described by a JSON Schema mapping; raises `InvalidDefinition`.
+
+        SPEC REG-6.
+        """
         plain = plain_json(name, schema, "input schema")
         return cls(plain, compile_schema(name, plain, "input schema"))._rooted(name)
 
     @classmethod
     def unchecked(cls, name: str, schema: Any) -> Arguments:
-        """Return arguments that others judge, so that what the schema says beside its root is theirs (SPEC GWY-7)."""
+        """Return arguments that others judge, so that what the schema says beside its root is theirs.
+
+        SPEC GWY-7.
+        """
         return cls(plain_json(name, schema, "input schema"))._rooted(name)
 
     def _rooted(self, name: str) -> Arguments:
@@ -135,7 +141,10 @@ class Arguments:
         return Cost(self.schema, tagged=True).levels() if self.make_model is not None else ()
 
     def read(self, arguments: Any) -> Any:
-        """Return the arguments as they are read before they are checked (SPEC GWY-20)."""
+        """Return the arguments as they are read before they are checked.
+
+        SPEC GWY-20.
+        """
         return read_leniently(self.schema, arguments)[0] if self.lenient else arguments
 
     def faults(self, arguments: Any) -> Faults | None:
@@ -143,9 +152,11 @@ class Arguments:
         return self._read(arguments)[1]
 
     def check(self, name: str, arguments: Any) -> dict[str, Any]:
-        """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2).
+        """Return the arguments as the handler takes them, or raise `InvalidArguments`.
 
         They are handed over as they are where there is nothing to fill in or to make of them.
+
+        SPEC CALL-2.
         """
         arguments, faults = self._read(arguments)
         if faults is not None:
@@ -224,13 +235,19 @@ class Output:
 
     @classmethod
     def from_schema(cls, name: str, schema: Any, convert: Conversion | None = None) -> Output:
-        """Return the results described by a JSON Schema mapping; raises `InvalidDefinition` (SPEC REG-6)."""
+        """Return the results described by a JSON Schema mapping; raises `InvalidDefinition`.
+
+        SPEC REG-6.
+        """
         plain = plain_json(name, schema, "output schema")
         return cls(plain, compile_schema(name, plain, "output schema", mask="it"), convert)
 
     @classmethod
     def unchecked(cls, name: str, schema: Any) -> Output:
-        """Return results that are not checked here (SPEC GWY-7)."""
+        """Return results that are not checked here.
+
+        SPEC GWY-7.
+        """
         if (plain := table(plain_json(name, schema, "output schema"))) is None:
             raise InvalidDefinition(name, "its output schema must be a JSON object")
         return cls(plain)

@@ -89,7 +89,9 @@ class Saved:
 
     @staticmethod
     def dumped(tools: str, profile: Profile | None, snapshot: Snapshot) -> dict[str, Any]:
-        """Return a state as a small JSON value, without transient groups and the groups in them (SPEC PER-1, PER-4).
+        """Return a state as a small JSON value, without transient groups and the groups in them.
+
+        SPEC PER-1, PER-4.
 
         Args:
             tools: The name of the tool set.
@@ -119,9 +121,11 @@ class Saved:
         return cls(tuple(cast("list[str]", active)), read_facts(given.get("facts")), profile)
 
     def plan(self, catalog: Catalog) -> Plan:
-        """Return the plan from no active group to what `catalog` allows of this state (SPEC PER-2).
+        """Return the plan from no active group to what `catalog` allows of this state.
 
         A group that is transient by now is left out like an unknown one (SPEC PER-4).
+
+        SPEC PER-2.
         """
         return catalog.restored(self.active if self.with_transient else _persistent(catalog, self.active))
 

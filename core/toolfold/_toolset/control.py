@@ -314,9 +314,11 @@ def refusal(error: ToolfoldError, context: Context) -> ToolResult:
 
 
 def refused(error: ToolfoldError, how: str | None = None) -> str:
-    """Return a sentence on why a group was not changed, and what to do (SPEC CTL-5).
+    """Return a sentence on why a group was not changed, and what to do.
 
     `how` says what opens the ancestor that is inactive.
+
+    SPEC CTL-5.
     """
     if isinstance(error, ParentInactive) and how is not None:
         return f"Group {error.group!r} can't be opened yet: {how}."

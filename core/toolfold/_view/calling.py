@@ -244,13 +244,19 @@ class EmptySlot(LookupError):
 
 
 def misfit(name: str, problems: str) -> ToolResult:
-    """Return the answer to a call whose result is not one that the tool may give (SPEC KIT-6)."""
+    """Return the answer to a call whose result is not one that the tool may give.
+
+    SPEC KIT-6.
+    """
     text = f"{name} failed: its result does not fit its output schema: {problems}. Its operator can find it in the log."
     return ToolResult.of_text(text, is_error=True)
 
 
 def internal_error(name: str) -> ToolResult:
-    """Return the answer to a call that failed in a way that its caller learns nothing of (SPEC CALL-3)."""
+    """Return the answer to a call that failed in a way that its caller learns nothing of.
+
+    SPEC CALL-3.
+    """
     return ToolResult.of_text(
         f"{name} failed with an internal error; its operator can find it in the log.", is_error=True
     )

@@ -38,10 +38,12 @@ def outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
 
 
 def listed(view: RequestView, kind: Kind, group: str | None = None) -> tuple[Component, ...]:
-    """Return all that is listed: available and not hidden, in ascending order of name (SPEC LST-1, VIS-6).
+    """Return all that is listed: available and not hidden, in ascending order of name.
 
     With a group, it is what is listed of that, with what is shared with it (SPEC SKL-2). Composite tools are as the
     view shows them; each one's `origin` is what was registered (SPEC MOD-1).
+
+    SPEC LST-1, VIS-6.
     """
     found = _listed(view, view.snapshot, kind, render)
     return found if group is None else tuple(component for component in found if component.belongs_to(group))

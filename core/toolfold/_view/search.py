@@ -98,9 +98,11 @@ def _findable(by_name: Mapping[str, Component], view: RequestView) -> Iterator[F
 
 
 def opened_for(name: str, view: RequestView) -> tuple[str, ...]:
-    """Return the groups to open for a tool to be available, if no hook and no exclusion is concerned (SPEC DEL-12).
+    """Return the groups to open for a tool to be available, if no hook and no exclusion is concerned.
 
     There are none either if others would have to be closed to make room.
+
+    SPEC DEL-12.
     """
     snapshot, catalog = view.snapshot, view.snapshot.catalog
     component = catalog.tools.get(name)

@@ -31,7 +31,9 @@ FailureReport = Callable[[Component, BaseException, str | None], None]
 
 
 class RequestView:
-    """The view of one request: one snapshot, and one reading of the application state (SPEC VIS-3, MOD-3).
+    """The view of one request: one snapshot, and one reading of the application state.
+
+    SPEC VIS-3, MOD-3.
 
     Args:
         snapshot: What everything in the request is a function of.
@@ -68,7 +70,10 @@ class RequestView:
         return RequestView(snapshot, lambda: self.seen.state, self._report, self.to_wire)
 
     def modes_of(self, component: Component) -> tuple[str, ...]:
-        """Return the available modes of a composite tool in declared order, decided once for this view (SPEC MOD-1)."""
+        """Return the available modes of a composite tool in declared order, decided once for this view.
+
+        SPEC MOD-1.
+        """
         component = component.origin or component
         found = self._modes.get(component)
         if found is None:
@@ -97,9 +102,11 @@ class RequestView:
 
 
 def available(component: Component, view: RequestView) -> bool:
-    """Return whether `component` is available in the view's snapshot: listed unless hidden, and callable (SPEC VIS-5).
+    """Return whether `component` is available in the view's snapshot: listed unless hidden, and callable.
 
     A composite tool is not while none of its modes is (SPEC MOD-1).
+
+    SPEC VIS-5.
     """
     if component.is_settled:  # it has no predicate
         return holds(component.rule, view)
@@ -108,9 +115,11 @@ def available(component: Component, view: RequestView) -> bool:
 
 
 def is_hidden(component: Component, view: RequestView) -> bool:
-    """Return whether lists leave `component` out in the view's snapshot, available or not (SPEC VIS-6).
+    """Return whether lists leave `component` out in the view's snapshot, available or not.
 
     A rule that can't be decided, because its predicate raises, hides (SPEC VIS-4).
+
+    SPEC VIS-6.
     """
     if isinstance(hidden := component.hidden, bool):
         return hidden

@@ -156,6 +156,7 @@ def test_init_measures_by_starting_the_servers_and_remembers_it(shop: Path, monk
         ["words", "7", "~137"],
     ]
     assert re.search(r"^  ~137 tokens of tool definitions become ~\d+ at first\.$", result.stdout, re.MULTILINE)
+    assert "\n  That is more: so few tools cost less as they are.\n" in result.stdout
 
 
 @pytest.mark.spec("SAF-6")
