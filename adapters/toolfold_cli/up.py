@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
+from anyio import to_thread
 from attrs import frozen
 
-from toolfold import ConfigError
+from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import extras_named
 from toolfold_adapters.observe.stored_usage import usage_url
 from toolfold_adapters.runtime.place import LOG, STATE, Misplaced, folder_of, listening, locked, prepared
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway.upstream.upstream import Upstream
     from toolfold_adapters.mcp.server import ToolSetServer
     from toolfold_adapters.runtime.runtime import Hello, Served
+    from toolfold_adapters.stores import SQLiteStore
 
 log = logging.getLogger("toolfold.runtime")
 
@@ -124,7 +126,6 @@ async def _serve(folder: str, started: Any, *, quiet: bool) -> None:
 async def _opened(states: Path, usage: Store, pool: Pool, hello: Hello) -> AsyncGenerator[Served]:
     """Open the gateway that a relay asks for; sessions are in a file of its own, and use is recorded for all."""
     from toolfold_adapters.observe.stored_usage import writing
-    from toolfold_adapters.stores import SQLiteStore
 
     target = parse_target(hello.target)
     opening = open_target(
@@ -136,9 +137,24 @@ async def _opened(states: Path, usage: Store, pool: Pool, hello: Hello) -> Async
         pool=pool,
         place=hello.place,
     )
-    store = SQLiteStore(states / f"{hello.shares}.db", lease=LEASE_SECONDS)
-    async with store, opening as opened, writing(opened.tools, usage):
+    async with await _sessions(states / f"{hello.shares}.db") as store, opening as opened, writing(opened.tools, usage):
         yield _Served(opened, store)
+
+
+async def _sessions(path: Path) -> SQLiteStore:
+    """Return the store in a file; one that can't be used is set aside, since sessions can begin anew."""
+    from toolfold_adapters.stores import SQLiteStore
+
+    store = SQLiteStore(path, lease=LEASE_SECONDS)
+    try:
+        await store.due("", 1)
+    except ToolfoldError as error:
+        await store.aclose()
+        aside = path.with_suffix(".damaged")
+        log.warning("the sessions begin anew, since those before can't be read (%s): they are in %s", error, aside)
+        await to_thread.run_sync(path.replace, aside)
+        return SQLiteStore(path, lease=LEASE_SECONDS)
+    return store
 
 
 @frozen

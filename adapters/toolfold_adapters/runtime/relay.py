@@ -69,6 +69,9 @@ MOST_REPEATS = 3
 OF_THE_PROTOCOL = "io.modelcontextprotocol/"
 """What the keys of `_meta` begin with on which the answer to a handshake may depend."""
 
+OWN_TOOLS = frozenset({"close_group", "find_tools", "open_group", "read_tool"})
+"""The gateway's own tools that may be called again; it finds out each time whether what `read_tool` calls reads."""
+
 LOST = (
     "The runtime ended before it answered, and has been started again. The call may have been carried out: find out "
     "before you repeat it."
@@ -109,7 +112,7 @@ class Relay:
         self._repeats: dict[Any, int] = {}
         self._waiting: list[bytes] = []
         self._silent: dict[Any, Message] = {}  # handshakes and what is repeated: their answers are not for the host
-        self._repeatable: set[str] = set()
+        self._repeatable = {*OWN_TOOLS}
         self._asked: dict[str, Any] = {}  # what the host is asked, by the id that it is given
         self._epoch, self._answered = 0, False
 
@@ -207,7 +210,7 @@ class Relay:
         message = _read(line) if b'"id"' in line else None
         if message is None or "id" not in message:
             if LIST_CHANGED in line:  # a tool of the same name may be another one
-                self._repeatable.clear()
+                self._repeatable = {*OWN_TOOLS}
             self._write(line)
             return
         given = message["id"]

@@ -163,6 +163,18 @@ async def test_a_runtime_that_is_killed_costs_a_host_nothing_but_the_calls_that_
         assert machine.process != first
 
 
+@pytest.mark.spec("GWY-15", "ISO-3")
+async def test_sessions_that_cannot_be_read_any_more_are_set_aside_and_begin_anew(machine: Machine) -> None:
+    async with session(machine, "legacy") as client:
+        machine.kill()
+        for file in (machine.runtime / "state").iterdir():
+            file.write_bytes(b"no database" * 1000)
+        with anyio.fail_after(SECONDS):
+            assert not (await client.call_tool("open_group", {"group": "own"})).is_error
+            assert await call(client, "own__record", word="once") == "once"
+        assert "the sessions begin anew" in (machine.runtime / LOG).read_text()
+
+
 @pytest.mark.spec("GWY-16")
 async def test_relays_of_one_host_can_have_views_of_their_own_over_the_same_servers(machine: Machine) -> None:
     machine.config.write_text(machine.config.read_text() + '[profiles.review]\navailable = ["all"]\n')
