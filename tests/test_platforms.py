@@ -25,7 +25,11 @@ NAMES = {
 }
 GROUPS = {"creationflags", "killpg", "start_new_session", "taskkill"}
 """What starts processes apart and ends them with their children."""
-PROCESSES = {"adapters/toolfold_adapters/transport/processes.py", "specs/toolfold_specs/children.py"}
+PROCESSES = {
+    "adapters/toolfold_adapters/transport/processes.py",
+    "adapters/toolfold_adapters/runtime/relay.py",  # which imports the standard library alone, and ends none
+    "specs/toolfold_specs/children.py",
+}
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:

@@ -143,7 +143,8 @@ READ: Mapping[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {
 
 
 def pipe(file: Path, _: pytest.MonkeyPatch) -> None:
-    os.mkfifo(file)
+    if sys.platform != "win32":
+        os.mkfifo(file)
 
 
 def not_utf8(file: Path, _: pytest.MonkeyPatch) -> None:

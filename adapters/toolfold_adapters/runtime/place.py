@@ -39,11 +39,11 @@ class Misplaced(Exception):
     """The folder of the runtime can't be used; the message says why, and what to do."""
 
 
-def folder_of(environ: Mapping[str, str], platform: str = sys.platform) -> str:
+def folder_of(environ: Mapping[str, str]) -> str:
     """Return the path of the folder of this user's runtime: the one that is named, or where the system has sockets."""
     if named := environ.get(FOLDER):
         return os.path.abspath(os.path.expanduser(named))
-    if platform == "win32":
+    if sys.platform == "win32":
         return os.path.join(environ.get("LOCALAPPDATA") or os.path.expanduser("~"), "toolfold", "runtime")
     if (given := environ.get("XDG_RUNTIME_DIR")) and os.path.isdir(given):
         return os.path.join(given, "toolfold")
@@ -99,9 +99,9 @@ def is_taken(folder: str) -> bool:
     return file is None
 
 
-def connected(folder: str, *, by_port: bool = sys.platform == "win32") -> tuple[socket.socket, str]:
+def connected(folder: str, *, by_port: bool = False) -> tuple[socket.socket, str]:
     """Return a connection to the runtime of a folder, and the secret to begin with; raises `OSError` without one."""
-    if by_port:
+    if sys.platform == "win32" or by_port:
         with open(os.path.join(folder, PORT), encoding="utf-8") as file:
             try:
                 said = json.load(file)
@@ -121,12 +121,12 @@ def connected(folder: str, *, by_port: bool = sys.platform == "win32") -> tuple[
     return connection, ""
 
 
-def listening(folder: str, *, by_port: bool = sys.platform == "win32") -> tuple[socket.socket, str]:
+def listening(folder: str, *, by_port: bool = False) -> tuple[socket.socket, str]:
     """Return a socket that takes the connections of relays, and the secret that these have to begin with.
 
     There is no other runtime: the caller holds the lock of the folder.
     """
-    if by_port:
+    if sys.platform == "win32" or by_port:
         listener = socket.create_server(("127.0.0.1", 0))
         secret = os.urandom(16).hex()
         path = os.path.join(folder, PORT)

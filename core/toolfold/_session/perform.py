@@ -292,7 +292,7 @@ class Performer:
             is_recorded = bool(step.to_undo)
         if session.snapshot is not before or journal.version != known:
             return "news", None
-        return "intended" if is_recorded else "leased", None
+        return await self.intend(step) if is_recorded else ("leased", None)  # the lease may have ended meanwhile
 
     async def intend(self, step: Step) -> Outcome:
         """Record the hook that is next; raises `LeaseLost`."""
