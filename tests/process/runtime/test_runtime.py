@@ -35,6 +35,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("r")
 
 
+@asynccontextmanager
+async def closed_at_the_end(store: SQLiteStore) -> AsyncGenerator[None]:
+    """Have a store closed also where the runtime is ended as by a signal."""
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await store.aclose()
+
+
 @define
 class Opened:
     """What a runtime has opened: gateways, as tool sets with one group."""
@@ -51,7 +61,8 @@ class Opened:
         tools = ToolSet("served", control="open_group")
         tools.register_group("docs", "Documents")
         tools.register("read", lambda: "text", description="Read.", group="docs")
-        async with SQLiteStore(self.folder / f"{hello.shares}.db") as store:
+        store = SQLiteStore(self.folder / f"{hello.shares}.db")
+        async with closed_at_the_end(store):
             gone = self.gone
 
             class Served:
