@@ -30,7 +30,7 @@ from uvicorn.protocols.utils import get_remote_addr
 from toolfold import ConfigError, Limit, ToolfoldError
 from toolfold.spi import Caller, Full, frozen
 
-from ...tally import Tally, share_of
+from ...tally import Tally
 from ..request import address
 from .application import HttpApp
 from .guards import limit_response
@@ -192,6 +192,8 @@ def within_descriptors(limit: Limit) -> Limit:
     if sys.platform == "win32":  # sockets are no file descriptors there
         return limit
     import resource
+
+    from ...tally import share_of
 
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
