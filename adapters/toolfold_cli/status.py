@@ -32,6 +32,8 @@ from .targets import GatewayOptions, open_target, parse_target
 DEFAULT = "http://127.0.0.1:8000"
 TOKEN = "TOOLFOLD_OPERATOR_TOKEN"
 _SECONDS = 10
+MOST_NAMES = 5
+"""How many relays of a server are named."""
 
 
 @click.command(
@@ -108,7 +110,9 @@ def _of_runtime() -> list[Any]:
         said = asked_runtime(folder_of(os.environ), "status")
     except OSError:
         return []
-    text = f"version {said['version']}, process {said['process']}, {plural(len(said['relays']), 'relay')}"
+    text = (
+        f"version {said['version']}, process {said['process']}, {plural(len(said['relays']), 'relay')}{_spared(said)}"
+    )
     relays, servers = map(_of_relay, said["relays"]), map(_of_shared, said["servers"])
     return [_line("runtime", "toolfold", text), *relays, *servers]
 
@@ -118,10 +122,34 @@ def _of_relay(said: Mapping[str, Any]) -> Any:
     return _line("relay", said["agent"] or Path(said["folder"]).name, ", ".join([said["target"], *chosen]))
 
 
+def _spared(said: Mapping[str, Any]) -> str:
+    """Return what the relays save by what they share; empty where that is nothing, or what is said is older."""
+    saved = said.get("saved", {"processes": 0})
+    if not saved["processes"]:
+        return ""
+    memory = f" and {_size(saved['memory'])}" if saved["memory"] else ""
+    return f"; {_processes(saved['processes'])}{memory} less than with one of each server for each"
+
+
 def _of_shared(said: Mapping[str, Any]) -> Any:
-    """Return how many relays have a server, over how many connections: each of a command is a process."""
-    text = f"{plural(said['connections'], 'connection')} for {plural(said['relays'], 'relay')}"
+    """Return which relays have a server, over how many processes or connections, whether they share it, and why."""
+    by_process = said.get("command", False)
+    count = _processes(said["processes"]) if by_process else plural(said["connections"], "connection")
+    names = said.get("of", [])
+    more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    of = f" ({', '.join(names[:MOST_NAMES])}{more})" if names else ""
+    memory = f", {_size(said['memory'])}" if said.get("memory") else ""
+    how = f"; {'shared' if said['shared'] else 'not shared'}: {said['why']}" if "why" in said else ""
+    text = f"{count} for {plural(said['relays'], 'relay')}{of}{memory}{how}"
     return _line("server", said["name"], text, "running" if said["state"] == "ready" else said["state"])
+
+
+def _processes(number: int) -> str:
+    return f"{number:,} process{'' if number == 1 else 'es'}"
+
+
+def _size(number: int) -> str:
+    return f"{number / 1e6:,.0f} MB"
 
 
 def _line(what: str, name: str, text: str, state: str = "running") -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import shlex
 from abc import ABC
-from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from glob import escape
@@ -28,7 +28,7 @@ from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import Gateway, GatewayConfig
-    from toolfold_adapters.gateway.upstream.pool import Pool
+    from toolfold_adapters.gateway.upstream.pool import PlaceOf, Pool
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
     from toolfold_adapters.mcp.answer.render import ForeignDefinition
 
@@ -215,7 +215,7 @@ async def open_target(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
     pool: Pool | None = None,
-    place: Hashable = None,
+    place_of: PlaceOf | None = None,
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -234,7 +234,7 @@ async def open_target(
         environ: The environment of whoever wants it; that of this process unless given.
         folder: Where they are, likewise.
         pool: The servers that gateways of one user share in this process; see `open_gateway`.
-        place: What has to be equal for commands to be shared.
+        place_of: Returns what has to be equal for a command to be shared; see `open_gateway`.
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -254,6 +254,7 @@ async def open_target(
     from toolfold_adapters.gateway import Runtime, open_gateway
     from toolfold_adapters.gateway.config.read import changes_of
     from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, stored_folder
+    from toolfold_adapters.gateway.upstream.pool import nowhere
     from toolfold_adapters.gateway.upstream.transports import Transports
 
     runtime = Runtime(
@@ -271,9 +272,8 @@ async def open_target(
     )
     read = partial(configuration, target, options or GatewayOptions(), environ, folder)
     config = read()
-    gateway = open_gateway(
-        config, runtime=runtime, wait=not serving or not set(active) <= config.upstreams.keys(), pool=pool, place=place
-    )
+    wait = not serving or not set(active) <= config.upstreams.keys()
+    gateway = open_gateway(config, runtime=runtime, wait=wait, pool=pool, place_of=place_of or nowhere)
     async with gateway as tools:
         if serving and (followed := _followed(target, options)):
             gateway.follow(read, changes_of(*followed))

@@ -135,7 +135,7 @@ async def _opened(states: Path, usage: Store, pool: Pool, hello: Hello) -> Async
         environ=hello.environment,
         folder=Path(hello.folder),
         pool=pool,
-        place=hello.place,
+        place_of=hello.place_of,
     )
     async with await _sessions(states / f"{hello.shares}.db") as store, opening as opened, writing(opened.tools, usage):
         yield _Served(opened, store)

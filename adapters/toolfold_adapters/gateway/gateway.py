@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -27,7 +27,7 @@ from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
 from .upstream.life import UpstreamError
-from .upstream.pool import Pool
+from .upstream.pool import PlaceOf, Pool, nowhere
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 
 log = logging.getLogger("toolfold.gateway")
@@ -58,14 +58,14 @@ class Gateway:
         *,
         wait: bool,
         pool: Pool | None = None,
-        place: Hashable = None,
+        place_of: PlaceOf = nowhere,
     ) -> None:
         config.check_upstreams()
         self._config = config
         self.reserved = tuple(reserved)
         self._runtime = runtime
         self._wait = wait
-        self._pool, self._place = pool, place
+        self._pool, self._place_of = pool, place_of
         self.upstreams: dict[str, Upstream] = {}
         self.clients = Clients(self._end)
         self.on_learned: list[Callable[[], None]] = []
@@ -170,7 +170,7 @@ class Gateway:
     def _add(self, entry: Entry) -> Upstream:
         assert self._tasks is not None
         if self._pool is not None and not self._quarantine():
-            upstream = self._pool.take(entry, self._place, self._runtime, self._changed)
+            upstream = self._pool.take(entry, self._place_of(entry.upstream), self._runtime, self._changed)
         else:
             upstream = Upstream(entry, self._runtime, self._tasks, self._changed, self._quarantine)
         self.upstreams[entry.name] = upstream
@@ -416,7 +416,7 @@ def open_gateway(
     runtime: Runtime | None = None,
     wait: bool = True,
     pool: Pool | None = None,
-    place: Hashable = None,
+    place_of: PlaceOf = nowhere,
 ) -> Gateway:
     """Return a gateway: `async with` opens it as a tool set that has the tools of the configured servers.
 
@@ -433,9 +433,9 @@ def open_gateway(
         wait: Whether opening waits, if nothing is known of any server, until each has said what it offers or failed.
             Otherwise they are asked once a client has made its first request (SPEC GWY-4).
         pool: The upstreams that gateways of this process share; by default it shares none.
-        place: What has to be equal for commands to be shared: their folder and environment.
+        place_of: Returns what has to be equal for a command to be shared: the folder and environment that it gets.
 
     Raises:
         ConfigError: The configuration names no server.
     """
-    return Gateway(config, reserved, runtime or Runtime(clock=elapsed), wait=wait, pool=pool, place=place)
+    return Gateway(config, reserved, runtime or Runtime(clock=elapsed), wait=wait, pool=pool, place_of=place_of)

@@ -1,7 +1,7 @@
-"""Well-known servers, whose parts have names that a person gave them (SPEC GWY-2).
+"""Well-known servers: parts with names that a person gave them (SPEC GWY-2), and whether sessions share one (GWY-14).
 
-`known.toml` has a row for each. A row counts for a server that is called so and has most of its tools from it: a server
-that has other tools today, or took the name of another, is divided like any other one.
+`known.toml` has a row for each. Parts count for a server that is called so and has most of its tools from them: a
+server that has other tools today, or took the name of another, is divided like any other one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -22,12 +23,16 @@ _FILE = Path(__file__).with_name("known.toml")
 
 @frozen(kw_only=True)
 class KnownServer:
-    """A row: what such a server is called, patterns of its own tools and of each part, and what is said of a part."""
+    """A row: what such a server is called, patterns of its own tools and of each part, and what is said of a part.
+
+    `shared` says whether sessions of one user can share a process of it; `None` if that is not known.
+    """
 
     known_as: tuple[str, ...]
     own: tuple[str, ...] = ()
     parts: Mapping[str, tuple[str, ...]]
     descriptions: Mapping[str, str]
+    shared: bool | None = None
 
     def is_called(self, texts: Iterable[str]) -> bool:
         """Return whether one of some texts, such as a command or a URL, has one of its names as a whole word."""
@@ -55,14 +60,15 @@ def known_servers() -> tuple[KnownServer, ...]:
     return tuple(_rows(tomllib.loads(_FILE.read_text(encoding="utf-8"))["server"]))
 
 
-def _rows(given: Iterable[Mapping[str, Mapping[str, Sequence[str]]]]) -> Iterator[KnownServer]:
+def _rows(given: Iterable[Mapping[str, Any]]) -> Iterator[KnownServer]:
     for row in given:
-        parts = row["parts"]
+        parts: Mapping[str, Sequence[str]] = row.get("parts", {})
         yield KnownServer(
             known_as=tuple(row["known_as"]),
             own=tuple(row.get("own", ())),
             parts={part: tuple(patterns) for part, (_, *patterns) in parts.items()},
             descriptions={part: description for part, (description, *_) in parts.items()},
+            shared=row.get("shared"),
         )
 
 

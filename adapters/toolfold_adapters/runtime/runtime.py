@@ -26,6 +26,8 @@ from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import table
 
 from ..clock import elapsed
+from ..gateway.config.settings import UpstreamConfig
+from ..gateway.upstream.transports import environment_of, folder_of_command
 from ..gateway.upstream.upstream import Upstream
 from ..mcp.request import own_client
 from ..mcp.serve import serve_client
@@ -33,6 +35,7 @@ from ..mcp.server import ToolSetServer
 from ..transport.lines import Lines
 from ..transport.signals import CHUNK
 from .relay import CONTROL, MESSAGE_BYTES
+from .servers import called, described
 
 log = logging.getLogger("toolfold.runtime")
 
@@ -99,16 +102,19 @@ class Hello:
     folder: str
     environment: Mapping[str, str]
 
-    @property
-    def place(self) -> str:
-        """What relays have to have in common to share servers that are commands, in brief."""
-        environment = {name: value for name, value in self.environment.items() if name not in NOT_OF_SERVERS}
-        return _brief(self.folder, sorted(environment.items()))
+    def place_of(self, config: UpstreamConfig) -> str:
+        """Return what relays have to have in common to share a command, in brief: all that it gets from them."""
+        environment = environment_of(config, self.environment)
+        return _brief(folder_of_command(config, self.folder), _of_servers(environment))
 
     @property
     def shares(self) -> str:
         """What relays have to have in common to share a gateway, in brief."""
-        return _brief(self.target, self.place)
+        return _brief(self.target, self.folder, _of_servers(self.environment))
+
+
+def _of_servers(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted(item for item in environment.items() if item[0] not in NOT_OF_SERVERS)
 
 
 def _brief(*said: object) -> str:
@@ -343,15 +349,12 @@ class Runtime:
             }
             for one in self._relays.values()
         ]
-        behind: dict[Upstream, int] = {}
+        having: dict[Upstream, list[str]] = {}
         for gateway in self._gateways.values():
+            hellos = [self._relays[one] for one in gateway.relays]
             for upstream in gateway.upstreams:
-                behind[upstream] = behind.get(upstream, 0) + len(gateway.relays)
-        servers = [
-            {"name": one.key, "state": one.status.state, "connections": one.status.connections, "relays": relays}
-            for one, relays in behind.items()
-        ]
-        return {"version": self._version, "process": os.getpid(), "relays": relays, "servers": servers}
+                having.setdefault(upstream, []).extend(called(one.agent, one.folder) for one in hellos)
+        return {"version": self._version, "process": os.getpid(), "relays": relays, **described(having)}
 
     async def _serve(self, hello: Hello, connection: socket, rest: bytes, tasks: TaskGroup) -> None:
         gateway = self._gateways.get(hello.shares)

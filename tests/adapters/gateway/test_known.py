@@ -28,6 +28,9 @@ MOST = 15
 """How many of them are within the budget, or nearly."""
 
 
+DIVIDED = [row for row in known_servers() if row.parts]
+
+
 def names(server: str) -> list[str]:
     return SERVERS[server]["tools"].split()
 
@@ -47,7 +50,7 @@ def row_of(server: str) -> KnownServer:
 
 
 def test_there_are_rows_for_more_than_thirty_servers_and_the_tools_of_each() -> None:
-    rows = {row.known_as for row in known_servers()}
+    rows = {row.known_as for row in DIVIDED}
     assert len(rows) > 30
     assert {row_of(server).known_as for server in SERVERS} == rows
 
@@ -76,7 +79,7 @@ def test_a_known_server_has_the_parts_of_its_row_by_its_name_or_by_what_starts_i
 
 
 def test_each_pattern_of_a_row_takes_tools_that_the_server_has() -> None:
-    for row in known_servers():
+    for row in DIVIDED:
         found = [name for server in SERVERS if row_of(server) is row for name in names(server)]
         idle = [glob for globs in (row.own, *row.parts.values()) for glob in globs if not matches(found, [glob])]
         assert not idle, (row.known_as, idle)
@@ -106,3 +109,11 @@ def test_only_a_whole_word_is_a_name_and_upper_case_is_the_same() -> None:
         assert row.is_called([text])
     for text in ("desktop", "my-desk", "desk_2", "", "@a/bc"):
         assert not row.is_called([text])
+
+
+@pytest.mark.spec("GWY-14")
+def test_a_row_says_how_a_server_is_divided_or_whether_sessions_share_it_and_no_name_is_in_two() -> None:
+    rows = known_servers()
+    assert all(row.parts or row.shared is not None for row in rows)
+    called = [name.lower() for row in rows for name in row.known_as]
+    assert sorted({*called}) == sorted(called)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,8 +116,16 @@ async def test_sessions_have_one_runtime_and_share_the_servers_that_may_be_share
         assert f"process {machine.process}, 2 relays" in said
         lines = [" ".join(line.split()) for line in said.splitlines()]
         assert [line.split()[0] for line in lines].count("relay") == 2
-        assert "server all running 1 connection for 2 relays" in lines
-        assert "server own running 2 connections for 2 relays" in lines
+        (every,) = (line for line in lines if line.startswith("server all"))
+        assert re.fullmatch(
+            rf"server all running 1 process for 2 relays \({machine.place.name}\)(, \d+ MB)?; "
+            "shared: its configuration says so",
+            every,
+        )
+        (own_line,) = (line for line in lines if line.startswith("server own"))
+        assert "2 processes for 2 relays" in own_line
+        assert own_line.endswith("; not shared: it may keep something for a session")
+        assert re.search(r"2 relays; 1 process( and \d+ MB)? less than with one of each server for each", said)
 
 
 @pytest.mark.spec("GWY-14", "GWY-8")

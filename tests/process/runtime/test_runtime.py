@@ -12,9 +12,10 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
-from attrs import define, field
+from attrs import define, evolve, field
 
 from toolfold import ConfigError, ToolSet
+from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.runtime.place import SOCKET, listening
 from toolfold_adapters.runtime.runtime import UNUSED_SECONDS, Hello, Runtime
@@ -329,3 +330,40 @@ async def test_a_runtime_that_nobody_uses_ends(folder: Path, monkeypatch: pytest
             while not done.is_set():
                 now += UNUSED_SECONDS
                 await anyio.sleep(0.001)
+
+
+HELLO = Hello(
+    version="1",
+    relay="a",
+    target="/f",
+    profile=None,
+    groups=(),
+    agent=None,
+    folder="/a",
+    environment={"PATH": "/bin", "KEY": "1", "TERM": "x"},
+)
+
+
+@pytest.mark.spec("GWY-14")
+@pytest.mark.parametrize(
+    ("config", "other", "same"),
+    [
+        ({}, {}, True),
+        ({}, {"TERM": "y"}, True),
+        ({}, {"KEY": "2"}, False),
+        ({}, {"folder": "/b"}, False),
+        ({"environment": "minimal"}, {"KEY": "2"}, True),
+        ({"environment": ["KEY"]}, {"KEY": "2"}, False),
+        ({"env": {"KEY": "3"}}, {"KEY": "2"}, True),
+        ({"cwd": "/srv"}, {"folder": "/b"}, True),
+        ({"cwd": "data"}, {"folder": "/b"}, False),
+    ],
+)
+def test_relays_share_a_command_that_gets_the_same_folder_and_environment_from_them(
+    config: dict[str, Any], other: dict[str, str], same: bool
+) -> None:
+    variables = {name: value for name, value in other.items() if name != "folder"}
+    folder = other.get("folder", HELLO.folder)
+    second = evolve(HELLO, folder=folder, environment={**HELLO.environment, **variables})
+    upstream = UpstreamConfig(command=("server",), **config)
+    assert (HELLO.place_of(upstream) == second.place_of(upstream)) is same

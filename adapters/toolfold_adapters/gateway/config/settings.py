@@ -137,7 +137,8 @@ class UpstreamConfig(_Table):
         exclude_tools: Patterns of tools to leave out.
         start_timeout: Seconds that it may take to start and to list its tools.
         idle_timeout: Seconds after which an unused connection ends; it starts again on use (SPEC GWY-4).
-        shared: Whether all clients share one connection; by default where the server's era has no sessions.
+        shared: Whether all clients share one connection; by default where the server's era has no sessions, and for
+            relays of one user also where it is known to keep nothing of a session.
         max_connections: How many connections it may have at a time; one more is refused (SPEC SAF-4).
         max_connections_per_caller: How many of them clients of one caller may have, where callers are known; by default
             a quarter, and 50 at most.

@@ -108,12 +108,18 @@ class Link:
         self._current = anyio.Event()
         self._closed = False
         self._answered: anyio.Event | None = None
+        self._stderr: ServerStderr | None = None
         self.watched = Watched()
 
     @property
     def in_use(self) -> bool:
         """Whether a request is under way, or a resource is watched."""
         return bool(self._calls or self.watched)
+
+    @property
+    def process(self) -> int | None:
+        """The number of the process of a command, while there is one."""
+        return None if self._stderr is None else self._stderr.process
 
     # -- used by clients ----------------------------------------------------------------------------------------------
 
@@ -394,7 +400,8 @@ class Link:
     async def _run(self) -> None:
         upstream, stop = self.upstream, self._stop
         self._answered, self._relist, self._current = None, anyio.Event(), anyio.Event()
-        event, reason, unparsed, stderr = Event.FAILED, "", 0, ServerStderr(upstream.name)
+        event, reason, unparsed = Event.FAILED, "", 0
+        stderr = self._stderr = ServerStderr(upstream.name)
         failure: Exception | None = None
         try:
             with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
@@ -427,7 +434,7 @@ class Link:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
             reason = reason_of(error, upstream.config, unparsed, stderr.reason)
         finally:
-            self.wire = self._opening = self.offered = self._holding = None
+            self.wire = self._opening = self.offered = self._holding = self._stderr = None
             self._current.set()  # who waits finds that it has ended
         self.step(event, without_credentials(reason, upstream.config))
 

@@ -7,13 +7,19 @@ those of one gateway. A gateway that withholds what was not approved shares none
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from anyio.abc import TaskGroup
 from attrs import define, field
 
-from ..config.settings import Entry
+from ..config.settings import Entry, UpstreamConfig
 from .upstream import OnChange, Runtime, Upstream
+
+PlaceOf = Callable[[UpstreamConfig], Hashable]
+
+
+def nowhere(_: UpstreamConfig) -> None:
+    """Return that a command is started in the same place whoever wants it."""
 
 
 @define(eq=False)

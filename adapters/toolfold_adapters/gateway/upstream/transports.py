@@ -81,7 +81,7 @@ class Transports:
         """
         if config.url is None:
             environment = environment_of(config, self._environ, self._environment, self._own)
-            folder = config.cwd or self._folder
+            folder = folder_of_command(config, self._folder)
             return _running(list(config.command or ("",)), environment, folder, config.max_message_bytes)
         from .http import transport_to  # not for those who have no server at a URL
         from .logins import login_at, login_key
@@ -93,6 +93,11 @@ class Transports:
         if key not in self._logins:
             self._logins[key] = login_at(name, config, self._tokens, self._open_url)
         return transport_to(config.url, config, self._logins[key])
+
+
+def folder_of_command(config: UpstreamConfig, folder: str | None) -> str | None:
+    """Return where a command is started whose gateway is in some folder, or in that of this process."""
+    return str(Path(folder, config.cwd)) if folder and config.cwd else config.cwd or folder
 
 
 def environment_of(
@@ -127,6 +132,8 @@ async def _running(
     with anyio.CancelScope(shield=True), _stderr() as stderr:
         process = await processes.start(command, environment, folder=folder, stderr=stderr)
     assert process is not None
+    if (taken := server_stderr.get()) is not None:
+        taken.process = process.pid
     assert process.stdin is not None
     assert process.stdout is not None
     stdin, stdout = process.stdin, process.stdout
@@ -151,7 +158,7 @@ async def _running(
                 tasks.start_soon(_drain, stdout)
                 await _end(process)
                 tasks.cancel_scope.cancel()
-            if (taken := server_stderr.get()) is not None:
+            if taken is not None:
                 await taken.drained()
 
 
@@ -192,11 +199,14 @@ def _stderr() -> AbstractContextManager[Any]:
 class ServerStderr:
     """Passes on what one process of a server writes, and remembers the last lines.
 
+    `process` is its number, once it runs.
+
     Args:
         name: The server's name.
     """
 
     def __init__(self, name: str) -> None:
+        self.process: int | None = None
         self._name = name
         self._lines: deque[str] = deque(maxlen=LINES)
         self._thread: threading.Thread | None = None

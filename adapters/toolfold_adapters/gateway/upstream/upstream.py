@@ -22,6 +22,7 @@ from ...tally import Tally
 from ..beside import beside
 from ..config.settings import Entry, UpstreamConfig
 from ..serving.downstream import DownstreamClient
+from ..sharing import Facts, Sharing, sharing
 from ..stored import TEXT, Approvals, DefinitionCache, Item
 from .definitions import Definitions, Known, known_of, learn, merged
 from .life import Backoff, Life, State, UpstreamError, without_secrets
@@ -56,7 +57,7 @@ class Runtime:
         transport: Returns what carries the messages of an upstream, by how it is reached and what it is called in the
             configuration.
         approvals: Which definitions were approved (SPEC GWY-11); all are, unless it is given.
-        one_user: Whether all clients are sessions of one user, so that they share the servers at URLs.
+        one_user: Whether all clients are sessions of one user, who share more; see `sharing`.
     """
 
     clock: Callable[[], float]
@@ -152,13 +153,16 @@ class Upstream:
 
     @property
     def shared(self) -> bool:
-        """Whether one connection serves all clients.
+        """Whether one connection serves all clients, for all but the calls of a server that asks them."""
+        return self._sharing().shared
 
-        That is where its configuration says so, or else where its era has no sessions; and where all clients are of one
-        user, where it is at a URL, since it serves many anyway.
-        """
-        at_url = self._one_user and self.config.url is not None
-        return self.modern or at_url if self.config.shared is None else self.config.shared
+    @property
+    def sharing(self) -> Sharing:
+        """Whether one connection serves all clients, and why."""
+        return self._sharing(asks=self.asks)
+
+    def _sharing(self, *, asks: bool = False) -> Sharing:
+        return sharing(self.config, Facts(one_user=self._one_user, modern=self.modern, asks=asks))
 
     @property
     def modern(self) -> bool:
@@ -195,7 +199,7 @@ class Upstream:
         Raises:
             UpstreamError: There are as many as there may be, in all or of the client's caller.
         """
-        key = None if self.shared and not (call and self.asks) else (client.among, client.id)
+        key = None if self._sharing(asks=call and self.asks).shared else (client.among, client.id)
         link = self._links.get(key)
         if link is None:
             self._check_room(client)
@@ -220,6 +224,11 @@ class Upstream:
     def links(self) -> tuple[Link, ...]:
         """All connections."""
         return tuple(self._links.values())
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The numbers of its processes, each of which leads those that it has started."""
+        return tuple(link.process for link in self.links if link.process is not None)
 
     def end(self, client: DownstreamClient) -> None:
         """Stop the connections of a client that has ended."""

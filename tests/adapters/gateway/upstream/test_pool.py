@@ -28,7 +28,7 @@ class User:
     @asynccontextmanager
     async def gateway(self, config: GatewayConfig, place: str = "here") -> AsyncGenerator[tuple[Gateway, Session]]:
         runtime = Runtime(clock=Clock(), transport=self.house.transport, one_user=True)
-        gateway = open_gateway(config, runtime=runtime, pool=self.pool, place=place)
+        gateway = open_gateway(config, runtime=runtime, pool=self.pool, place_of=lambda _: place)
         async with gateway as tools, tools.open_session(active=[g.path for g in tools.catalog.groups]) as session:
             yield gateway, session
 
