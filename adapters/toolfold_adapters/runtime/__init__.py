@@ -3,6 +3,7 @@
 relay.py    what a host starts: passes messages between its pipes and the runtime, and starts that if need be
 place.py    where the runtime is found: a folder of the user's own, with a socket
 runtime.py  the process that has the gateways, and serves each relay as a client of its own
+servers.py  what it says of the servers behind it: who shares them, and what that saves
 
 Nothing is imported here, and a relay imports the standard library alone: a host waits for its first answer, and there
 is one relay for each of its sessions.

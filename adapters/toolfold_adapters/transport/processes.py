@@ -76,9 +76,11 @@ def memory_of(leaders: Collection[int]) -> dict[int, int]:
     found: dict[int, int] = {}
     for path in PROCESSES.glob("[0-9]*/stat") if leaders else ():
         with suppress(OSError, ValueError, IndexError):  # it has ended
-            leader = int(path.read_text(errors="replace").rpartition(")")[2].split()[3])  # that of its session
+            leader = int(
+                path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[3]
+            )  # that of its session
             if leader in leaders:
-                rollup = path.with_name("smaps_rollup").read_text()
+                rollup = path.with_name("smaps_rollup").read_text(encoding="utf-8")
                 kilobytes = next(line.split()[1] for line in rollup.splitlines() if line.startswith("Pss:"))
                 found[leader] = found.get(leader, 0) + int(kilobytes) * 1024
     return found
