@@ -82,6 +82,8 @@ class Host:
         environment: What it gives its servers of its own environment, beside what their entries add (SPEC GWY-8).
         shows_meta: Whether its model reads the `_meta` of a result, too.
         cut: How many characters of a text it shows, if it cuts that before an answer of the default length ends.
+        retains_results: Whether it puts a long result in a file that its model was seen to read (SPEC GWY-17).
+        reads_structured: Whether its model reads structured content by programs, which take any length.
         views: What it shows, by the names that an evaluation has for its versions (SPEC EVA-1).
     """
 
@@ -105,7 +107,20 @@ class Host:
     environment: Environment = "inherited"
     shows_meta: bool = False
     cut: int | None = None
+    retains_results: bool = False
+    reads_structured: bool = False
     views: Mapping[str, HostView] = field(factory=dict[str, HostView])
+
+    @property
+    def passes(self) -> int | None:
+        """How many bytes of a result it passes on whole, or `None` if its model can read all of any (SPEC GWY-17)."""
+        newest = next(iter(self.views.values()), None)
+        whole = (
+            None if newest is None or newest.results is None else newest.results * 9 // 10
+        )  # it counts a wrapping, too
+        return (
+            None if self.retains_results else min((one for one in (self.cut, whole) if one is not None), default=None)
+        )
 
 
 _GEMINI: dict[str, Any] = {
@@ -164,6 +179,7 @@ HOSTS = (
             "./.claude/settings.local.json": _CLAUDE_CODE_RULES,
         },
         off=("disabledMcpServers", "disabledMcpjsonServers"),
+        retains_results=True,
         then={"project": "Claude Code asks before it first uses an entry of a project; until then it is pending."},
         views={
             "claude-code": HostView(
@@ -192,6 +208,7 @@ HOSTS = (
         permissions=("tools", "default_tools_approval_mode", "approval_mode"),
         passed_over=("experimental_environment", "oauth_resource", "scopes", "startup_timeout_ms"),
         environment=_OF_CODEX,
+        reads_structured=True,
         views={
             "codex": HostView(
                 client="codex-mcp-client",
@@ -244,6 +261,7 @@ HOSTS = (
         ),
         rules={f"{{XDG_CONFIG_HOME:-~/.config}}/opencode/opencode.{end}": _OPENCODE_RULES for end in ("json", "jsonc")}
         | {f"./opencode.{end}": _OPENCODE_RULES for end in ("json", "jsonc")},
+        retains_results=True,  # it was seen to pass on most of it by its own tools
         views={"opencode": HostView(client="opencode", era="legacy", results=50_000)},
         **_OPENCODE,
     ),

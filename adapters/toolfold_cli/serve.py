@@ -236,6 +236,12 @@ class ServeCommand(TargetCommand):
     help="Offer call_tools beside call_tool, which makes several calls in one request, in order or at the same time.",
 )
 @server_option(
+    "--read-result/--no-read-result",
+    default=None,
+    help="Answer a result that is longer than the client's host passes on with its beginning, and offer such clients "
+    "read_result, which reads the rest; on in front of other servers.",
+)
+@server_option(
     "--selection/--no-selection",
     default=True,
     help="Let requests name groups, in their URL or headers; or ignore that.",
@@ -457,6 +463,7 @@ def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str
         "active": opened.groups_of(server["active"]),
         "answer_tokens": ANSWER_TOKENS if server["answer_tokens"] is None else server["answer_tokens"],
         "read_tool": _offers_read_tool(opened, server),
+        "read_result": opened.gateway is not None if server["read_result"] is None else server["read_result"],
     }
     if (gateway := opened.gateway) is not None:
         report = gateway.report

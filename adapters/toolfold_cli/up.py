@@ -201,5 +201,6 @@ def _of_gateway(gateway: Gateway | None) -> Mapping[str, Any]:
         "instructions": gateway.report.instructions,
         "answer_tokens": lambda: gateway.config.budgets.answer_tokens,
         "read_tool": True,
+        "read_result": True,
         **version,
     }

@@ -412,7 +412,7 @@ def log_new(before: Iterable[str], now: Iterable[str]) -> None:
 def open_gateway(
     config: GatewayConfig,
     *,
-    reserved: Iterable[str] = ("call_tool", "read_tool", "call_tools"),
+    reserved: Iterable[str] = ("call_tool", "read_tool", "call_tools", "read_result"),
     runtime: Runtime | None = None,
     wait: bool = True,
     pool: Pool | None = None,

@@ -34,6 +34,7 @@ from .address.principal import PrincipalSessions, unauthenticated
 from .address.signed import SignedHandles, signing_keys
 from .answer.answers import Answers, instructions_for, way_of_calling
 from .answer.delivery import Address, Delivery
+from .answer.long_results import LongResults
 from .answer.proxy import proxies_of, reserve_names, with_handle
 from .answer.render import Renderer, dumped, raise_on_wire, wire_errors
 from .extensions.groups import Disclosure
@@ -108,6 +109,7 @@ class RequestHandlers:
             "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self._shared
         )
         self.calls, self._streams = Tally("requests in progress", limits.calls), Tally("subscriptions", limits.streams)
+        self._long_results = LongResults() if settings.read_result else None
         self.room, self.subscriptions = Room(), Subscriptions(by_caller=self._by_principal)
         in_store = resumes and settings.store is not None
         stored = self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if in_store else None
@@ -129,7 +131,7 @@ class RequestHandlers:
         self.disclosure = {era: Disclosure(tools, self._selections, one) for era, one in renderers.items()}
         self._disclosed = {era: self._delivery(self.disclosure[era], one) for era, one in renderers.items()}
         # The last step that can fail: a server that is not built must not reserve names.
-        reserve_names(tools, wire, settings.proxies)
+        reserve_names(tools, wire, settings.added_tools)
 
     def _sessions(
         self, name: str, what: str, limit: Limit, lifetime: float, owners: StoredSessions | None = None
@@ -152,7 +154,7 @@ class RequestHandlers:
             read_tool=settings.read_tool,
             call_tools=settings.call_tools,
         )
-        return Delivery(self._tools, address, renderer, answers, proxies)
+        return Delivery(self._tools, address, renderer, answers, proxies, self._long_results)
 
     def _handle_states(self, tasks_of: TasksOf) -> HandleStates:
         settings = self._settings
@@ -259,6 +261,8 @@ class RequestHandlers:
 
     async def end_client(self, client: str) -> None:
         """End the sessions of a client that had a connection of its own, by its name (see `own_client`)."""
+        if self._long_results is not None:
+            self._long_results.end(client)
         with suppress(ToolfoldError):  # what can't be ended now expires
             await self.legacy.end(client)
             await self._shared.end(client)
@@ -314,6 +318,8 @@ class RequestHandlers:
         async with background() as tasks:
 
             def announce(event: events.Event) -> None:
+                if isinstance(event, events.SessionEnded) and self._long_results is not None:
+                    self._long_results.end(event.session)
                 # in memory, each client runs the server
                 if isinstance(event, events.ListsAnnounced) and subscriptions.running[0] is tasks:
                     self.on_announced()
@@ -330,6 +336,8 @@ class RequestHandlers:
             finally:
                 stop()
                 subscriptions.running.remove(tasks)
+                if not subscriptions.running and self._long_results is not None:
+                    self._long_results.close()
                 if not subscriptions.running and self._settings.store is None:
                     await end_all((self._handles, self._shared), ENDING_SECONDS)
 

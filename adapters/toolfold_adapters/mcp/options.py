@@ -21,6 +21,7 @@ from ..tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS
 from .address.handle import Handles
 from .address.signed import Stale
 from .answer.answers import AnswerForm
+from .answer.long_results import READ_RESULT
 from .answer.proxy import CALL_TOOLS, READ_TOOL
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class GroupedOptions(TypedDict, total=False):
             that a client's approval can tell them apart (SPEC CTL-9).
         call_tools: Whether to offer `call_tools` beside `call_tool`: it makes several calls in one request, in order or
             at the same time (SPEC COD-2).
+        read_result: Whether a result that is longer than its client passes on is answered with its beginning, and the
+            rest is read by the tool `read_result`, which clients of such hosts are offered (SPEC GWY-17).
         handle_key: The secret that signs handles, or several of which the last one signs; by default that in the
             environment variable `TOOLFOLD_HANDLE_KEY`, or a random one of this process (SPEC DEL-3).
         handle_lifetime: Seconds for which a handle is accepted; if groups have hooks, after its last use.
@@ -107,6 +110,7 @@ class GroupedOptions(TypedDict, total=False):
     legacy_call_tool: bool
     read_tool: bool
     call_tools: bool
+    read_result: bool
     handle_key: str | bytes | Sequence[str | bytes] | None
     handle_lifetime: float
     stale_handles: Stale
@@ -162,6 +166,7 @@ class ServerSettings:
     legacy_call_tool: bool = True
     read_tool: bool = False
     call_tools: bool = False
+    read_result: bool = False
     handle_key: str | bytes | Sequence[str | bytes] | None = None
     handle_lifetime: float = 3600
     stale_handles: Stale = "normalise"
@@ -189,6 +194,11 @@ class ServerSettings:
             return ()
         more = ((READ_TOOL, self.read_tool), (CALL_TOOLS, self.call_tools))
         return (self.call_tool, *(name for name, offered in more if offered))
+
+    @property
+    def added_tools(self) -> tuple[str, ...]:
+        """The names of all tools that are offered beside a tool set's own."""
+        return (*self.proxies, *((READ_RESULT,) if self.read_result else ()))
 
     def call_tool_for(self, *, modern: bool) -> str | None:
         """Return the name of the call-tool proxy that clients of an era are offered, if they are."""

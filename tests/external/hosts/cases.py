@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from attrs import frozen
 
 from .hosts import BY_NAME, LONG
-from .model import Call
+from .model import Call, Request
 from .running import Run
 from .upstream import LONG_LINES
 
 ISSUE = {"repo": "acme/shop", "title": "The till is stuck"}
 SERVERS = ("acmetracker", "acmewiki", "acmeorders", "acmebilling")
 CONTROL = ("find_tools", "open_group", "call_tool")
+
+
+MIDDLE = f"{LONG_LINES // 2:05}"
+"""What a line in the middle of the long result begins with."""
+
+
+def _reference(request: Request) -> str:
+    """Return the reference in the last result, as a host passes it on; any text if there is none."""
+    found = re.search(r'result=\\*"(r\w+)', request.results[-1]) if request.results else None
+    return found[1] if found else "none"
 
 
 def _call(name: str) -> Call:
@@ -29,6 +40,7 @@ TURNS: dict[str, tuple[Call, ...]] = {
     "call closed": (_call("acmeorders__create_order"),),
     "broken": (Call("open_group", {"group": "acmebilling"}),),
     "long": (_call("acmetracker__export"),),
+    "rest": (Call("read_result", lambda request: {"result": _reference(request), "search": MIDDLE}),),
 }
 """The conversation: one turn after the other."""
 
@@ -72,6 +84,11 @@ def _length(run: Run) -> str:
     return "all" if lines == LONG_LINES else f"{lines / LONG_LINES:.0%}"
 
 
+def _middle(run: Run) -> str:
+    """Whether the model has read the middle of a long result, at once or by one more call."""
+    return "yes" if any(f"{MIDDLE} in the export" in result(run, turn) for turn in ("long", "rest")) else "no"
+
+
 CASES = (
     Case("first request names all", _shown),
     Case("found, then `call_tool`", _ran("call found", "acmetracker ran create_issue")),
@@ -80,4 +97,5 @@ CASES = (
     Case("`call_tool` opens", _ran("call closed", "acmeorders ran create_order")),
     Case("says why a server fails", _ran("broken", "ECONNREFUSED")),
     Case(LONG, _length, "all"),
+    Case("the middle of them, in one more call", _middle),
 )

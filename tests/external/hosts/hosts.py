@@ -246,13 +246,13 @@ HOSTS = (
         claude_code,
         modern=True,
     ),
-    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {LONG: "97%"}),
+    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {LONG: "71%"}),
     Host(
         "Qwen Code",
         "@qwen-code/qwen-code@0.24.4",
         "@qwen-code/qwen-code/cli-entry.js",
         qwen_code,
-        {LONG: "5%"},
+        {LONG: "55%"},
     ),
     Host(
         "Copilot CLI",

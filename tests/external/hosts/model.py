@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 
 from attrs import field, frozen
@@ -29,7 +30,11 @@ class Call:
     """A call of a tool by the name that the server gave it; hosts put their own prefix before it."""
 
     name: str
-    arguments: Mapping[str, Any] = {}
+    arguments: Mapping[str, Any] | Callable[[Request], Mapping[str, Any]] = MappingProxyType({})
+
+    def made_for(self, request: Request) -> dict[str, Any]:
+        """Return the arguments, which can depend on what the model has read by then."""
+        return dict(self.arguments(request) if callable(self.arguments) else self.arguments)
 
 
 @frozen
@@ -164,7 +169,7 @@ def _turn(
     made, calls = api.made(body), 0
     for turn in turns:
         if calls == made:
-            return [api.call(body, _host_name(request, call.name), dict(call.arguments)) for call in turn]
+            return [api.call(body, _host_name(request, call.name), call.made_for(request)) for call in turn]
         calls += len(turn)
     return "done"
 

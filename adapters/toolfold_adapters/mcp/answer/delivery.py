@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from attrs import define, evolve, field
@@ -44,10 +44,12 @@ from ..request import (
     SELECTION_FAILURES,
     Request,
     component_called,
+    own_client,
     record_refusal,
     refusal_text,
 )
 from .answers import Answers, with_discarded
+from .long_results import READ_RESULT, LongResults
 from .proxy import CallToolProxy, CallTools, Part, ToolCall, joined, make_calls, open_for, with_opened
 from .render import Renderer, unknown_text, with_text
 
@@ -78,6 +80,7 @@ class Delivery:
         renderer: Puts results on the wire, and has the names there.
         answers: Makes the library's own answers (SPEC CTL-4).
         proxies: The tools that call other tools, by name, if there are any; the first calls any one (SPEC DEL-8).
+        long_results: The results that can be read on, if any can (SPEC GWY-17).
     """
 
     _tools: ToolSet
@@ -85,6 +88,7 @@ class Delivery:
     _renderer: Renderer
     _answers: Answers
     _proxies: Mapping[str, CallToolProxy | CallTools] = field(factory=dict[str, CallToolProxy | CallTools])
+    _long_results: LongResults | None = None
 
     @cached_property
     def _listed_too(self) -> tuple[Component, ...]:
@@ -103,6 +107,8 @@ class Delivery:
             catalog, session = source.snapshot.catalog, source.session
             view = self._tools.runtime.view_of(source.snapshot, self._renderer.names.to_wire)
             extra = self._listed_too if kind == "tool" and catalog.groups else ()
+            if kind == "tool" and self._long_results is not None and request.host.passes is not None:
+                extra = (*extra, self._long_results.component)
             page = self._tools.runtime.page(view, kind, cursor, extra, "" if session is None else session.id)
             if kind == "tool" and source.listing is not None:
                 source.listing.listed(page, cursor)
@@ -110,7 +116,8 @@ class Delivery:
             if session is not None and session.is_away:
                 meta[STORE_AWAY_META] = True
             answer = self._renderer.page(page, kind, meta)
-            if self._renderer.modern and (source.private or catalog.components[kind].changing):
+            private = source.private or catalog.components[kind].changing or self._long_results is not None
+            if self._renderer.modern and private:
                 answer["cacheScope"] = "private"
             return answer
 
@@ -197,18 +204,27 @@ class Delivery:
         room, modern, calls = self._answers.room(asked.request.host), self._renderer.modern, call.arguments["calls"]
         controls = [self._control(start.catalog, one["name"]) is not None for one in calls]
         results = await make_calls(asked.request.ctx, call.arguments, make, controls, room=room, modern=modern)
+        rest_of = partial(self._rest_of, asked)
         if not reference.issues or not _differ(start, session.snapshot):
-            return joined(calls, results, room)
+            return joined(calls, results, room, rest_of)
         tools = bool(_new_tools(start, session.snapshot, self._view(session)))
         handle, way = await reference.issued(self._call_tool, tools=tools)
-        answer = joined(calls, results, room - len(f"{way}\n"))
+        answer = joined(calls, results, room - len(f"{way}\n"), rest_of)
         return with_text(answer, f"{way}\n" if way else "", first=True, meta={HANDLE_META: handle})
+
+    def _rest_of(self, asked: Asked, text: str) -> str:
+        """Return how the rest of a text is read that is cut in the answer to several calls."""
+        if self._long_results is None or asked.request.host.passes is None:
+            return "call it alone"
+        return self._long_results.rest_of(text, _owner(asked)) or "call it alone"
 
     async def _called(
         self, asked: Asked, call: ToolCall, proxy: CallToolProxy | None, part: Part | None = None
     ) -> ToolResult:
         """Return the answer to a call; that of one of several has no handle, which all of them have together."""
         session, reference, ctx = asked.session, asked.reference, asked.request.ctx
+        if call.name == READ_RESULT and self._long_results is not None:
+            return await self._long_results.read(call.arguments, _owner(asked), asked.request.host)
         relists = reference.relists  # before it may be notified of this call's own changes
         name, snapshot = self._name(session, call.name), session.snapshot
         component = snapshot.catalog.tools.get(name)
@@ -223,9 +239,14 @@ class Delivery:
         result = await session.call(name, call.arguments, progress=report, request=ctx, view=view)
         changed = reference.issues and _differ(asked.reported, session.snapshot)
         control = component is not None and component.control is not None
+        room = part.room if part else self._answers.room(asked.request.host)
+        if self._long_results is not None and not control and part is None:
+            own = proxy is None and component is not None and "outputSchema" in component.definition
+            result = self._long_results.shortened(
+                result, _owner(asked), asked.request.host, validated=own, less=room if changed else 0
+            )
         if not (changed or opened or control or result.is_error):
             return result
-        room = part.room if part else self._answers.room(asked.request.host)
         if changed or (reference.issues and not result.is_error and component and component.may_change(call.arguments)):
             return await self._changed(asked, result, view, room, control=control, alone=part is None)
 
@@ -286,6 +307,12 @@ class Delivery:
         """Return the tool of a name on the wire if it is one that opens or closes groups."""
         component = component_called(catalog, self._renderer.names, name)
         return None if component is None or component.control is None else component
+
+
+def _owner(asked: Asked) -> str:
+    """Return whose the results are that a request brings: a session's, or where there is none a caller's."""
+    request = asked.request
+    return (own_client.get() or request.caller or "") if request.modern else asked.session.id
 
 
 def _differ(before: Snapshot, now: Snapshot) -> bool:

@@ -73,7 +73,7 @@ class CallToolProxy:
         self.name = name
         self._instead = instead
         which = "a tool that only reads and" if instead else "a tool that"
-        self.component, self._arguments = _offered(
+        self.component, self._arguments = offered(
             name,
             "Read by a tool of an open group" if instead else "Call a tool of an open group",
             f"Call {which} is not in your list, once its group is open.",
@@ -103,7 +103,7 @@ class CallToolProxy:
         return ToolResult.of_text(text, is_error=True)
 
 
-def _offered(
+def offered(
     name: str, title: str, description: str, properties: Mapping[str, Any], *, with_handle: bool, **more: Any
 ) -> tuple[Component, Arguments]:
     """Return a tool that calls others, which is always there and stays in view, and the checks of its arguments."""
@@ -218,7 +218,7 @@ class CallTools:
     name = CALL_TOOLS
 
     def __init__(self, *, with_handle: bool) -> None:
-        self.component, self._arguments = _offered(
+        self.component, self._arguments = offered(
             self.name,
             "Call several tools of open groups",
             "Make several calls in one request, of tools in your list or not. Each has its own result.",
@@ -366,11 +366,22 @@ def _plain(result: ToolResult) -> ToolResult:
 # -- their answer ------------------------------------------------------------------------------------------------------
 
 
-def joined(calls: Sequence[Mapping[str, Any]], results: Sequence[ToolResult], room: int) -> ToolResult:
+def joined(
+    calls: Sequence[Mapping[str, Any]],
+    results: Sequence[ToolResult],
+    room: int,
+    rest_of: Callable[[str], str] = lambda text: "call it alone",
+) -> ToolResult:
     """Return the answer to a request, in which each result comes under its number and the name of its tool.
 
     Texts have at most so many characters in all: short ones are whole, the others are cut alike, and say so. The answer
     is an error if all calls failed. `_meta` says of each result whether it is one and how many blocks it has.
+
+    Args:
+        calls: The calls.
+        results: Their results.
+        room: How many characters they may have.
+        rest_of: Returns how the rest of a text is read that is cut.
     """
     heads = [
         f"[{number}] {quoted(call['name'])}{' failed' if result.is_error else ''}:"
@@ -379,7 +390,7 @@ def joined(calls: Sequence[Mapping[str, Any]], results: Sequence[ToolResult], ro
     given = [_blocks(result) for result in results]
     sizes = [sum(len(block["text"]) for block in blocks if block["type"] == "text") for blocks in given]
     most = _most(sizes, room - sum(len(head) + 2 for head in heads))
-    parts = [_headed(head, _cut(blocks, most)) for head, blocks in zip(heads, given, strict=True)]
+    parts = [_headed(head, _cut(blocks, most, rest_of)) for head, blocks in zip(heads, given, strict=True)]
     about = [
         {"isError": result.is_error, "blocks": len(part), **({"_meta": dict(result.meta)} if result.meta else {})}
         for result, part in zip(results, parts, strict=True)
@@ -410,11 +421,12 @@ def _most(sizes: Sequence[int], room: int) -> int:
     return max(ordered, default=0)
 
 
-def _cut(blocks: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    whole = sum(len(block["text"]) for block in blocks if block["type"] == "text")
+def _cut(blocks: Sequence[dict[str, Any]], most: int, rest_of: Callable[[str], str]) -> list[dict[str, Any]]:
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    whole = sum(map(len, texts))
     if whole <= most:
         return [*blocks]
-    remark = f"… ({whole:,} characters in all: call it alone)"
+    remark = f"… ({whole:,} characters in all: {rest_of(''.join(texts))})"
     left, retained = max(most - len(remark), 0), list[dict[str, Any]]()
     for block in blocks:
         if block["type"] != "text":

@@ -81,7 +81,7 @@ class GroupedServer:
         self._server = server
         self.own = OwnTools(server.name, tools, grouping, self._passing)
         self._tasks = RunningTasks()
-        self._proxies = settings.proxies
+        self._proxies = settings.added_tools
         listed, called = server.get_request_handler("tools/list"), server.get_request_handler("tools/call")
         if listed is None or called is None:
             raise ConfigError(
