@@ -81,7 +81,7 @@ class Host:
         variable: The form of a variable that this host alone knows.
         environment: What it gives its servers of its own environment, beside what their entries add (SPEC GWY-8).
         shows_meta: Whether its model reads the `_meta` of a result, too.
-        cut: How many characters of a text it shows, if it cuts that before an answer of the default length ends.
+        cut: How many characters of a text it shows, if these are fewer than its `views` say of a result.
         retains_results: Whether it puts a long result in a file that its model was seen to read (SPEC GWY-17).
         reads_structured: Whether its model reads structured content by programs, which take any length.
         views: What it shows, by the names that an evaluation has for its versions (SPEC EVA-1).
@@ -113,14 +113,13 @@ class Host:
 
     @property
     def passes(self) -> int | None:
-        """How many bytes of a result it passes on whole, or `None` if its model can read all of any (SPEC GWY-17)."""
+        """How many bytes of a result it passes on whole, or `None` if its model can read all of any.
+
+        SPEC GWY-17.
+        """
         newest = next(iter(self.views.values()), None)
-        whole = (
-            None if newest is None or newest.results is None else newest.results * 9 // 10
-        )  # it counts a wrapping, too
-        return (
-            None if self.retains_results else min((one for one in (self.cut, whole) if one is not None), default=None)
-        )
+        limits = (self.cut, None if newest is None else newest.results)
+        return None if self.retains_results else min((one for one in limits if one is not None), default=None)
 
 
 _GEMINI: dict[str, Any] = {
@@ -209,6 +208,7 @@ HOSTS = (
         passed_over=("experimental_environment", "oauth_resource", "scopes", "startup_timeout_ms"),
         environment=_OF_CODEX,
         reads_structured=True,
+        cut=36_000,  # it shows 10,000 tokens of the result as JSON
         views={
             "codex": HostView(
                 client="codex-mcp-client",
@@ -318,6 +318,7 @@ HOSTS = (
     ),
     Host(  # docs.cline.bot/mcp
         name="Cline",
+        clients=("cline", "@cline/"),
         lists_again=False,
         files=(
             "{settings}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
@@ -330,7 +331,12 @@ HOSTS = (
         cut=5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
         views={
             "cline": HostView(
-                client="cline", era="legacy", lists_again=False, instructions=0, results=8_000, ends=(4_000, 4_000)
+                client="@cline/core",
+                era="legacy",
+                lists_again=False,
+                instructions=0,
+                results=8_000,
+                ends=(4_000, 4_000),
             )
         },
     ),

@@ -62,7 +62,7 @@ def shown(view: HostView, result: Any) -> str:
     """What a host shows of a result: of the longest form that any has, the whole as JSON."""
     text = text_of(result)
     written = json.dumps(result.model_dump(mode="json", by_alias=True, exclude_none=True), ensure_ascii=False)
-    return view.result(written if view.client == "cline" else text)
+    return view.result(written if view.client == "@cline/core" else text)
 
 
 def reference_in(text: str) -> str:

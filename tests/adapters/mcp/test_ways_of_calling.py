@@ -98,7 +98,15 @@ async def test_where_handles_are_issued_they_are_offered() -> None:
 
 
 LISTING_ONCE = [
-    *("codex-mcp-client", "continue-cli-client", "Cline", "cline", "qwen-code", "qwen-cli-mcp-client-toolfold"),
+    *(
+        "codex-mcp-client",
+        "continue-cli-client",
+        "Cline",
+        "cline",
+        "@cline/core",
+        "qwen-code",
+        "qwen-cli-mcp-client-toolfold",
+    ),
     *("kimi", "kimi-code", "Kimi Code", "claude-ai"),
 ]
 OTHERS = ["gemini-cli-mcp-client-toolfold", "opencode", "claude-code", "Visual Studio Code", "some-agent", ""]
@@ -124,7 +132,7 @@ async def test_the_host_decides_whether_tools_are_called_by_name(client_name: st
 @pytest.mark.parametrize("era", ["legacy", MODERN])
 @pytest.mark.parametrize(
     ("client_name", "reads"),
-    [("kimi-code", True), ("Kimi Code", True), ("Cline", True), ("qwen-code", False), ("some-agent", False)],
+    [("kimi-code", True), ("Kimi Code", True), ("@cline/core", True), ("qwen-code", False), ("some-agent", False)],
 )
 async def test_the_meta_of_an_answer_repeats_no_tools_where_the_model_reads_it(
     client_name: str, reads: bool, era: str

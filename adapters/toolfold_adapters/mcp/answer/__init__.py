@@ -2,4 +2,5 @@
 
 delivery.py  list, call, prompt and read    proxy.py   the tools that call other tools
 answers.py   what the library itself says   render.py  what goes on the wire
+long_results.py  results longer than a host passes on
 """
