@@ -264,7 +264,13 @@ HOSTS = (
     ),
     Host("fast-agent", "fast-agent-mcp==0.10.46", "fast-agent", fast_agent, {LONG: "28%"}, modern=True),
     Host("opencode", "opencode-ai@1.18.33", "opencode-linux-x64/bin/opencode", opencode, {BY_NAME: "yes"}),
-    Host("Gemini CLI", "@google/gemini-cli@0.61.0", "@google/gemini-cli/bundle/gemini.js", gemini, {BY_NAME: "yes"}),
+    Host(
+        "Gemini CLI",
+        "@google/gemini-cli@0.61.0",
+        "@google/gemini-cli/bundle/gemini.js",
+        gemini,
+        {BY_NAME: "yes", LONG: "75%"},
+    ),
     Host("Continue", "@continuedev/cli@1.5.47", "@continuedev/cli/dist/cn.js", continue_cli),
-    Host("Cline", "cline@3.0.65", "@cline/cli-linux-x64/bin/cline", cline, {LONG: "19%"}),
+    Host("Cline", "cline@3.0.65", "@cline/cli-linux-x64/bin/cline", cline, {LONG: "10%"}),
 )
