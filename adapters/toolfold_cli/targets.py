@@ -269,6 +269,7 @@ async def open_target(
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
         approvals=Approvals(stored_folder("approved"), serving=serving),
         one_user=pool is not None,
+        environ=environ or {},
     )
     read = partial(configuration, target, options or GatewayOptions(), environ, folder)
     config = read()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.cli.support import invoke, refusal_of
+from toolfold_adapters.transport import processes
 from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 
 FORMS = (
@@ -135,3 +138,22 @@ async def test_a_folder_of_skills_is_one_group_for_each(tmp_path: Path, caplog: 
             assert (group.path, group.instructions) == ("returns", "Find the loan first.")
     assert all("skill 'returns' needs 'find', and no tool has this name." in text for text in caplog.messages)
     assert len(caplog.messages) == 2
+
+
+@pytest.mark.spec("GWY-4")
+async def test_what_is_secret_in_the_environment_of_whoever_opens_a_target_is_read_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(*_: object, **__: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(processes, "start", start)
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "no-such-pr0gram"}}}))
+    environ = {"PATH": "", "SOME_TOKEN": "no-such-pr0gram"}
+    async with open_target(parse_target(str(file)), serving=True, environ=environ, folder=tmp_path) as opened:
+        assert opened.gateway is not None
+        opened.gateway.ask_unknown()
+        while not opened.gateway.status[0].failures:
+            await anyio.lowlevel.checkpoint()
+        assert "the program … is not installed" in opened.gateway.status[0].reason

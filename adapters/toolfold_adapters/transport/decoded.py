@@ -2,20 +2,22 @@
 
 A layer is the text itself, or what a decoder makes of another layer, until nothing is left to decode: so it does not
 matter how often, or in which order, something was encoded. What prints nothing, such as a line break or a character of
-no width, is left out of each.
+no width, is left out of each, and characters that differ in case, width or accents alone are the same.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from html.entities import html5
 
 from attrs import frozen
 
-MOST_LAYERS = 100
+MOST_LAYERS = 50
 """How many layers of a text are read; one of words has some fifteen."""
 DEPTH = 6
 """How often something may have been encoded."""
@@ -26,6 +28,9 @@ _ESCAPE = re.compile(
     r"|&#x(?P<entity>[0-9a-f]{1,6});|&#(?P<number>[0-9]{1,7});|&(?P<named>[a-z]{2,8});",
     re.IGNORECASE | re.DOTALL,
 )
+_QUOTED_PRINTABLE = re.compile(r"=(?P<hex>[0-9A-Fa-f]{2})")
+_NUMBER = re.compile(r"\b(?:0x(?P<hex>[0-9A-Fa-f]{2})|(?P<number>[0-9]{2,3}))\b(?:[\s,;]+(?=[0-9]))?")
+"""A byte in a list of them."""
 _BASES = {"percent": 16, "hex": 16, "half": 16, "braced": 16, "long": 16, "octal": 8, "entity": 16, "number": 10}
 _CONTROLS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 
@@ -39,47 +44,81 @@ class Layer:
     ends: Sequence[int]
 
 
-def spans(text: str, pattern: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Return where a text says what a pattern matches, in whatever encoding."""
-    found = ((layer, match) for layer in layers(text) for match in pattern.finditer(layer.text) if match[0])
-    return [(layer.starts[match.start()], layer.ends[match.end() - 1]) for layer, match in found]
-
-
 def compact(text: str) -> str:
     """Return a text without what prints nothing: spaces, line breaks, characters of no width."""
     return "".join(one for one in text if one.isprintable() and one != " ")
 
 
+def plain(text: str) -> str:
+    """Return a text as it is compared: without what prints nothing, and without case, width and accents."""
+    return "".join(map(_plain, text))
+
+
+@lru_cache(maxsize=4096)
+def _plain(one: str) -> str:
+    """Return what a character is compared as; nothing for one that prints nothing."""
+    if not compact(one):
+        return ""
+    return "".join(part for part in unicodedata.normalize("NFKD", one) if not unicodedata.combining(part)).casefold()
+
+
 def layers(text: str) -> Iterator[Layer]:
-    """Yield what a text says, as it is and decoded, each without what prints nothing."""
+    """Yield what a text says, as it is and decoded, each as it is compared."""
     left = deque([(Layer(text, range(len(text)), range(1, len(text) + 1)), 0)])
+    seen = {text}
     for _ in range(MOST_LAYERS):
         if not left:
             return
         layer, depth = left.popleft()
-        yield (closed := _picked(layer, [at for at, one in enumerate(layer.text) if compact(one)]))
-        if depth < DEPTH:
-            left += ((one, depth + 1) for one in [*_unescaped(layer), *_decoded(closed)])
+        yield _compared(layer)
+        if depth == DEPTH:
+            continue
+        for one in [*_unescaped(layer), *_decoded(layer)]:
+            if one.text not in seen:
+                seen.add(one.text)
+                left.append((one, depth + 1))
+
+
+def only(layer: Layer, kept: Callable[[str], bool]) -> Layer:
+    """Return the characters of a layer of which something holds."""
+    return _picked(layer, [at for at, one in enumerate(layer.text) if kept(one)])
 
 
 def _picked(layer: Layer, kept: Sequence[int]) -> Layer:
-    """Return some of the characters of a layer."""
     starts, ends = ([of[at] for at in kept] for of in (layer.starts, layer.ends))
     return Layer("".join(layer.text[at] for at in kept), starts, ends)
 
 
+def _compared(layer: Layer) -> Layer:
+    """Return a layer as it is compared: a character may be compared as several, or as none."""
+    compared = list(map(_plain, layer.text))
+    starts, ends = (
+        [place for place, as_ in zip(of, compared, strict=True) for _ in as_] for of in (layer.starts, layer.ends)
+    )
+    return Layer("".join(compared), starts, ends)
+
+
 def _unescaped(layer: Layer) -> Iterator[Layer]:
-    """Yield a layer with its escapes undone, if it has any; those of bytes are characters of Latin-1."""
-    escapes = [(match, one) for match in _ESCAPE.finditer(layer.text) if (one := _character_of(match)) is not None]
-    if not escapes:
-        return
+    """Yield a layer with its escapes undone, if it has any; those of bytes are characters of Latin-1.
+
+    What only some programs escape so is undone on its own, since elsewhere it means itself, as in `a=12`.
+    """
+    for escape in (_ESCAPE, _QUOTED_PRINTABLE, _NUMBER):
+        if escapes := [
+            (match, one) for match in escape.finditer(layer.text) if (one := _character_of(match)) is not None
+        ]:
+            yield _replaced(layer, escapes)
+
+
+def _replaced(layer: Layer, escapes: Sequence[tuple[re.Match[str], str]]) -> Layer:
+    """Return a layer with a character in the place of each escape."""
     parts, starts, ends, after = list[str](), list[int](), list[int](), 0
     for match, one in escapes:
         parts += layer.text[after : match.start()], one
         starts += *layer.starts[after : match.start()], layer.starts[match.start()]
         ends += *layer.ends[after : match.start()], layer.ends[match.end() - 1]
         after = match.end()
-    yield Layer("".join([*parts, layer.text[after:]]), [*starts, *layer.starts[after:]], [*ends, *layer.ends[after:]])
+    return Layer("".join([*parts, layer.text[after:]]), [*starts, *layer.starts[after:]], [*ends, *layer.ends[after:]])
 
 
 def _character_of(match: re.Match[str]) -> str | None:
@@ -100,9 +139,13 @@ def _character_of(match: re.Match[str]) -> str | None:
 
 @frozen
 class Base:
-    """Digits in which programs write bytes: `run` finds them, and each `digits` of them are `width` bytes."""
+    """Digits in which programs write bytes: `run` finds them, and each `digits` of them are `width` bytes.
+
+    What is no digit by `is_digit` may stand between them.
+    """
 
     run: re.Pattern[str]
+    is_digit: Callable[[str], bool]
     digits: int
     width: int
     decode: Callable[[str], bytes]
@@ -121,18 +164,24 @@ def _base32(text: str) -> bytes:
     return int(text.upper().translate(_OF_BASE32), 32).to_bytes(len(text) * 5 // 8)
 
 
+def _prints(one: str) -> bool:
+    return _plain(one) != ""
+
+
 BASES = (
-    Base(re.compile(r"[A-Za-z0-9+/_-]{8,}"), 4, 3, _base64),
-    Base(re.compile(r"[A-Z2-7]{10,}|[a-z2-7]{10,}"), 8, 5, _base32),
-    Base(re.compile(r"[0-9A-Fa-f]{12,}"), 2, 1, bytes.fromhex),
+    Base(re.compile(r"[A-Za-z0-9+/_-]{8,}"), _prints, 4, 3, _base64),
+    Base(re.compile(r"[A-Z2-7]{10,}|[a-z2-7]{10,}"), _prints, 8, 5, _base32),
+    Base(re.compile(r"[0-9A-Fa-f]{12,}"), str.isalnum, 2, 1, bytes.fromhex),
 )
 _BETWEEN = "\N{BROKEN BAR}"
 """Stands between what two runs of digits say."""
 
 
-def _decoded(layer: Layer) -> Iterator[Layer]:
+def _decoded(whole: Layer) -> Iterator[Layer]:
     """Yield what the digits of a layer say in each base, begun at each place of a group of them."""
+    closed = {is_digit: only(whole, is_digit) for is_digit in {base.is_digit for base in BASES}}
     for base in BASES:
+        layer = closed[base.is_digit]
         runs = list(base.run.finditer(layer.text))
         for offset in range(base.digits if runs else 0):
             parts, starts, ends = list[str](), list[int](), list[int]()

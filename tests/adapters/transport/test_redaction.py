@@ -18,7 +18,8 @@ from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, op
 from toolfold_adapters.gateway.config.settings import OAuthConfig
 from toolfold_adapters.gateway.upstream.life import without_secrets
 from toolfold_adapters.observe.status import as_text, status_of
-from toolfold_adapters.transport.redaction import LONGEST, MASK, secrets_in, without
+from toolfold_adapters.transport.decoded import layers
+from toolfold_adapters.transport.redaction import LONGEST, MASK, secrets_in, sought_in, without
 
 pytestmark = pytest.mark.spec("GWY-4")
 
@@ -69,6 +70,12 @@ SECRET = "p/Ss w:rd+ü~~?>"
         "\\n".join(SECRET),
         "\n".join(wrap(b64encode(SECRET.encode()).decode(), 8)),
         b64encode(f'{{"user": "a", "password": "{SECRET}"}}'.encode()).decode(),
+        "".join(f"={byte:02X}" for byte in SECRET.encode()),
+        "p/Ss w:rd+=C3=BC~~?>",
+        *(between.join(f"{byte:02x}" for byte in SECRET.encode()) for between in (" ", ":", "-", ", ", "::")),
+        ",".join(f"0x{byte:02x}" for byte in SECRET.encode()),
+        json.dumps(list(SECRET.encode())).strip("[]"),
+        SECRET.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)}),
     ],
 )
 def test_a_value_is_taken_out_in_every_form(printed: str) -> None:
@@ -115,7 +122,7 @@ def test_what_a_value_has_inside_is_taken_out_alone_too(given: str, said: str, r
         ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "…"),
         ("AKIAIOSFODNN7EXAMPLE", "…"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_123", "…"),
-        ("trace 4bf92f3577b34da6a3ce929d0e0e4736", "trace …"),
+        ("the key 4bf92f3577b34da6a3ce929d0e0e4736", "the key …"),
         ("bad session aB3xK9pQ2mN7vR4tY8wZ.", "bad session …."),
     ],
 )
@@ -127,6 +134,18 @@ def test_what_looks_like_a_secret_is_taken_out_whoever_had_it(said: str, read: s
     "said",
     [
         "Invalid token: expired",
+        "token=None",
+        "token: null",
+        "{'token': undefined, 'password': False}",
+        "secret=true",
+        "api_key=missing",
+        "trace 4bf92f3577b34da6a3ce929d0e0e4736",
+        "request_id=req_011CSHoEeqs5C35K2UUqR7Fy",
+        "Request 123e4567-e89b-12d3-a456-426614174000 failed",
+        "commit 8f3a1b2c9d0e4f5a6b7c8d9e0f1a2b3c4d5e6f70 not found",
+        "fatal: reference is not a tree: 8f3a1b2c9d0e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
+        "error: pathspec '8f3a1b2c9d0e4f5a6b7c8d9e0f1a2b3c4d5e6f70' did not match",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0bd822cd15d6c15b0f00a8",
         "unexpected token: '<' at line 3",
         "the password is missing",
         "Error in /usr/lib/python3.11/site-packages/x.py, line 12",
@@ -138,6 +157,68 @@ def test_what_looks_like_a_secret_is_taken_out_whoever_had_it(said: str, read: s
 )
 def test_a_reason_is_read_as_it_is(said: str) -> None:
     assert without(said, []) == said
+
+
+@pytest.mark.parametrize(
+    ("secret", "said", "read"),
+    [
+        ("tok-8f3Kd92Lm0", "cut: tok-8f3Kd92Lm", "cut: …"),
+        ("tok-8f3Kd92Lm0", "cut: ok-8f3Kd92Lm0", "cu…"),  # spaces tell nothing apart
+        ("tok-8f3Kd92Lm0", "tok.8f3.Kd92 Lm0 in parts", "… in parts"),
+        ("tok-8f3Kd92Lm0", "t-o-k-8-f-3-K-d-9-2-L-m-0", "…"),
+        ("tok-8f3Kd92Lm0", b64encode(b"tok-8f3Kd92L").decode(), "…"),
+        ("tok-8f3Kd92Lm0", "74:6f:6b:2d:38:66:33:4b:64:39:32", "…"),
+        ("tok-8f3Kd92Lm0", "tok-8f3 is a name", "tok-8f3 is a name"),
+        ("hunter22", "it is hunter2", "it is …"),
+        ("hunter22", "a hunt for 22", "a hunt for 22"),
+        ("k" + "0123456789abcdef" * 4, "begins with k0123456789abc, it says", "begins with …, it says"),
+        ("k" + "0123456789abcdef" * 4, "begins with k0123456, it says", "begins with k0123456, it says"),
+        ("postgres://bob:hunter22@db.example.org/x", "no postgres on db.example.org", "no postgres on db.example.org"),
+        ("Server=db.example;Password=hunter22", "no server db.example, password: none", "no server …, password: none"),
+        ("Bearer s3cret-token", "the bearer sent another", "the bearer sent another"),
+        ("a server with the key s3cret-k3y", "the server has no s3cret-k3y", "the server has no …"),
+        ('{"password": "hunter22"}', "HUNTER22 is wrong", "… is wrong"),
+        ("Zm9vYmFyYmF6cXV4=", "sent Zm9vYmFyYmF6cXV", "sent …"),
+    ],
+)
+def test_most_of_a_secret_is_a_secret_and_words_beside_it_are_none(secret: str, said: str, read: str) -> None:
+    assert without(said, [secret]) == read
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "read"),
+    [
+        (("python", "-m", "server"), "The server has no module 'server'", "The server has no module 'server'"),
+        (("npx", "-y", "everything", "stdio"), "stdio is everything", "stdio is everything"),
+        (("python", "server.py"), "server.py: the server ended", "…: the server ended"),
+        (("python", "/srv/our/board/server.py"), "cannot find /srv/our/board/x.py", "cannot find /srv/our/board/x.py"),
+        (("run", "--password", "opensesame"), "opensesam", "…"),
+        (("run", "--at", "eu-central-7"), "the central one, in eu-central-7", "the central one, in …"),
+        (("run", "-p", "opensesame"), "it was opensesame", "it was …"),
+        (("run", "8f3-Kd92Lm0ab"), "cut: 8f3-Kd92Lm0a", "cut: …"),
+    ],
+)
+def test_arguments_that_are_words_or_paths_are_taken_out_as_a_whole_or_not_at_all(
+    command: tuple[str, ...], said: str, read: str
+) -> None:
+    assert without_secrets(said, UpstreamConfig(command=command)) == read
+
+
+def test_callers_know_of_further_secrets() -> None:
+    config = UpstreamConfig(command=("run",))
+    assert without_secrets("with of-the-rel4y or of-the-rel4", config, "of-the-rel4y") == "with … or …"
+
+
+@pytest.mark.parametrize("piece", ["a=", "a=b ", "'a':'b',", "x1", "=61", "61:", "104, ", "YWJj", "\\x61", "%25", "ﷺ"])
+def test_what_is_looked_for_and_through_grows_with_what_is_given(piece: str) -> None:
+    def size(times: int) -> tuple[int, int]:
+        sought = sought_in(frozenset({piece * times}), frozenset({piece * times}))
+        of_layers = sum(len(layer.text) for layer in layers(piece * times))
+        return sum(map(len, sought.wholes)) + sum(map(len, sought.runs.values())), of_layers
+
+    (sought, looked), (of_twice, looked_at_twice) = size(1_500), size(3_000)
+    assert of_twice <= 2.5 * sought + 100
+    assert looked_at_twice <= 2.5 * looked
 
 
 @pytest.mark.parametrize("word", ["token:", "sk-", "a-", "eyJ", "bearer ", "password: ", "a1"])
@@ -215,3 +296,20 @@ async def test_the_status_has_no_credential_and_for_a_model_no_value_at_all_that
             text = as_text((await status_of(tools, gateway.status))[0])
             assert "failed once: OSError: no login as … in … with … and …." in text
             assert "no login as … in eu-central-7 with … and …." in gateway.status[0].reason
+
+
+async def test_what_is_secret_where_a_relay_was_started_is_read_by_nobody() -> None:
+    def transport(config: UpstreamConfig, name: str) -> Any:
+        raise OSError("no login with of-the-rel4y at board")
+
+    runtime = Runtime(clock=Clock(), transport=transport, environ={"BOARD_TOKEN": "of-the-rel4y", "BOARD": "board"})
+    config = GatewayConfig(upstreams={"a": UpstreamConfig(command=("run",))})
+    gateway = open_gateway(config, runtime=runtime, wait=False)
+    with anyio.fail_after(60):
+        async with gateway:
+            gateway.ask_unknown()
+            while not gateway.status[0].failures:
+                await anyio.lowlevel.checkpoint()
+            status = gateway.status[0]
+            assert "no login with … at board" in status.reason
+            assert "no login with … at board" in status.public_reason

@@ -12,7 +12,7 @@ enough may start again at once; so may one whose session the server has forgotte
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from toolfold import ProtocolError, ToolError, ToolfoldError
 from toolfold.spi import frozen
 
 from ...transport.lines import MessageTooLarge
-from ...transport.redaction import quoted_short, secrets_among, secrets_in, without
+from ...transport.redaction import quoted_short, secrets_among, secrets_in, values_among, without
 from ..config.settings import UpstreamConfig
 from .awaited import AnswerLost
 
@@ -294,26 +294,37 @@ def unparsed_warning(unparsed: int) -> str:
     return f"It wrote {unparsed} line(s) to its stdout that are no messages of the protocol."
 
 
-def without_secrets(text: str, config: UpstreamConfig) -> str:
+def without_secrets(text: str, config: UpstreamConfig, *secrets: str) -> str:
     """Return a text about a server without what only its operator may know, for models (SPEC GWY-4).
 
     That is what the server was given: its environment, headers and arguments, its address, the client of its login, and
     any credentials; also what is secret in the environment that it may have inherited.
+
+    Args:
+        text: The text.
+        config: How the server is reached.
+        *secrets: What else is secret, such as in the environment of whoever had it started.
     """
     program, *arguments = config.command or ("",)
     arguments += program.split()[1:]  # a whole command may have been written where its program belongs
-    given = [*config.env.values(), *config.headers.values(), *arguments, config.url or "", *secrets_in(os.environ)]
-    return without(text, [*given, config.oauth.client_secret or ""])
+    values = [*config.env.values(), *values_among(arguments), config.url or ""]
+    return without(text, [*_credentials(config), *secrets], values)
 
 
-def without_credentials(text: str, config: UpstreamConfig) -> str:
+def without_credentials(text: str, config: UpstreamConfig, *secrets: str) -> str:
     """Return a text about a server without its credentials: its operator may read what else it was given.
 
-    They are known by what they are called, as are those that it may have inherited.
+    They are known by what they are called, as are those that it may have inherited; `secrets` are further ones.
     """
-    named = secrets_in({**os.environ, **config.env})
-    among = secrets_among([*(config.command or ()), config.url or ""])
-    return without(text, [*named, *config.headers.values(), *among, config.oauth.client_secret or ""])
+    return without(text, [*_credentials(config), *secrets])
+
+
+def _credentials(config: UpstreamConfig) -> Iterator[str]:
+    """Yield what a server was given that is secret."""
+    yield from secrets_in({**os.environ, **config.env})
+    yield from secrets_among([*(config.command or ()), config.url or ""])
+    yield from config.headers.values()
+    yield config.oauth.client_secret or ""
 
 
 def first_cause(error: BaseException) -> BaseException:

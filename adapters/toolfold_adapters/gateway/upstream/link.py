@@ -40,8 +40,6 @@ from .life import (
     ended,
     reason_of,
     too_slow,
-    without_credentials,
-    without_secrets,
 )
 from .notifications import Delivery, OnUpdate, Outbox, Watched, check_uri
 from .relisting import AT_ONCE, Relisting
@@ -178,10 +176,10 @@ class Link:
                         "operator can have its instances share their sessions."
                     ) from error
             except Refused as error:
-                why = without_secrets(error.message, self.upstream.config)
+                why = self.upstream.for_others(error.message)
                 raise UpstreamError(f"The MCP server {name!r} refused this: {why}.") from error
             except ConnectionLost as error:
-                why = without_secrets(await self._why_lost(), self.upstream.config) or str(error)
+                why = self.upstream.for_others(await self._why_lost()) or str(error)
                 raise UpstreamError(
                     f"The MCP server {name!r} stopped before it answered: {why.rstrip('.')}. What it was asked to do "
                     "may be done or not."
@@ -392,7 +390,7 @@ class Link:
     def _unusable(self, more: str = "") -> UpstreamError:
         """Return the error for a client, which learns nothing of how the server is reached."""
         how = "has stopped" if self.life.lost else "can't be reached" if self.upstream.config.url else "did not start"
-        why = without_secrets(self.life.reason, self.upstream.config)
+        why = self.upstream.for_others(self.life.reason)
         return UpstreamError(f"The MCP server {self.upstream.name!r} {how}: {why}{more}")
 
     # -- its task -----------------------------------------------------------------------------------------------------
@@ -436,7 +434,7 @@ class Link:
         finally:
             self.wire = self._opening = self.offered = self._holding = self._stderr = None
             self._current.set()  # who waits finds that it has ended
-        self.step(event, without_credentials(reason, upstream.config))
+        self.step(event, upstream.for_operator(reason))
 
     async def _settled(self, wire: Wire) -> bool:
         """Let a server ask at the beginning what it needs to know, such as roots, before its first call.

@@ -19,13 +19,14 @@ from toolfold.spi import Full, frozen
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
 from ...tally import Tally
+from ...transport.redaction import secrets_in
 from ..beside import beside
 from ..config.settings import Entry, UpstreamConfig
 from ..serving.downstream import DownstreamClient
 from ..sharing import Facts, Sharing, sharing
 from ..stored import TEXT, Approvals, DefinitionCache, Item
 from .definitions import Definitions, Known, known_of, learn, merged
-from .life import Backoff, Life, State, UpstreamError, without_secrets
+from .life import Backoff, Life, State, UpstreamError, without_credentials, without_secrets
 from .link import Link
 from .transports import Transports
 from .wire import ConnectMode, Transport, Wire
@@ -58,6 +59,8 @@ class Runtime:
             configuration.
         approvals: Which definitions were approved (SPEC GWY-11); all are, unless it is given.
         one_user: Whether all clients are sessions of one user, who share more; see `sharing`.
+        environ: The environment of whoever has upstreams started, if that is not this process; nobody reads what is
+            secret there (SPEC GWY-4).
     """
 
     clock: Callable[[], float]
@@ -66,6 +69,7 @@ class Runtime:
     transport: Callable[[UpstreamConfig, str], Transport] = field(factory=Transports)
     approvals: Approvals | None = None
     one_user: bool = False
+    environ: Mapping[str, str] = field(factory=dict[str, str], repr=False)
 
 
 @frozen(kw_only=True)
@@ -123,6 +127,7 @@ class Upstream:
         self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
         self._cache = runtime.cache
         self._one_user = runtime.one_user
+        self._secrets = tuple(secrets_in(runtime.environ))
         self._on_change = on_change
         self._approvals = runtime.approvals
         self._quarantine = quarantine
@@ -183,7 +188,7 @@ class Upstream:
             connections=sum(link.life.state is State.READY for link in links),
             failures=worst.failures if worst else 0,
             reason=worst.reason if worst else "",
-            public_reason=without_secrets(worst.reason, self.config) if worst and worst.reason else "",
+            public_reason=self.for_others(worst.reason) if worst and worst.reason else "",
             tools=len(self.known.definitions.tools) if self.known is not None else None,
             cut=self.known.definitions.cut if self.known is not None else 0,
         )
@@ -296,8 +301,16 @@ class Upstream:
     def condition(self) -> Condition:
         """Why it is not known what it offers, and what a model reads of it; nothing of how it is reached."""
         if self.reason:
-            return "failed", f"failed: {without_secrets(self.reason, self.config)}"
+            return "failed", f"failed: {self.for_others(self.reason)}"
         return "starting", "is starting."
+
+    def for_operator(self, text: str) -> str:
+        """Return a text about the server without credentials."""
+        return without_credentials(text, self.config, *self._secrets)
+
+    def for_others(self, text: str) -> str:
+        """Return a text about the server without what only its operator may know, such as for models."""
+        return without_secrets(text, self.config, *self._secrets)
 
     def failed(self, reason: str) -> None:
         """Take note that a connection failed."""
