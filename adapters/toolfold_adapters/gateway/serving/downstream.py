@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeGuard
+from weakref import WeakValueDictionary
 
 import anyio
 from attrs import define, field
@@ -149,6 +150,11 @@ class DownstreamClient:
     watched: dict[str, Link] = field(factory=dict[str, "Link"])
     said: dict[str, str] = field(factory=dict[str, str])
     among: object = None
+    _turns: WeakValueDictionary[str, anyio.Lock] = field(factory=WeakValueDictionary[str, anyio.Lock])
+
+    def turn(self, uri: str) -> anyio.Lock:
+        """Return what is held by a request of the client to watch a resource or not: they take effect in turn."""
+        return self._turns.setdefault(uri, anyio.Lock())
 
     def note(self, ctx: ServerContext | None) -> None:
         """Learn from a request what the client can do and where it is reached."""

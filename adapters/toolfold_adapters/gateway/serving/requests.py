@@ -26,7 +26,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Catalog, Component, Profile, Session, ToolfoldError, events
-from toolfold.spi import Kind, available, table
+from toolfold.spi import Kind, RequestView, available, table
 
 from ...mcp.answer.proxy import CALL_TOOLS
 from ...mcp.answer.render import CACHE_HINTS, own_fields
@@ -141,28 +141,46 @@ class Requests:
         asked, uri = own_fields(ctx.params), str(params.uri)
         async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
-            if ctx.method == "resources/unsubscribe" and (link := client.watched.get(uri)) is not None:
-                self._give_back(client, uri)
-                return await link.unwatch(asked, client)
-            upstream = self._gateway.upstream_of(uri, client, session.view())
-            if upstream is None:
-                raise unknown_resource(uri, modern=False)
-            link = upstream.link(client)
-            if ctx.method == "resources/unsubscribe":
-                return await link.unwatch(asked, client)
-            check_uri(uri)
-            if uri not in client.watched:
-                self._handlers.room.take(client.caller, 1, len(uri))
-            client.watched[uri] = link
+            async with client.turn(uri):  # so that of requests that overlap the last one counts
+                if ctx.method == "resources/unsubscribe":
+                    return await self._unwatch(client, session.view(), uri, asked)
+                return await self._watch(client, session.view(), uri, asked)
 
-            def passed_on(update: dict[str, Any]) -> None:
-                link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
+    async def _watch(
+        self, client: DownstreamClient, view: RequestView, uri: str, asked: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Have a client notified of updates of a resource; if that fails, it is notified as it was before."""
+        link, before = self._link_of(client, view, uri), client.watched.get(uri)
+        check_uri(uri)
+        if before is None:
+            self._handlers.room.take(client.caller, 1, len(uri))
+        client.watched[uri] = link
 
-            try:
-                return await link.watch(asked, client, passed_on)
-            except BaseException:
+        def passed_on(update: dict[str, Any]) -> None:
+            link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
+
+        try:
+            return await link.watch(asked, client, passed_on)
+        except BaseException:
+            if before is None:
                 self._give_back(client, uri)
-                raise
+            elif uri in client.watched:
+                client.watched[uri] = before
+            raise
+
+    async def _unwatch(
+        self, client: DownstreamClient, view: RequestView, uri: str, asked: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        link = client.watched.get(uri) or self._link_of(client, view, uri)
+        self._give_back(client, uri)
+        return await link.unwatch(asked, client)
+
+    def _link_of(self, client: DownstreamClient, view: RequestView, uri: str) -> Link:
+        """Return the connection over which a client watches a resource, or raise the error for an unknown one."""
+        upstream = self._gateway.upstream_of(uri, client, view)
+        if upstream is None:
+            raise unknown_resource(uri, modern=False)
+        return upstream.link(client)
 
     def _give_back(self, client: DownstreamClient, uri: str) -> None:
         """Take note that a client no longer watches a resource, unless that is noted already."""

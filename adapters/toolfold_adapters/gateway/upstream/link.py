@@ -231,6 +231,7 @@ class Link:
         """
         uri = str(params.get("uri"))
         check_uri(uri)
+        before = self.watched.watches(uri, watcher)
 
         async def perform(wire: Wire) -> dict[str, Any]:
             await self.check_usable(("resource", uri))
@@ -240,7 +241,8 @@ class Link:
         try:
             return await self.performed(perform)
         except BaseException:
-            self.watched.remove(uri, watcher)
+            if not before:
+                self.watched.remove(uri, watcher)
             raise
 
     async def unwatch(self, params: Mapping[str, Any], watcher: object) -> dict[str, Any]:

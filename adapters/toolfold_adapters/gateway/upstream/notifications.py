@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
@@ -99,6 +100,7 @@ class Watched:
         self._subscribed: set[str] = set()
         self._changed = anyio.Event()
         self._acknowledged = anyio.Event()
+        self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     def __bool__(self) -> bool:
         return bool(self._watchers)
@@ -108,6 +110,10 @@ class Watched:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._watchers)
+
+    def watches(self, uri: str, watcher: object) -> bool:
+        """Return whether somebody watches a resource."""
+        return watcher in self._watchers.get(uri, {})
 
     def add(self, uri: str, watcher: object, on_update: OnUpdate) -> None:
         """Note that somebody watches a resource."""
@@ -132,31 +138,45 @@ class Watched:
     # -- at the server ------------------------------------------------------------------------------------------------
 
     async def subscribe(self, wire: Wire, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Have the server notify of updates of a resource, and return its answer."""
+        """Have the server notify of updates of a resource, and return its answer.
+
+        In the legacy era the requests for one resource are sent one after the other: whoever comes while one is on its
+        way learns from its answer whether there are updates, or asks anew.
+        """
         uri = str(params.get("uri"))
+        if not wire.facts.modern:
+            async with self._turn(uri):
+                return await self._asked(wire, uri, params)
         if uri in self._subscribed:
             return {}
-        if not wire.facts.modern:
-            self._subscribed.add(uri)
-            try:
-                return await wire.request("resources/subscribe", params)
-            except BaseException:
-                self._subscribed.discard(uri)
-                raise
         self._changed.set()
         with anyio.move_on_after(ACKNOWLEDGED_SECONDS):
             while uri not in self._subscribed:
                 await self._acknowledged.wait()
         return {}
 
+    async def _asked(self, wire: Wire, uri: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        subscribed = self._subscribed  # a later connection has others
+        if uri in subscribed:
+            return {}
+        answer = await wire.request("resources/subscribe", params)
+        subscribed.add(uri)
+        return answer
+
     async def unsubscribe(self, wire: Wire, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Have it no longer do so, and return its answer."""
+        """Have it no longer do so, unless somebody watches the resource meanwhile, and return its answer."""
         if wire.facts.modern:
             self._changed.set()
-        elif (uri := str(params.get("uri"))) in self._subscribed:
+            return {}
+        async with self._turn(uri := str(params.get("uri"))):
+            if uri in self._watchers or uri not in self._subscribed:
+                return {}
             self._subscribed.discard(uri)
             return await wire.request("resources/unsubscribe", params)
-        return {}
+
+    def _turn(self, uri: str) -> anyio.Lock:
+        """Return what is held while a request for a resource is on its way."""
+        return self._turns.setdefault(uri, anyio.Lock())
 
     def begin(self) -> None:
         """Take note of a new connection, over which nothing is subscribed to."""
