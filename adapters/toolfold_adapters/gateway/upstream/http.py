@@ -21,6 +21,8 @@ from ..config.settings import UpstreamConfig
 from .life import Refused
 from .wire import Transport
 
+ADDRESS = "toolfold.address"
+"""The extension of a request that has the address to ask in place of the one that its host has by then, if any."""
 SSE_SECONDS = 24 * 3600.0
 """How long a stream of the older HTTP transport may be silent; the SDK has no way to say for ever."""
 
@@ -57,6 +59,17 @@ class _Misread(Around):
         return misread(item) if isinstance(item, ValidationError) else item
 
 
+async def to_address(request: httpx2.Request) -> None:
+    """Have a request sent to the address that was checked for it, by the name of its host all the same.
+
+    Nobody else is asked over that connection, who may have the address, too, but not the name.
+    """
+    if (address := request.extensions.get(ADDRESS)) is not None:
+        request.extensions = {**request.extensions, "sni_hostname": request.url.host}
+        request.url = request.url.copy_with(host=address)
+        request.headers["connection"] = "close"
+
+
 def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
     """Return what makes HTTP clients that read no answer of more bytes than `limit`, but for streams of events."""
 
@@ -71,7 +84,9 @@ def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
     def make(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [bound]})
+        return httpx2.AsyncClient(
+            headers=headers, timeout=timeout, auth=auth, event_hooks={"request": [to_address], "response": [bound]}
+        )
 
     return make
 

@@ -34,6 +34,7 @@ from typing_extensions import TypedDict
 
 from ..config.settings import UpstreamConfig
 from ..stored import Files
+from .http import ADDRESS
 from .life import LoginFailed
 from .redirect import FIRST_PORT, PORTS, Addresses, Reach, Redirect, addresses_of, in_browser
 from .wire import OpenUrl
@@ -169,6 +170,7 @@ class Login(httpx2.Auth):
                 request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
             given = context.current_tokens
             response = yield request
+            self._reach.note(response)
             if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 return
             if response.status_code == HTTPStatus.UNAUTHORIZED and given and given is context.current_tokens:
@@ -180,10 +182,12 @@ class Login(httpx2.Auth):
                     sent = await anext(flow)
                     while True:
                         if sent is not request:
-                            await self._reach.check(str(sent.url))
+                            sent.extensions = {**sent.extensions, ADDRESS: await self._reach.check(str(sent.url))}
                             if sent.method == "POST":  # it has what was given, and what is only looked up has none
                                 self._provider.check()
                         response = yield sent
+                        if sent is request:
+                            self._reach.note(response)
                         sent = await flow.asend(response)
         except OAuthFlowError as error:
             raise LoginFailed(f"the login that it wants failed ({error}); try again") from error

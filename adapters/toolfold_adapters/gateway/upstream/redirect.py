@@ -2,7 +2,7 @@
 
 The browser is sent to the authorization server, which sends it back to a port of this machine. Where to log in is said
 by whoever answers 401, so addresses of this machine and of its networks are asked only for a server that is there
-itself (see `Reach`).
+itself (see `Reach`). Names are looked up once: what was checked is what is asked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.request import getproxies
 
 import anyio
 import anyio.to_thread
@@ -21,6 +23,9 @@ from mcp.shared.auth import AuthorizationCodeResult
 
 from .life import LoginFailed
 from .wire import OpenUrl, start_limit
+
+if TYPE_CHECKING:
+    import httpx2
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -52,6 +57,11 @@ async def addresses_of(host: str) -> Sequence[str]:
         return []
 
 
+def proxied(url: str) -> bool:
+    """Return whether a proxy asks for what has such a URL, or may do so: it finds addresses by itself."""
+    return any(getproxies().get(kind) for kind in (urlsplit(url).scheme, "all"))
+
+
 class Reach:
     """Which addresses may be asked on behalf of a server.
 
@@ -60,36 +70,63 @@ class Reach:
     Args:
         url: The URL of the server.
         addresses: Returns the addresses of a host.
+        proxied: Returns whether a proxy asks for what has a URL.
     """
 
-    def __init__(self, url: str, addresses: Addresses) -> None:
+    def __init__(self, url: str, addresses: Addresses, proxied: Callable[[str], bool] = proxied) -> None:
         self._host = urlsplit(url).hostname or ""
         self._addresses = addresses
+        self._proxied = proxied
+        self._own: frozenset[str] | None = None
 
-    async def check(self, url: str) -> None:
-        """Raise `LoginFailed` if a URL that the server has chosen may not be asked."""
+    def note(self, response: httpx2.Response) -> None:
+        """Take note of where the server has answered from: what its name stands for later counts no more."""
+        stream = response.extensions.get("network_stream")
+        peer = None if stream is None else stream.get_extra_info("server_addr")
+        if peer and not self._proxied(str(response.request.url)):
+            with suppress(ValueError):
+                self._own = frozenset({_place(ip_address(str(peer[0]).partition("%")[0]))})
+
+    async def check(self, url: str) -> str | None:
+        """Return the address to ask for a URL that the server has chosen; `None` for the one that it names.
+
+        Whoever has a name may have it stand for another address at any moment, so what is asked is what was checked.
+
+        Raises:
+            LoginFailed: It may not be asked, or its host has no address.
+        """
         target = urlsplit(url)
         if target.scheme not in ("http", "https") or not target.hostname:
             raise LoginFailed(f"it wants a login at {url!r}, which is no address of a web server")
-        if target.hostname == self._host:
-            return
-        places = await self._places(target.hostname) - {"public"}
-        own = await self._places(self._host) if places else frozenset[str]()
+        if target.hostname == self._host and self._own is None:
+            return None
+        found = await self._found(target.hostname)
+        places = {place for place, _ in found} - {"public"}
+        own = await self._places() if places else frozenset[str]()
         if places - own and "loopback" not in own:
             raise LoginFailed(
                 f"it wants a login at {target.hostname}, an address of this machine or of a network of its own "
                 f"({', '.join(sorted(places))}), which is asked only for servers that are there themselves"
             )
+        if self._proxied(url):
+            return None
+        if not found:
+            raise LoginFailed(f"it wants a login at {target.hostname}, which has no address; try again")
+        return found[0][1]
 
-    async def _places(self, host: str) -> frozenset[str]:
+    async def _places(self) -> frozenset[str]:
+        """Return where the server is."""
+        return frozenset(place for place, _ in await self._found(self._host)) if self._own is None else self._own
+
+    async def _found(self, host: str) -> list[tuple[str, str | None]]:
+        """Return the addresses of a host, and where they are; `None` for one that the host names itself."""
         host = host.rstrip(".").lower()
         if host.rpartition(".")[2] == "localhost":  # a proxy may know it otherwise
-            return frozenset({"loopback"})
+            return [("loopback", None)]
         try:
-            return frozenset({_place(ip_address(host.partition("%")[0]))})
+            return [(_place(ip_address(host.partition("%")[0])), None)]
         except ValueError:
-            found = await self._addresses(host)
-            return frozenset(_place(ip_address(one.partition("%")[0])) for one in found)
+            return [(_place(ip_address(one.partition("%")[0])), one) for one in await self._addresses(host)]
 
 
 def _place(address: IPv4Address | IPv6Address) -> str:

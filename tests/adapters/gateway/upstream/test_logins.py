@@ -20,6 +20,7 @@ from mcp.shared.auth import AuthorizationCodeResult
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OAuthConfig
 from toolfold_adapters.gateway.upstream import redirect
+from toolfold_adapters.gateway.upstream.http import to_address
 from toolfold_adapters.gateway.upstream.life import LoginFailed
 from toolfold_adapters.gateway.upstream.logins import Login, login_at, login_key
 from toolfold_adapters.gateway.upstream.redirect import Reach
@@ -72,7 +73,7 @@ def test_callers_urls_and_entries_have_logins_of_their_own() -> None:
     [
         (URL, "https://login.example.org/x", None),
         (URL, "https://mcp.example.org/x", None),
-        (URL, "https://unknown.example.org/x", None),
+        (URL, "https://unknown.example.org/x", "no address"),
         (URL, "http://127.0.0.1:6379/", "loopback"),
         (URL, "http://localhost/", "loopback"),
         (URL, "http://0.0.0.0/", "loopback"),
@@ -108,6 +109,80 @@ async def test_a_server_elsewhere_has_nothing_asked_on_this_machine_or_its_netwo
         return
     with pytest.raises(LoginFailed, match=why):
         await reach.check(asked)
+
+
+async def test_what_only_a_proxy_can_find_is_left_to_it() -> None:
+    reach = Reach(URL, addresses, lambda url: True)
+    assert await reach.check("https://unknown.example.org/x") is None
+    assert await reach.check("https://login.example.org/x") is None
+    with pytest.raises(LoginFailed, match="private"):
+        await reach.check("https://inside.example.org/x")
+
+
+class Rebound:
+    """Addresses that change: a name stands for each of its addresses once, and then for the last one."""
+
+    def __init__(self, *found: Sequence[str]) -> None:
+        self.found = list(found)
+
+    async def __call__(self, host: str) -> Sequence[str]:
+        return self.found.pop(0) if len(self.found) > 1 else self.found[0]
+
+
+class Peer:
+    """The connection over which a server has answered."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        assert name == "server_addr"
+        return self.address, 443
+
+
+async def sent_to(
+    asked: str, found: Rebound, folder: Path, *, peer: str = "93.184.216.34", answers: int = 2
+) -> list[httpx2.Request]:
+    """Return what is sent after some answers of a server that wants a login at an address, and of that."""
+    flow = login_at(NAME, UpstreamConfig(url=URL), folder, None, found).async_auth_flow(httpx2.Request("POST", URL))
+    challenge, sent = {"www-authenticate": f'Bearer resource_metadata="{asked}"'}, list[httpx2.Request]()
+    request = await anext(flow)
+    for _ in range(answers):
+        status = 401 if str(request.url) == URL else 404
+        answer = httpx2.Response(status, headers=challenge, request=request, extensions={"network_stream": Peer(peer)})
+        request = await flow.asend(answer)
+        sent += [request] if str(request.url) != URL else []
+    await flow.aclose()
+    return sent
+
+
+async def test_what_is_asked_for_a_login_is_the_address_that_was_checked(tmp_path: Path) -> None:
+    (sent, *_) = await sent_to("https://login.example.org/x", Rebound(["93.184.216.35"], ["127.0.0.1"]), tmp_path)
+    assert sent.url.host == "login.example.org"
+    await to_address(sent)
+    assert (sent.url.host, sent.headers["host"]) == ("93.184.216.35", "login.example.org")
+    assert sent.extensions["sni_hostname"] == "login.example.org"
+    assert sent.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "peer", "why"),
+    [
+        ("https://login.example.org/x", [["127.0.0.1"]], "93.184.216.34", "loopback"),
+        ("https://login.example.org/x", [["10.0.0.1"]], "93.184.216.34", "private"),
+        ("https://mcp.example.org:8443/x", [["127.0.0.1"]], "93.184.216.34", "loopback"),
+        ("https://mcp.example.org:8443/x", [["169.254.169.254"]], "93.184.216.34", "link-local"),
+        ("https://login.example.org/x", [["127.0.0.1"], ["127.0.0.1"]], "10.0.0.1", "loopback"),
+        ("https://login.example.org/x", [["93.184.216.35"], ["127.0.0.1"]], "93.184.216.34", "loopback"),
+        ("https://login.example.org/x", [[]], "93.184.216.34", "no address"),
+    ],
+    ids=["other", "private", "own name", "own name link-local", "from a network", "second time", "none"],
+)
+async def test_a_name_that_has_come_to_stand_for_this_machine_is_not_asked(
+    asked: str, found: list[list[str]], peer: str, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(LoginFailed, match=why):
+        await sent_to(asked, Rebound(*found), tmp_path, peer=peer, answers=3)
 
 
 METADATA = {"resource": URL, "authorization_servers": ["http://127.0.0.1:8500"]}
