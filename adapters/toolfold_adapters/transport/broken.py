@@ -22,6 +22,8 @@ DIGITS = 20
 """How many digits an id may have."""
 FORM = 50
 """How many characters of a key tell one form of a line from another."""
+TEXT = "text"
+"""The form of a line that is neither a list, an object nor quoted."""
 OF_LOGS = frozenset(
     {"@timestamp", "asctime", "level", "levelname", "loglevel", "lvl", "msg", "severity", "time", "timestamp", "ts"}
 )
@@ -38,8 +40,8 @@ class Line:
         answers: The id of the request that it was to answer, if that was found.
         answer: Whether it was to answer a request at all.
         cut: Whether it ends within a value, so that the next line may be the rest.
-        form: What JSON it is, or begins as: the first key of an object, after its bracket, or another bracket; empty if
-            it is none or a line of a log, or asks or says something itself.
+        form: What JSON it is, or begins as: the first key of an object, after its bracket, or another bracket; `TEXT`
+            if it is none, and empty if it has nothing, is a line of a log in JSON, or asks or says something itself.
     """
 
     answers: RequestId | None
@@ -79,7 +81,7 @@ def _form(text: str, keys: Iterable[str]) -> str:
     with suppress(ValueError):
         if isinstance(from_json(text), list | str):
             return text[0]
-    return ""
+    return TEXT if text.strip() else ""
 
 
 def _object(text: str) -> str:

@@ -7,11 +7,12 @@ longer than the one may wait: then the connection ends.
 Other JSON that answers nothing (an object without an id, an answer to what was not asked) may be a broken answer, or a
 server that logs to the wrong stream. It was a log if all that waited when it came are answered, and lines of its form
 are logs from then on, as are those that come while nothing waits. Else the connection ends, too. What is no JSON is
-taken for a log at any time: many servers write one while they work.
+most likely a log: many servers write one while they work. So it is waited for much longer, from the last sign of life.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import anyio
@@ -31,11 +32,13 @@ from mcp_types import (
 
 from toolfold import ToolfoldError
 
-from ...transport.broken import BrokenLine, Line
+from ...transport.broken import TEXT, BrokenLine, Line
 from ...transport.lines import BROKEN, Item, MessageTooLarge
 
 LOST_SECONDS = 10.0
 """How long a request may wait whose answer was lost while others wait, so that it can't be told which it is."""
+TEXT_SECONDS = 300.0
+"""How long a request may wait that a line of text may have been the answer to, once the server says nothing more."""
 STREAMED = "subscriptions/listen"
 """A request whose answer comes at its end, which may be never; so a lost answer is hardly its own."""
 MOST_ABANDONED = 1_000
@@ -73,14 +76,18 @@ class Awaited:
     async def overdue(self) -> AnswerLost:
         """Return once a request has waited for too long for an answer that was lost."""
         while True:
-            await self._unclear.wait()
-            began = [since for doubt in self._doubts.values() for since in doubt.values()]
-            if not began:
-                self._unclear = anyio.Event()
-            elif (ends := min(began) + LOST_SECONDS) > anyio.current_time():
-                await anyio.sleep_until(ends)
-            else:
-                return AnswerLost("it gave a broken answer that does not say which request it is to")
+            self._unclear = anyio.Event()
+            ends = {form: min(doubt.values()) + _patience(form) for form, doubt in self._doubts.items() if doubt}
+            form = min(ends, key=ends.__getitem__, default="")
+            if ends and ends[form] <= anyio.current_time():
+                return AnswerLost(
+                    f"it answered with text that is no message of the protocol, or wrote a line of a log and then "
+                    f"nothing for {TEXT_SECONDS:g} seconds"
+                    if form == TEXT
+                    else "it gave a broken answer that does not say which request it is to"
+                )
+            with anyio.CancelScope(deadline=ends.get(form, math.inf)):
+                await self._unclear.wait()
 
     def sent(self, item: SessionMessage) -> None:
         """Take note of what was sent."""
@@ -99,6 +106,8 @@ class Awaited:
 
     def came(self, item: Item) -> None:
         """Take note of what came."""
+        if (doubt := self._doubts.get(TEXT)) is not None:  # it is at work
+            self._doubts[TEXT] = dict.fromkeys(doubt, anyio.current_time())
         if isinstance(item, BrokenLine):
             self.untidy += 1
             self._misread(item.line)
@@ -199,6 +208,10 @@ class Awaited:
         for one in suspects:
             self.failed.append(SessionMessage(JSONRPCError(jsonrpc="2.0", id=one, error=error)))
             self._settle(one, answered=False)
+
+
+def _patience(form: str) -> float:
+    return TEXT_SECONDS if form == TEXT else LOST_SECONDS
 
 
 def _is_broken(message: JSONRPCResponse | JSONRPCError) -> bool:

@@ -18,7 +18,7 @@ from toolfold_adapters.gateway.upstream import awaited
 from toolfold_adapters.gateway.upstream.awaited import AnswerLost, Awaited
 from toolfold_adapters.gateway.upstream.life import ConnectionLost
 from toolfold_adapters.gateway.upstream.wire import Wire, connect
-from toolfold_adapters.transport.broken import Line, read
+from toolfold_adapters.transport.broken import TEXT, Line, read
 from toolfold_adapters.transport.lines import BROKEN, Lines, answered
 
 FACTS = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
@@ -327,6 +327,65 @@ async def test_json_is_no_log_because_the_call_that_it_may_have_answered_was_can
     assert not await _stays(requests)
 
 
+TEXTS = ["Error: no such board", "Traceback (most recent call last):", "[INFO] working", "50", "50 %", "<html></html>"]
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_call_that_is_answered_in_plain_text_does_not_wait_for_ever(
+    text: str, others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "TEXT_SECONDS", 0.0)
+    server, outcomes = Scripted(lambda one: text), list[Any]()
+    async with anyio.create_task_group() as tasks, server.connected() as wire:
+        for _ in range(others):
+            tasks.start_soon(_outcome, wire, "other", outcomes)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(_outcome, wire, "bad", outcomes)
+        await wire.ended.wait()
+    said = "it answered with text that is no message of the protocol, or wrote a line of a log and then nothing"
+    assert outcomes == (others + 1) * [f"{said} for 0 seconds"]
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("first", ["at the start", "before an answer"])
+async def test_plain_text_is_a_log_once_it_came_and_everything_was_answered(
+    text: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "TEXT_SECONDS", 0.0)
+    requests = Awaited()
+    if first == "before an answer":
+        requests.sent(_request(1))
+    _came(requests, text)
+    if first == "before an answer":
+        _came(requests, '{"jsonrpc": "2.0", "id": 1, "result": {}}')
+    requests.sent(_request(2))
+    _came(requests, "something else")
+    assert await _stays(requests)
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize(
+    "sign",
+    ["and more text", '{"level": "info"}', '{"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}'],
+)
+async def test_a_server_that_works_on_a_call_and_says_so_has_time(sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = anyio.current_time() + 1e6  # so that nothing is due by the clock of the event loop
+    now = [began]
+    monkeypatch.setattr(anyio, "current_time", lambda: now[0])
+    requests = Awaited()
+    requests.sent(_request(1))
+    _came(requests, "working")
+    for now[0] in (began + 200, began + 400, began + 600):
+        _came(requests, sign)
+    now[0] = began + 899
+    assert await _stays(requests)
+    now[0] = began + 900
+    assert not await _stays(requests)
+
+
 async def _stays(requests: Awaited) -> bool:
     """Return whether the connection of some requests stays, however late the answers are."""
     lost: list[AnswerLost] = []
@@ -409,10 +468,11 @@ async def test_half_a_character_is_replaced() -> None:
         ('{"jsonrpc": "2.0", "id": 5, "method": "ping",}', Line(None, answer=False, cut=False)),
         ('{"jsonrpc": "2.0", "id": 5, "result": {"method": 1,}}', Line(5, answer=True, cut=False, form="{jsonrpc")),
         ('\ufeff{"id": "five", "result": ', Line("five", answer=True, cut=True, form="{id")),
-        ("[INFO] it runs", Line(None, answer=False, cut=False)),
+        ("[INFO] it runs", Line(None, answer=False, cut=False, form=TEXT)),
         ("[1, 2]", Line(None, answer=False, cut=False, form="[")),
-        ('rest", "a": 6}', Line(answers=None, answer=False, cut=False)),
-        ('rest"}, "id": 6}', Line(answers=6, answer=True, cut=False)),
+        ('rest", "a": 6}', Line(answers=None, answer=False, cut=False, form=TEXT)),
+        ('{"level": "info"}', Line(answers=None, answer=False, cut=False)),
+        ('rest"}, "id": 6}', Line(answers=6, answer=True, cut=False, form=TEXT)),
         ("", Line(answers=None, answer=False, cut=False)),
     ],
 )
