@@ -20,7 +20,7 @@ from attrs import frozen
 from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import extras_named
 from toolfold_adapters.observe.stored_usage import usage_url
-from toolfold_adapters.runtime.place import LOG, STATE, Misplaced, folder_of, listening, locked, prepared
+from toolfold_adapters.runtime.place import LOG, STATE, Misplaced, aside, folder_of, listening, locked, prepared
 from toolfold_adapters.tokens import ANSWER_TOKENS
 from toolfold_adapters.transport.signals import cancelled_by_signals
 from toolfold_adapters.transport.starting import starting
@@ -150,11 +150,17 @@ async def _sessions(path: Path) -> SQLiteStore:
         await store.due("", 1)
     except ToolfoldError as error:
         await store.aclose()
-        aside = path.with_suffix(".damaged")
-        log.warning("the sessions begin anew, since those before can't be read (%s): they are in %s", error, aside)
-        await to_thread.run_sync(path.replace, aside)
+        log.warning("the sessions begin anew, since those before can't be read (%s)", error)
+        await to_thread.run_sync(_set_aside, path)
         return SQLiteStore(path, lease=LEASE_SECONDS)
     return store
+
+
+def _set_aside(path: Path) -> None:
+    """Set a damaged file of sessions aside, with what SQLite has beside it; raises `OSError`."""
+    for one in (path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm", "journal"))):
+        if os.path.lexists(one):
+            aside(str(one))
 
 
 @frozen

@@ -31,6 +31,9 @@ FOLDER = "TOOLFOLD_RUNTIME"
 SOCKET, LOCK, TURN, LOG, PORT = "socket", "lock", "turn", "runtime.log", "port.json"
 ANSWERS, STATE = "answers", "state"
 """What is in the folder: see `runtime` and `relay`."""
+FILES, FOLDERS = (LOCK, TURN, LOG, PORT), (ANSWERS, STATE)
+SET_ASIDE = ".damaged"
+"""What the name of something ends with that stood in the way of the runtime."""
 LONGEST_PATH = 100
 """How long the path of a socket may be, in bytes: systems allow 104 or 108."""
 
@@ -71,7 +74,43 @@ def prepared(folder: str) -> str:
             )
         if len(os.fsencode(os.path.join(folder, SOCKET))) > LONGEST_PATH:
             raise Misplaced(f"The path {folder} is too long for a socket; name a shorter one in {FOLDER}.")
+    try:
+        _clear(folder)
+    except OSError as error:
+        raise Misplaced(
+            f"{error.filename} is in the way and can't be set aside: {error.strerror}; remove it."
+        ) from error
     return folder
+
+
+def _clear(folder: str) -> None:
+    """Set aside what is neither the file nor the folder that it is to be: it can't be opened, or never ends opening."""
+    for names, is_right in ((FILES, stat.S_ISREG), (FOLDERS, stat.S_ISDIR), ((SOCKET,), _is_no_folder)):
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                if not is_right(os.stat(path).st_mode):
+                    aside(path)
+            except FileNotFoundError:
+                continue
+
+
+def _is_no_folder(mode: int) -> bool:
+    return not stat.S_ISDIR(mode)
+
+
+def aside(path: str) -> str:
+    """Rename something that can't be used, say so on standard error, and return the new path; raises `OSError`."""
+    number, new = 0, f"{path}{SET_ASIDE}"
+    while os.path.lexists(new):
+        number += 1
+        new = f"{path}-{number}{SET_ASIDE}"
+    try:
+        os.rename(path, new)
+    except FileNotFoundError:
+        return new  # another process was faster
+    print(f"toolfold: {path} can't be used, so it is set aside as {new}", file=sys.stderr)
+    return new
 
 
 def locked(folder: str, name: str = LOCK) -> int | None:

@@ -462,3 +462,35 @@ def test_one_process_at_a_time_has_the_lock_of_a_folder(folder: Path) -> None:
     assert place.is_taken(str(folder))
     os.close(file)
     assert not place.is_taken(str(folder))
+
+
+@pytest.mark.spec("GWY-15")
+@pytest.mark.parametrize("kind", ["a file", "a folder", "a folder with a file", "a pipe"])
+@pytest.mark.parametrize("name", [*place.FILES, *place.FOLDERS, place.SOCKET])
+def test_what_stands_in_the_way_of_a_runtime_is_set_aside_and_said(
+    name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o700)
+    path = tmp_path / name
+    if kind == "a file":
+        path.write_text("")
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    if kind == "a folder with a file":
+        (path / "kept").write_text("")
+        Path(f"{path}.damaged").write_text("an earlier one")
+    before = os.lstat(path)
+    assert place.prepared(str(tmp_path)) == str(tmp_path)
+    is_right = {place.SOCKET: kind in ("a file", "a pipe")}.get(
+        name, kind == "a file" if name in place.FILES else kind.startswith("a folder")
+    )
+    assert path.exists() is is_right
+    said = capsys.readouterr().err
+    if is_right:
+        assert not said
+        return
+    new = Path(f"{path}-1.damaged" if kind == "a folder with a file" else f"{path}.damaged")
+    assert os.path.samestat(os.lstat(new), before)
+    assert f"{path} can't be used, so it is set aside as {new}" in said
