@@ -90,7 +90,7 @@ def _of_machine() -> list[Any]:
 
     These can't be asked, since each speaks with its client alone: what they have recorded is what is known of them.
     """
-    runtime = _of_runtime()
+    runtime = [*_of_runtime(), *_of_approvals()]
     if not usage_file().is_file():
         if runtime:
             return runtime
@@ -115,6 +115,16 @@ def _of_runtime() -> list[Any]:
     )
     relays, servers = map(_of_relay, said["relays"]), map(_of_shared, said["servers"])
     return [_line("runtime", "toolfold", text), *relays, *servers]
+
+
+def _of_approvals() -> list[Any]:
+    """Return a line on what is approved, if that can't be stored: then changed tools are used, or withheld for ever."""
+    from toolfold_adapters.gateway.stored import Approvals, stored_folder
+
+    folder = stored_folder("approved")
+    why = Approvals(folder).trouble()
+    text = f"what is approved can't be stored ({why})"
+    return [{"what": "approvals", "name": str(folder), "state": "failed", "text": text}] if why else []
 
 
 def _of_relay(said: Mapping[str, Any]) -> Any:

@@ -140,6 +140,24 @@ def test_the_status_has_a_line_for_each_and_fails_if_one_has_failed(
     assert [line["state"] for line in json.loads(invoke("status", "--json").stdout)] == ["used", *states]
 
 
+@pytest.mark.spec("EXP-4", "ISO-3")
+@pytest.mark.parametrize("kind", ["a file", "a link to nothing", "a loop of links"])
+def test_the_status_says_that_what_is_approved_can_not_be_stored(
+    kind: str, record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away(monkeypatch)
+    folder = record.parent / "approved"
+    if kind == "a file":
+        folder.write_text("")
+    else:
+        folder.symlink_to("approved" if kind == "a loop of links" else "nowhere")
+    for _ in range(2):
+        result = invoke("status")
+        assert result.exit_code == 1
+        assert "what is approved can't be stored (File exists)" in " ".join(result.stdout.split())
+        keep(used(), record)
+
+
 FEW, MANY = {"lists": 1, "tokens": 300, "ungrouped": 200}, {"lists": 70, "tokens": 100_000, "ungrouped": 1_300_456}
 OPEN = ["open_group", "", "desk", "modern", 9, 0, 1.0, 20_000, {"100": 9}]
 WEEKS: list[tuple[dict[str, Any], str]] = [

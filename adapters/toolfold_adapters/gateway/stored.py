@@ -111,7 +111,8 @@ class Files(Generic[T]):
         """Return why nothing can be stored, without trying to; empty if it may well be."""
         if self._folder is None:
             return ""
-        place = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
+        places = (self._folder, *self._folder.absolute().parents)
+        place = next(path for path in places if path.exists() or path.is_symlink())  # also one that leads nowhere
         if not place.is_dir():
             return os.strerror(errno.EEXIST if place == self._folder else errno.ENOTDIR)
         return "" if os.access(place, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
@@ -347,6 +348,10 @@ class Approvals:
         return Review(
             changed=frozenset(item for item in items if _at(approved, item) != _at(now, item)), named=_named(approved)
         )
+
+    def trouble(self) -> str:
+        """Return why nothing that is approved can be stored; empty if it may well be."""
+        return self._files.trouble()
 
     def problem(self, entry: Entry) -> str:
         """Return why what is approved of a server can't be stored or read: a clause, empty if it can."""
