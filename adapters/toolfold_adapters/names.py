@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import Any, NamedTuple
 from unicodedata import combining, normalize
 
-from toolfold import Component, WireNames
+from toolfold import Catalog, Component, WireNames
 from toolfold.spi import Kind
 
 WIRE_SEPARATOR = "__"
@@ -214,6 +214,13 @@ def _word(part: str) -> str:
     if _PLAIN.fullmatch(part):
         return f"0w{part}" if part.startswith("0") else part
     return "0" + "".join(_CODES.get(one) or f"c{one.lower()}" for one in part)
+
+
+def wire_names(catalog: Catalog) -> Callable[[str], str]:
+    """Return what maps a tool's name to the one that clients and models see, where no other separator is chosen."""
+    names = WireNames(WIRE_SEPARATOR)
+    names.admit_tools(catalog.tools.values())
+    return names.to_wire
 
 
 def render_for_hosts(component: Component, to_wire: Callable[[str], str] = str) -> dict[str, Any]:

@@ -133,10 +133,10 @@ async def _called(
 def _tool(tools: ToolSet, name: str) -> Component:
     """Return the tool of a name, as it is registered or as clients see it; without its groups if that is enough."""
     known = tools.catalog.tools
-    if (found := full_name(known, name)) is not None:
+    if (found := full_name(known, name, tools.catalog.spoken)) is not None:
         return known[found]
     bases = get_close_matches(name.rpartition(".")[2], [one.rpartition(".")[2] for one in known], 1)
-    near = [one for one in known if one.rpartition(".")[2] in {name, *bases}]
+    near = [tools.catalog.spoken(one) for one in known if one.rpartition(".")[2] in {name, *bases}]
     hint = f" Did you mean {' or '.join(near)}?" if near else " toolfold inspect TARGET --tools lists them."
     raise ConfigError(f"There is no tool {name!r}.{hint}")
 

@@ -10,7 +10,7 @@ import anyio
 
 from toolfold import Snapshot, ToolfoldError, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
-from toolfold_adapters.names import render_for_hosts, wire_name
+from toolfold_adapters.names import render_for_hosts, wire_names
 from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens, measure, plural
 from toolfold_adapters.transport.signals import stdout_reserved
 
@@ -65,7 +65,8 @@ def initial_view(
     selected = tools.profile(profile)
     snapshot = Snapshot.of(tools.runtime.catalogs.under(selected))
     groups = (*(selected.active if selected else ()), *active)
-    return tools.runtime.view_of(snapshot.with_facts(facts).after(TransitionRequest(activate=groups)), wire_name)
+    begun = snapshot.with_facts(facts).after(TransitionRequest(activate=groups))
+    return tools.runtime.view_of(begun, wire_names(begun.catalog))
 
 
 def wire_costs(view: RequestView, *, read_tool: bool, call_tools: bool = False) -> tuple[Costs, int | None]:

@@ -17,7 +17,7 @@ from attrs import frozen
 from toolfold import Catalog, ConfigError
 from toolfold_adapters.files import read_text
 from toolfold_adapters.manifests.catalogs import is_catalog
-from toolfold_adapters.names import render_for_hosts, wire_name
+from toolfold_adapters.names import render_for_hosts, wire_names
 from toolfold_adapters.tokens import cost
 from toolfold_adapters.transport.signals import stdout_reserved
 from toolfold_diagrams import drawing, tree
@@ -169,11 +169,12 @@ def _format_for(ctx: click.Context, view: str, form: str | None, output: Path | 
 
 def _offer_of(catalog: Catalog, *, read_tool: bool) -> Offer:
     """Return what a client with a session gets of a catalog, as `inspect` counts it (SPEC GWY-5)."""
+    known_as = wire_names(catalog)
     try:
         from toolfold_adapters.mcp.answer.proxy import proxies_of
     except ModuleNotFoundError:
-        return Offer({name: cost([component], wire_name) for name, component in catalog.tools.items()})
-    tokens = {name: cost([component], wire_name, render_for_hosts) for name, component in catalog.tools.items()}
+        return Offer({name: cost([component], known_as) for name, component in catalog.tools.items()})
+    tokens = {name: cost([component], known_as, render_for_hosts) for name, component in catalog.tools.items()}
     if not catalog.groups:
         return Offer(tokens)
     proxies = proxies_of(CALL_TOOL, with_handle=False, read_tool=read_tool, call_tools=False).values()

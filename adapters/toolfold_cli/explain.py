@@ -41,7 +41,7 @@ def reason_for(view: RequestView, name: str, kind: Any = "tool") -> Reason:
     """Return the reason of what a user names, also if a profile leaves it out."""
     catalog = view.snapshot.catalog
     known = (catalog.whole or catalog).components[kind].by_name
-    return explain(view, full_name(known, name) or name, kind)
+    return explain(view, full_name(known, name, catalog.spoken) or name, kind)
 
 
 def parse_facts(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> Mapping[str, Any]:

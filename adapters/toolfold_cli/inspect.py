@@ -142,7 +142,7 @@ def _show_table(view: RequestView, costs: Costs, without_session: int | None, wi
         if with_tools:
             for component in _tools_of(view, cost.path):
                 mark = "*" if component.name in listed_names else "-"
-                label = f"{mark} {component.name}{_modes(view, component)}"
+                label = f"{mark} {view.snapshot.catalog.spoken(component.name)}{_modes(view, component)}"
                 rows.add_row(Text("  " * (depth + 1) + label, style="dim" if mark == "-" else ""))
     rows.add_row("total", "", *_cells(costs), style="bold")
     show(rows)

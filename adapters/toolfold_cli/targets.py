@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import shlex
 from abc import ABC
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from glob import escape
@@ -191,14 +191,20 @@ class OpenTarget:
         return tuple(dict.fromkeys(".".join(group[:end]) for group in groups for end in range(1, len(group) + 1)))
 
 
-def full_name(known: Iterable[str], name: str) -> str | None:
-    """Return the tool that a user names: in full, as clients see it, or without its groups if it is the only one."""
+def full_name(known: Iterable[str], name: str, spoken: Callable[[str], str] = str) -> str | None:
+    """Return the tool that a user names: in full, as clients see it, or without its groups if it is the only one.
+
+    `spoken` returns a tool's name as people say it.
+    """
     from toolfold_adapters.names import WIRE_SEPARATOR
 
     names = set(known)
+    said = {spoken(one): one for one in names}
     for written in (name, name.replace(WIRE_SEPARATOR, "."), name.replace(".", WIRE_SEPARATOR)):
         if written in names:
             return written
+        if written in said:
+            return said[written]
     own = [one for one in names if one.rpartition(".")[2] == name]
     return own[0] if len(own) == 1 else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from ._limits import MAX_NAME
 from .errors import ConfigError, InvalidName, ToolNotFound
@@ -51,6 +52,16 @@ def split_name(name: str) -> tuple[str, str]:
     return group, base
 
 
+SPOKEN = {"activate": "open", "deactivate": "close"}
+"""What people and models call what the control tools of a group do."""
+
+
+def spoken(name: str) -> str:
+    """Return a control tool's name as people and models say it: `orders.open` for `orders.activate`."""
+    path, base = split_name(name)
+    return f"{path}{SEPARATOR}{SPOKEN[base]}" if path and base in SPOKEN else name
+
+
 ToWire = Callable[[str], str]
 """Maps a tool's name to the one that a caller knows."""
 
@@ -69,6 +80,20 @@ def canonical_key(path: str) -> list[str]:
 def snake_case(name: str) -> str:
     """Return a class name as a segment: `FileOps` gives `file_ops`, `HTTPServer` gives `http_server` (SPEC NAM-3)."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+class NamedTool(Protocol):
+    """What names on the wire depend on of a tool."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the catalog."""
+        ...
+
+    @property
+    def opens_or_closes(self) -> bool:
+        """Whether it opens or closes one group."""
+        ...
 
 
 class WireNames:
@@ -91,20 +116,57 @@ class WireNames:
         self.max_length = max_length
         self.own: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._spoken: dict[str, str] = {}
+        self._older: dict[str, str] = {}
 
     def admit(self, name: str) -> None:
-        """Admit a name, or raise `ConfigError` if its wire name is taken by another or too long."""
+        """Admit a name, or raise `ConfigError` if its wire name is taken by another or too long.
+
+        A control tool that has that wire name gives way, and is called `orders__activate` from then on.
+        """
         wire = self.to_wire(name)
-        other = self._names.get(wire, name)
-        if other != name:
-            raise ConfigError(
-                f"{other!r} and {name!r} would both be {wire!r} on the wire: rename one, or choose another separator."
-            )
         if len(wire) > self.max_length:
             raise ConfigError(
                 f"{wire!r} has {len(wire)} characters; this wire allows {self.max_length}: shorten it, or allow more."
             )
+        other = self._names.get(wire, name)
+        if other != name and other in self._spoken:
+            self._give_way(other)
+        elif other != name:
+            raise ConfigError(
+                f"{other!r} and {name!r} would both be {wire!r} on the wire: rename one, or choose another separator."
+            )
         self._names[wire] = name
+
+    def admit_control(self, name: str) -> None:
+        """Admit the name of a tool that opens or closes a group: `orders.activate` is `orders__open` on the wire.
+
+        `orders__activate`, as it was called before, is accepted too, unless another tool has that name. It is the only
+        name where an author's tool is called `orders__open`, and where the separator is the catalog's own.
+        """
+        plain, wire = self._separated(name), self._separated(spoken(name))
+        is_free = self._names.get(wire, name) == name and self._names.get(plain) != name
+        if self.separator != SEPARATOR and name not in self.own and wire != plain and is_free:
+            self._spoken[name], self._older[plain] = wire, name
+        self.admit(name)
+
+    def _give_way(self, control: str) -> None:
+        wire = self._spoken.pop(control)
+        try:
+            self.admit(control)
+        except ConfigError:
+            self._spoken[control] = wire
+            raise
+
+    def admit_tools(self, tools: Iterable[NamedTool]) -> dict[str, str]:
+        """Admit the names of tools, and return those that have none on the wire, with the reason."""
+        refused: dict[str, str] = {}
+        for tool in sorted(tools, key=lambda tool: tool.opens_or_closes):  # those give way to the names of others
+            try:
+                (self.admit_control if tool.opens_or_closes else self.admit)(tool.name)
+            except ConfigError as error:
+                refused[tool.name] = str(error)
+        return refused
 
     def admit_all(self, names: Iterable[str]) -> None:
         """Admit many names; see `admit`."""
@@ -116,17 +178,23 @@ class WireNames:
         wire = self.to_wire(name)
         if self._names.get(wire) == name:
             del self._names[wire]
+        self._spoken.pop(name, None)
+        self._older.pop(self._separated(name), None)
 
     def to_wire(self, name: str) -> str:
         """Return the name that clients see."""
-        if name in self.own:
-            return self.own[name]
+        return self.own.get(name) or self._spoken.get(name) or self._separated(name)
+
+    def _separated(self, name: str) -> str:
         return name if self.separator == SEPARATOR else name.replace(SEPARATOR, self.separator)
 
     def from_wire(self, wire: str) -> str:
         """Return the catalog's name, or raise `ToolNotFound` if no name was admitted that is `wire` on the wire."""
         if self.separator == SEPARATOR:
             return wire
-        if wire not in self._names:
-            raise ToolNotFound(wire)
-        return self._names[wire]
+        if wire in self._names:
+            return self._names[wire]
+        if (control := self._older.get(wire)) in self._spoken:
+            assert control is not None
+            return control
+        raise ToolNotFound(wire)

@@ -96,7 +96,7 @@ def page_data(snapshot: Snapshot, name: str, offer: Offer = CATALOG_ALONE) -> di
                 "beside": name in beside,
                 "tokens": offer.tokens.get(name, tools[name].tokens),
             }
-            for name in sorted(tools)
+            for name in sorted(tools, key=catalog.spoken)
         ],
         "states": [snapshot.configuration.state(number).value for number in range(len(catalog.groups))],
         "order": list(snapshot.configuration.order),
@@ -154,7 +154,7 @@ def _group(catalog: Catalog, number: int) -> dict[str, Any]:
 
 def _tool(catalog: Catalog, component: Component) -> dict[str, Any]:
     return {
-        "name": component.name,
+        "name": catalog.spoken(component.name),
         "title": component.title,
         "description": component.description,
         "group": catalog.index.get(component.group or ""),

@@ -55,7 +55,7 @@ class TraceRecorder:
     """
 
     def __init__(self, tools: ToolSet, session: str | None = None, entries: Iterable[Entry] = ()) -> None:
-        self._name = tools.name
+        self._tools = tools
         self._observers = tools.observers
         self._only = session
         self._entries: list[Entry] = list(entries)
@@ -66,7 +66,7 @@ class TraceRecorder:
     @property
     def trace(self) -> Trace:
         """What happened so far."""
-        return Trace(self._name, tuple(self._entries))
+        return Trace(self._tools.name, tuple(self._entries))
 
     def record(self, event: events.Event | events.Trace) -> None:
         """Record an event."""
@@ -119,7 +119,7 @@ class TraceRecorder:
                 request=self._asked,
                 session=event.session,
                 what=event.what,
-                name=event.name,
+                name=self._tools.catalog.spoken(event.name) if event.what == "tool" else event.name,
                 by=by,
                 activate=transition.activate if transition is not None else (),
                 deactivate=transition.deactivate if transition is not None else (),

@@ -20,9 +20,9 @@ from toolfold_adapters.mcp import serve
 
 PROGRAM = """
 answers = []
-await call_tool('orders__activate', {})
+await call_tool('orders__open', {})
 answers.append(await call_tool('orders__place', {'item': 'tea', 'count': 2}))
-await call_tool('cellar__activate', {})
+await call_tool('cellar__open', {})
 answers.append(await call_tool('cellar__bottles', {}))
 try:
     answers.append(await call_tool('orders__place', {'item': 'milk'}))

@@ -12,9 +12,9 @@ from examples.code_mode import Approve, shop, show
 from toolfold import Session, identifiers, invoke, stubs
 
 PROGRAM = """
-await orders_activate()
+await orders_open()
 answers = [await orders_place(item='tea', count=2)]
-await cellar_activate()
+await cellar_open()
 answers.append(await cellar_bottles())
 try:
     answers.append(await orders_place(item='milk'))

@@ -15,10 +15,10 @@ from examples.code_mode import Approve, shop, show
 from toolfold_adapters.integrations.pydantic_ai import ToolfoldToolset
 
 SNIPPETS = (
-    "orders__activate()",
+    "orders__open()",
     """
 answers = [await orders__place(item='tea', count=2)]
-cellar__activate()
+cellar__open()
 try:
     answers.append(await orders__place(item='milk'))
 except Exception as error:

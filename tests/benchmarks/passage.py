@@ -96,14 +96,14 @@ async def over_mcp() -> None:
     for mode in ("legacy", "auto"):
         async with Client(build_server(tools), mode=mode) as client:
             requests: dict[str, Callable[[], Awaitable[Any]]] = {
-                "activation": partial(client.call_tool, "hooked__activate", {}),
+                "activation": partial(client.call_tool, "hooked__open", {}),
                 "call": partial(client.call_tool, "ping", {}),
                 "list": partial(client.list_tools, cache_mode="bypass"),
             }
             for what, request in requests.items():
                 await request()
                 if mode == "legacy":
-                    await client.call_tool("hooked__deactivate", {})
+                    await client.call_tool("hooked__close", {})
                 print(f"{what} over MCP, {mode}:", await Passage().of(request))
 
 

@@ -56,7 +56,7 @@ async def _calls(samples: int) -> list[Row]:
 async def _compare(client: Client, samples: int) -> list[Row]:
     """Call the root tool directly and through, and a group's tool through, alternately."""
     await client.list_tools()  # a client lists automatically before it calls a tool that it has not listed
-    opened = await client.call_tool("g0__activate", {})
+    opened = await client.call_tool("g0__open", {})
     handle = (opened.meta or {}).get("dev.toolfold/handle")
     under: dict[str, Any] = {"arguments": ARGUMENTS} if handle is None else {"arguments": ARGUMENTS, "handle": handle}
     calls: list[tuple[str, dict[str, Any]]] = [

@@ -87,7 +87,7 @@ def test_an_existing_server_is_served_with_its_groups(shop: Path, served: list[S
 @pytest.mark.spec("PRO-2")
 def test_a_profile_is_selected(shop: Path, served: list[Served]) -> None:
     assert serve_http("shop:tools", "--profile", "look").startswith("toolfold: 1 tool in 1 group; ")
-    assert "orders__activate" not in asked(served[0].server, names)
+    assert "orders__open" not in asked(served[0].server, names)
 
 
 def test_groups_are_open_from_the_start(shop: Path, served: list[Served]) -> None:

@@ -296,6 +296,77 @@ def test_a_guard_covers_control_tools() -> None:
     assert seen == ["g.activate", "g.deactivate"]
 
 
+def wire_of(tools: ToolSet, separator: str = "__") -> WireNames:
+    wire = WireNames(separator)
+    tools.guard_names(wire.admit, wire.release, wire.admit_control)
+    return wire
+
+
+def known_as(tools: ToolSet, wire: WireNames) -> list[str]:
+    return [wire.to_wire(name) for name in tools.catalog.tools]
+
+
+@pytest.mark.spec("NAM-6", "CTL-1")
+def test_what_opens_and_closes_a_group_is_called_so_on_the_wire_and_by_its_older_name_too() -> None:
+    tools = ToolSet("t")
+    tools.register_group("files")
+    wire = wire_of(tools)
+    tools.register_group("files.edit")
+    assert known_as(tools, wire) == ["files__open", "files__close", "files__edit__open", "files__edit__close"]
+    for name in tools.catalog.tools:
+        assert wire.from_wire(wire.to_wire(name)) == wire.from_wire(name.replace(".", "__")) == name
+
+
+@pytest.mark.spec("NAM-6", "CTL-1")
+def test_the_names_of_the_catalog_are_on_the_wire_where_the_dot_is() -> None:
+    tools = ToolSet("t")
+    tools.register_group("files")
+    assert known_as(tools, wire_of(tools, ".")) == ["files.activate", "files.deactivate"]
+
+
+@pytest.mark.spec("NAM-6", "REG-4")
+@pytest.mark.parametrize("late", [False, True], ids=["before the server is built", "afterwards"])
+def test_a_tool_of_the_author_that_is_called_open_has_that_name_on_the_wire(late: bool) -> None:
+    tools = ToolSet("t")
+    tools.register_group("files")
+    wire = wire_of(tools) if late else None
+    tools.register("open", answer, group="files")
+    wire = wire or wire_of(tools)
+    assert known_as(tools, wire) == ["files__activate", "files__close", "files__open"]
+    assert wire.from_wire("files__open") == "files.open"
+    assert wire.from_wire("files__activate") == "files.activate"
+
+
+@pytest.mark.spec("NAM-4", "NAM-6")
+def test_only_what_opens_and_closes_a_group_has_another_word_on_the_wire() -> None:
+    tools = ToolSet("t", control="open_group")
+    tools.register_group("alarm")
+    tools.register("activate", answer, group="alarm")
+    assert "alarm__activate" in known_as(tools, wire_of(tools))
+    in_place = ToolSet("t")
+    in_place.register_group("alarm")
+    in_place.register("activate", answer, group="alarm", replaces_control=True)
+    assert known_as(in_place, wire_of(in_place)) == ["alarm__open", "alarm__close"]
+
+
+@pytest.mark.spec("NAM-6", "REG-1")
+async def test_the_older_name_of_a_control_tool_is_free_for_others_and_gone_with_its_group() -> None:
+    tools = ToolSet("t")
+    tools.register_group("files")
+    wire = wire_of(tools)
+    tools.register("files__activate", answer)
+    assert wire.from_wire("files__activate") == "files__activate"
+    before = tools.catalog
+    with pytest.raises(ConfigError, match=r"'files\.activate'"):
+        tools.register("open", answer, group="files")  # neither name would be left for what opens the group
+    assert tools.catalog is before
+    assert wire.from_wire("files__open") == "files.activate"
+    await tools.unregister_group("files")
+    for gone in ("files__open", "files__close", "files__deactivate"):
+        with pytest.raises(ToolNotFound):
+            wire.from_wire(gone)
+
+
 @pytest.mark.spec("NAM-6", "REG-1")
 async def test_an_unregistered_name_is_free_again_on_the_wire() -> None:
     tools = ToolSet("t")

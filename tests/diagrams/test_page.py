@@ -83,9 +83,10 @@ def test_groups_and_tools_of_a_page_are_those_of_the_catalog(seed: int) -> None:
             assert sum(1 << other for other in group[key]) == mask
         assert sum(1 << other for other in [number, *group["descendants"]]) == catalog.forest.subtree[number]
         assert group["pinned"] is catalog.groups[number].pinned
-    assert [tool["name"] for tool in data["tools"]] == sorted(catalog.tools)
+    assert [tool["name"] for tool in data["tools"]] == sorted(map(catalog.spoken, catalog.tools))
+    by_name = {catalog.spoken(name): component for name, component in catalog.tools.items()}
     for tool in data["tools"]:
-        spec = catalog.tools[tool["name"]]
+        spec = by_name[tool["name"]]
         assert (tool["group"] is None and not spec.group) or paths[tool["group"]] == spec.group
         assert (tool["description"], tool["hidden"]) == (spec.description, spec.hidden)
     assert (data["limit"], data["evicts"]) == (catalog.max_active, catalog.evict_oldest)
@@ -116,8 +117,9 @@ async def test_a_page_of_a_session_starts_from_its_groups_and_knows_no_others() 
 def test_tokens_are_those_of_the_reports() -> None:
     for source in (hostile(), scattered(3), large()):
         catalog = source.catalog
+        by_name = {catalog.spoken(name): component for name, component in catalog.tools.items()}
         for tool in Parsed(page(source)).data["tools"]:
-            assert tool["tokens"] == approximate_tokens(dict(catalog.tools[tool["name"]].definition))
+            assert tool["tokens"] == approximate_tokens(dict(by_name[tool["name"]].definition))
 
 
 @pytest.mark.spec("DIA-1", "SAF-6")

@@ -49,7 +49,7 @@ async def test_a_trace_has_what_happened_in_order() -> None:
     trace = await switching()
     received = [entry for entry in trace.entries if getattr(entry, "request", 0) in (2, 3, 4, 5)]
     assert received == [
-        Asked(request=2, session="s", what="tool", name="b.activate"),
+        Asked(request=2, session="s", what="tool", name="b.open"),
         Asked(request=3, session="s", what="transition", by=2, activate=("b",)),
         Planned(request=3, activated=("b",), deactivated=("a",)),
         HookBegan(request=3, group="a", phase="on_deactivate"),
@@ -62,7 +62,7 @@ async def test_a_trace_has_what_happened_in_order() -> None:
         Ended(request=3, error="HookFailed", problem=received[10].problem if isinstance(received[10], Ended) else ""),
         Answered(request=2, is_error=True),
         Ended(request=2),
-        Asked(request=4, session="s", what="tool", name="b.activate"),
+        Asked(request=4, session="s", what="tool", name="b.open"),
         Asked(request=5, session="s", what="transition", by=4, activate=("b",)),
         Planned(request=5, activated=("b",), deactivated=("a",)),
         HookBegan(request=5, group="a", phase="on_deactivate"),

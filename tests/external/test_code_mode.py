@@ -17,9 +17,9 @@ def test_a_program_in_fastmcps_code_mode_loses_what_an_exclusion_closes(fastmcp_
     execute, *calls = done.stdout.splitlines()
     assert execute.startswith("execute ")
     assert calls == [
-        "orders__activate {}",
+        "orders__open {}",
         "orders__place {'item': 'tea', 'count': 2}",
-        "cellar__activate {}",
+        "cellar__open {}",
         "cellar__bottles {}",  # the last call is refused before it is shown
         "→ {'result': '2 of tea'}",
         "→ {'result': 312}",

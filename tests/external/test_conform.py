@@ -32,7 +32,7 @@ from toolfold_specs.report import Violation
 COMPILED = [name for name in SERVERS if load(name).build]
 LARGE = [name for name in SERVERS if load(name).command[0] in PROGRAMS]
 READY = [name for name in SERVERS if name not in (*COMPILED, *LARGE)]
-OPEN = "database__activate"
+OPEN = "database__open"
 
 
 @pytest.mark.spec("CNF-1", "CNF-3", "DEL-5")
@@ -106,7 +106,7 @@ def test_nothing_is_confirmed_in_a_legacy_server_that_conforms() -> None:
         no_annotations(OPEN),
         notified_again(OPEN),
         notified_more_than_once(OPEN),
-        in_order_of([OPEN], "database__query", "database__deactivate"),
+        in_order_of([OPEN], "database__query", "database__close"),
     )
 
 

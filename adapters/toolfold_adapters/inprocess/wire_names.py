@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Set
 from typing import Self, TypedDict
 
 from toolfold import Catalog, Component, ConfigError, Snapshot, ToolNotFound, WireNames
@@ -26,21 +26,15 @@ class _Names:
     """The wire names of a catalog: of the tools that have one, and why the others have none."""
 
     names: WireNames
-    mapped: frozenset[str]
+    mapped: Set[str]
     refused: Mapping[str, str]
 
     @classmethod
     def of(cls, catalog: Catalog, separator: str, max_length: int, first: Container[str] = ()) -> Self:
         """Return them; where two names would be one on the wire, `first` take precedence."""
-        names, mapped, refused = WireNames(separator, max_length), set[str](), dict[str, str]()
-        for name in sorted(catalog.tools, key=lambda name: name not in first):
-            try:
-                names.admit(name)
-            except ConfigError as error:
-                refused[name] = str(error)
-            else:
-                mapped.add(name)
-        return cls(names, frozenset(mapped), refused)
+        names = WireNames(separator, max_length)
+        refused = names.admit_tools(sorted(catalog.tools.values(), key=lambda tool: tool.name not in first))
+        return cls(names, catalog.tools.keys() - refused.keys(), refused)
 
 
 _NAMES = Memo[tuple[str, int], _Names](most=8)

@@ -21,7 +21,7 @@ from attrs import evolve, field
 from .._extras import Displayed
 from .._limits import MAX_URI
 from .._memo import Memo, Memory
-from .._names import SEPARATOR, canonical_key, is_text
+from .._names import SEPARATOR, canonical_key, is_text, spoken
 from .._usercode import on_loop
 from .._values import frozen
 from ..errors import ConfigError
@@ -218,6 +218,11 @@ class Catalog(Displayed):
 
     def _control(self, role: Role) -> Component | None:
         return next((one for one in self.tools.values() if one.control and one.control[0] == role), None)
+
+    def spoken(self, name: str) -> str:
+        """Return a tool's name as people say it: `orders.open` for what opens the group orders."""
+        said, tool = spoken(name), self.tools.get(name)
+        return said if tool is not None and tool.opens_or_closes and said not in self.tools else name
 
     def why_withheld(self, name: str) -> tuple[WithheldBy, str] | None:
         """Return why a tool that is known of is missing, and a sentence on it; `None` for others."""

@@ -146,6 +146,11 @@ class Component:
         return approximate_tokens(self.render())
 
     @property
+    def opens_or_closes(self) -> bool:
+        """Whether it is the control tool of one group, or an author's tool in its place."""
+        return self.replaces_control or (self.control is not None and self.control[1] != "")
+
+    @property
     def never_listed(self) -> bool:
         """Whether lists leave it out in every snapshot."""
         return self.hidden is True

@@ -7,7 +7,7 @@ has the immutable `Catalog`, which is made once for any number of registrations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal
@@ -95,7 +95,7 @@ class Registration:
         self._profiles: dict[str, Profile] = {}
         self._withheld: Mapping[str, tuple[WithheldBy, str]] = {}
         self._admits_withheld: Callable[[str, Profile], bool] | None = None
-        self._guards: list[tuple[NameGuard, NameGuard]] = []
+        self._guards: list[tuple[NameGuard, NameGuard, NameGuard]] = []
         self.catalogs = Catalogs(name, self._make)
 
     def _make(self) -> Catalog:
@@ -128,7 +128,7 @@ class Registration:
                 raise DuplicateName("tool", name)
         new = {*reserved, *controls} - tools.keys()
         old = {*self.settings.reserved, *self._specs["tool"]} - tools.keys()
-        self._guard(new - old)
+        self._guard(new - old, generated=controls)
         self.settings, self._groups = other.settings, groups
         self._specs["tool"] = {**controls, **tools}
         self._release(old - new)
@@ -152,14 +152,19 @@ class Registration:
             raise
 
     @on_loop
-    def guard_names(self, guard: NameGuard, release: NameGuard) -> None:
+    def guard_names(self, guard: NameGuard, release: NameGuard, control: NameGuard) -> None:
         """Have `guard(name)` called with every tool name, now and before each is registered; it may raise.
 
-        `release(name)` is called for each that is gone again.
+        `control(name)` is called instead for the tools that open and close one group, and `release(name)` for each
+        name that is gone again.
         """
-        for name in (*self._specs["tool"], *self.settings.reserved):
+        tools = self._specs["tool"]
+        opening = [name for name, tool in tools.items() if tool.opens_or_closes]
+        for name in (*tools.keys() - {*opening}, *self.settings.reserved):
             guard(name)
-        self._guards.append((guard, release))
+        for name in opening:  # those give way to the names of others
+            control(name)
+        self._guards.append((guard, release, control))
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -180,7 +185,7 @@ class Registration:
         group = self._pinnable(Group(path=path, description=description, **options))
         _check_texts(group)
         controls = self.settings.style.components(group)
-        self._check_new("tool", controls)
+        self._check_new("tool", controls, generated=controls)
         self._groups[path] = group
         self._specs["tool"].update(controls)
         self.catalogs.newest = None
@@ -368,19 +373,19 @@ class Registration:
         self.catalogs.newest = None if name in self._profiles else self.catalogs.newest
         return self._profiles.pop(name, None)
 
-    def _check_new(self, kind: Kind, names: Collection[str]) -> None:
+    def _check_new(self, kind: Kind, names: Collection[str], generated: Container[str] = ()) -> None:
         for name in names:
             held = self._specs[kind].get(name)
             if (kind == "tool" and name in self.settings.reserved) or (held is not None and held.control is None):
                 raise DuplicateName(words(kind), name)
         if kind == "tool":
-            self._guard(names)
+            self._guard(names, generated)
 
-    def _guard(self, names: Collection[str]) -> None:
+    def _guard(self, names: Collection[str], generated: Container[str]) -> None:
         try:
             for name in names:
-                for guard, _ in self._guards:
-                    guard(name)
+                for guard, _, control in self._guards:
+                    (control if name in generated else guard)(name)
         except BaseException:
             self._release(names)
             raise
@@ -388,7 +393,7 @@ class Registration:
     def _release(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self._specs["tool"] and name not in self.settings.reserved:
-                for _, release in self._guards:
+                for _, release, _ in self._guards:
                     release(name)
 
 

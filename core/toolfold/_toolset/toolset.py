@@ -454,14 +454,20 @@ class ToolSet(Displayed):
         """
         return self._registration.all_or_nothing()
 
-    def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
+    def guard_names(
+        self,
+        guard: Callable[[str], None],
+        release: Callable[[str], None] = lambda _: None,
+        control: Callable[[str], None] | None = None,
+    ) -> None:
         """Have `guard(name)` called with the name of every tool, now and before each registration.
 
-        What it raises refuses the registration. `release(name)` is called when a name is free again.
+        What it raises refuses the registration. `release(name)` is called when a name is free again, and `control`,
+        if it is given, instead of `guard` for the tools that open or close a group.
 
         SPEC NAM-6.
         """
-        self._registration.guard_names(guard, release)
+        self._registration.guard_names(guard, release, control or guard)
 
     # -- the catalog --------------------------------------------------------------------------------------------------
 

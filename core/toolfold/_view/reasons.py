@@ -107,8 +107,9 @@ def explain(where: Snapshot | RequestView, name: str, kind: Kind = "tool") -> Re
     reason = reason_for(name, kind, view)
     if reason.why != "unknown":
         return reason
-    known = view.snapshot.catalog.components[kind].by_name
-    near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *similar(name, tuple(known))]))
+    catalog = view.snapshot.catalog
+    near_in_full = (catalog.spoken(one) for one in similar(name, tuple(catalog.components[kind].by_name)))
+    near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *near_in_full]))
     if not near:
         return reason
     return evolve(reason, text=f"{reason.text.removesuffix('.')}; did you mean {enumerated(near)}?", near=near)

@@ -46,7 +46,13 @@ def identifiers(catalog: Catalog) -> Mapping[str, str]:
 
     SPEC COD-1.
     """
-    return _IDENTIFIERS.of(catalog.memo, None, lambda: identifiers_of(catalog.tools))
+    return _IDENTIFIERS.of(catalog.memo, None, lambda: _identifiers(catalog))
+
+
+def _identifiers(catalog: Catalog) -> Mapping[str, str]:
+    known = {name: catalog.spoken(name) for name in catalog.tools}
+    found = identifiers_of(known.values())
+    return {name: found[said] for name, said in known.items()}
 
 
 def identifiers_of(names: Iterable[str], taken: Iterable[str] = _RESERVED) -> dict[str, str]:
@@ -72,8 +78,13 @@ _TOOLS = Memo[None, Mapping[str, str]](most=1)
 
 
 def tool_of(catalog: Catalog, identifier: str) -> str:
-    """Return the tool that is called so in stubs; another text is returned as it is."""
-    tools = _TOOLS.of(catalog.memo, None, lambda: {one: name for name, one in identifiers(catalog).items()})
+    """Return the tool that is called so in stubs, or was in those of earlier versions; another text as it is."""
+
+    def made() -> Mapping[str, str]:
+        older = {one: name for name, one in identifiers_of(catalog.tools).items()}
+        return older | {one: name for name, one in identifiers(catalog).items()}
+
+    tools = _TOOLS.of(catalog.memo, None, made)
     return tools.get(identifier, identifier)
 
 

@@ -272,11 +272,14 @@ class Recording:
 
     # -- events -------------------------------------------------------------------------------------------------------
 
+    def _view(self, snapshot: Snapshot) -> RequestView:
+        return self.tools.runtime.view_of(snapshot, snapshot.catalog.spoken)
+
     def _of_step(self, event: events.Event | events.Trace) -> None:
         number = getattr(event, "number", None) or self.tools.observers.request
         record, step = self._under_way.get(number or 0, (None, None))
         if record is not None and step is not None:
-            step.add(event, self.tools.runtime.view_of)
+            step.add(event, self._view)
             step.after = record.snapshot = _state_of(step.source, step.after)
             self._touched(record)
         match event:

@@ -16,7 +16,16 @@ from attrs import evolve
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, LeftOut, Operation, Setup, TargetFailed
 
-from .description import ControlCall, Described, Description, catalog_name, infer, is_control, load
+from .description import (
+    ControlCall,
+    Described,
+    Description,
+    catalog_name,
+    infer,
+    is_control,
+    load,
+    only_sounds_like_control,
+)
 from .link import Link
 from .protocol import BEYOND_MODERN, wire_capabilities
 from .replies import Reply
@@ -27,7 +36,7 @@ MOST_GROUPS: Final = 12
 
 CALL_TOOL: Final = "call_tool"
 NO_GROUPS: Final = (
-    "no tool on its list is named like GROUP__activate or GROUP.activate, so its groups are not known: describe them "
+    "no tool on its list is named like GROUP__open or GROUP.activate, so its groups are not known: describe them "
     "in a file"
 )
 NOT_MADE: Final = "the server was not made for the kit"
@@ -50,6 +59,7 @@ class BlackBoxDriver(McpDriver):
     def __init__(self, link: Link, description: Path | Description | None = None, grace: float = GRACE) -> None:
         super().__init__(link, grace)
         self._handles_are_ignored = False
+        self._others: set[str] = set()
         self.capabilities = frozenset({"listing"})
         self._described = Description()
         self._at_first = frozenset[str]()
@@ -62,16 +72,24 @@ class BlackBoxDriver(McpDriver):
         self._handles_are_ignored = self._or_close(self._lists_the_same_under_a_handle)
 
     def _learn(self, description: Path | Description | None) -> None:
-        names = {str(tool["name"]) for tool in self.main.list_all_tools()}
+        listed = self.main.list_all_tools()
+        self._note(listed)
+        names = {str(tool["name"]) for tool in listed}
         self._at_first = frozenset(names)
         self.call_tool = CALL_TOOL if CALL_TOOL in names else None
         if isinstance(description, Description):
             self._described = description
         else:
-            self._described = infer(names) if description is None else load(description)
+            self._described = infer(names - self._others) if description is None else load(description)
         self._by_arguments = self._described.handles == "arguments"
         if description is None and self._described.groups:
             self._described = self._found(names)
+
+    def _note(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+        self._others |= {str(one["name"]) for one in definitions if only_sounds_like_control(one)}
+
+    def _looks_like_control(self, name: str) -> bool:
+        return is_control(name) and name not in self._others
 
     def _lists_the_same_under_a_handle(self) -> bool:
         """Return whether a list under a handle is the one without it: then no list shows the state (SPEC DEL-11)."""
@@ -259,11 +277,11 @@ class BlackBoxDriver(McpDriver):
 
     def _found(self, names: set[str]) -> Description:
         """Return a description with the tools and exclusions that show when groups are opened one by one."""
-        at_first = {name for name in names if is_control(name)}
+        at_first = {name for name in names if self._looks_like_control(name)}
         tools: dict[str, tuple[str, ...]] = {}
         while left := [group.path for group in self._described.groups if group.path not in tools]:
             tools[left[0]] = self._found_tools(left[0], names)
-            self._described = infer(names)  # opening may have shown more groups
+            self._described = infer(names - self._others)  # opening may have shown more groups
         groups = tuple(
             evolve(group, tools=tools[group.path])
             for group in self._described.groups
@@ -278,7 +296,7 @@ class BlackBoxDriver(McpDriver):
         if len(groups) <= MOST_GROUPS:
             found = evolve(found, exclusions=self._found_exclusions(tools, [group.path for group in groups]))
         self._begin()
-        every = {name for name in names if is_control(name)}
+        every = {name for name in names if self._looks_like_control(name)}
         return evolve(found, relevant_controls=at_first != every)
 
     def _found_tools(self, path: str, names: set[str]) -> tuple[str, ...]:
@@ -290,7 +308,7 @@ class BlackBoxDriver(McpDriver):
         self._step("activate", path, session)
         after = self._names(session)
         names.update(before, after)
-        return tuple(name for name in after if name not in before and not is_control(name))
+        return tuple(name for name in after if name not in before and not self._looks_like_control(name))
 
     def _found_exclusions(
         self, tools: Mapping[str, Sequence[str]], paths: Sequence[str]

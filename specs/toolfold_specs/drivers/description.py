@@ -16,7 +16,8 @@ A description is data, from a TOML file::
     [[exclusion]]
     groups = ["sandbox", "live"]
 
-or what a list of tools shows: names that end in `activate` and `deactivate` after a dot or `__`.
+or what a list of tools shows: names that end in `open` and `close`, or `activate` and `deactivate`, after a dot or
+`__`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jsonschema_rs
 from attrs import field, frozen
@@ -36,6 +37,8 @@ from toolfold_specs.driver import Group, Setup, Tool
 WIRE_SEPARATOR = "__"
 """What stands for the dot in names unless a description says otherwise (SPEC NAM-6)."""
 SEPARATORS = (".", WIRE_SEPARATOR)
+VERBS = {"activate": "activate", "deactivate": "deactivate", "open": "activate", "close": "deactivate"}
+"""What the control tools of a group do, by the ends of their names."""
 """What may stand between the segments of a tool's name; a group's path always has dots."""
 
 
@@ -133,6 +136,7 @@ def described(tools: ToolSet, separator: str = WIRE_SEPARATOR) -> Description | 
     if catalog.max_active is not None or catalog.list_budget is not None:
         return None
     names = WireNames(separator)
+    names.admit_tools(catalog.tools.values())
     calls = _calls(catalog, names)
     groups: dict[str, Described] = {}
     for group in catalog.groups:
@@ -200,6 +204,15 @@ def is_control(name: str) -> bool:
     return _controlled(name) is not None
 
 
+def only_sounds_like_control(definition: Mapping[str, Any]) -> bool:
+    """Return whether a tool that is called as what opens or closes a group can't be that, as it needs arguments.
+
+    `activate` and `deactivate` are reserved for control tools (NAM-4); `files.open` may be any tool.
+    """
+    name, schema = str(definition["name"]), cast("Mapping[str, Any]", definition.get("inputSchema") or {})
+    return name.endswith(("open", "close")) and is_control(name) and bool(schema.get("required"))
+
+
 def catalog_name(name: str) -> str:
     """Return the name of a control tool with dots, as in a catalog; any other name unchanged."""
     found = _controlled(name)
@@ -210,8 +223,8 @@ def _controlled(name: str) -> tuple[str, str] | None:
     """Return the verb and the group's path in a control tool's name; None for any other name."""
     for separator in SEPARATORS:
         group, _, verb = name.rpartition(separator)
-        if group and verb in ("activate", "deactivate"):
-            return verb, group.replace(separator, ".")
+        if group and verb in VERBS:
+            return VERBS[verb], group.replace(separator, ".")
     return None
 
 

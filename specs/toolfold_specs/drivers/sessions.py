@@ -157,8 +157,13 @@ class McpDriver(Driver):
     def _names(self, session: Session) -> Sequence[str]:
         """Return the names on the whole list."""
         session.read_at = self._now(session)
-        session.names = [str(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))]
+        listed = session.connection.list_all_tools(self._meta(session))
+        self._note(listed)
+        session.names = [str(tool["name"]) for tool in listed]
         return session.names
+
+    def _note(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+        """Take note of definitions that were listed."""
 
     def _latest_names(self, session: Session) -> Sequence[str]:
         """Return the names that were read last, if no call and no notice has followed; otherwise read the list."""

@@ -90,9 +90,9 @@ async def test_activators_of_groups_keep_their_places_among_the_core_tools() -> 
     tools.register("b", lambda: "", group="a", input_schema=NOTHING)
     tools.register("z", lambda: "", input_schema=NOTHING)
     async with Conversation(tools) as conversation:
-        assert names(conversation) == ["a__activate", "a__deactivate", "z"]
-        await conversation.execute([("a__activate", {})])
-        assert names(conversation) == ["a__activate", "a__deactivate", "z", "a__b"]
+        assert names(conversation) == ["a__open", "a__close", "z"]
+        await conversation.execute([("a__open", {})])
+        assert names(conversation) == ["a__open", "a__close", "z", "a__b"]
 
 
 # -- calls ------------------------------------------------------------------------------------------------------------

@@ -52,8 +52,8 @@ async def replayed(tools: ToolSet, write: Write, *turns: list[tuple[str, Any]]) 
         return conversation, again
 
 
-OPEN: tuple[str, Any] = ("a__activate", {})
-CLOSE: tuple[str, Any] = ("a__deactivate", {})
+OPEN: tuple[str, Any] = ("a__open", {})
+CLOSE: tuple[str, Any] = ("a__close", {})
 
 
 @pytest.mark.spec("GRP-6")
@@ -150,7 +150,7 @@ async def test_loads_by_a_tool_search_are_replayed_if_they_found_tools() -> None
 async def test_the_list_after_a_restart_begins_with_the_list_that_a_provider_has_cached() -> None:
     tools = flaky(control_visibility="relevant")
     conversation, again = await replayed(tools, openai, [OPEN], [CLOSE])
-    assert names(again)[-1] == "a__activate" == names(conversation)[-1]
+    assert names(again)[-1] == "a__open" == names(conversation)[-1]
     async with Conversation(tools, active="a") as conversation:
         messages = openai(await executed(conversation, [CLOSE]))
         assert names(Conversation.from_history(tools, messages, active="a")) == names(conversation)

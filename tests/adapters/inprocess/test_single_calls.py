@@ -51,12 +51,12 @@ async def test_a_call_that_closes_a_group_waits_for_those_before_it_and_those_af
     async with conversation:
         with anyio.fail_after(WAIT):
             async with anyio.create_task_group() as tasks:
-                for name in ("a__wait", "a__quick", "a__deactivate", "a__wait"):
+                for name in ("a__wait", "a__quick", "a__close", "a__wait"):
                     tasks.start_soon(call, name)
                     await anyio.wait_all_tasks_blocked()
                 assert order == ["wait begins", "quick", "a__quick answered"]
                 done.set()
-    assert order[3:] == ["wait ends", "a__wait answered", "a__deactivate answered", "a__wait answered"]
+    assert order[3:] == ["wait ends", "a__wait answered", "a__close answered", "a__wait answered"]
     assert "Unknown tool" in results["a__wait"]
 
 
@@ -71,7 +71,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_lets_those_after_it_pass_
                 await anyio.wait_all_tasks_blocked()
                 with anyio.CancelScope() as scope:
                     async with anyio.create_task_group() as waiting:
-                        waiting.start_soon(conversation.call, "a__deactivate", {})
+                        waiting.start_soon(conversation.call, "a__close", {})
                         await anyio.wait_all_tasks_blocked()
                         scope.cancel()
                 await conversation.call("a__quick", {})
@@ -85,7 +85,7 @@ async def test_a_call_within_a_call_waits_for_nothing() -> None:
     tools.register_group("a")
 
     async def nested(context: Context) -> str:
-        return (await conversation.call("a__activate", {})).text
+        return (await conversation.call("a__open", {})).text
 
     tools.register("nested", nested, input_schema=NOTHING)
     conversation = Conversation(tools)

@@ -33,10 +33,10 @@ def says(text: str) -> Callable[[], str]:
 CALLS: dict[str, tuple[str, Any]] = {
     "use a": ("a__use", {}),
     "use b": ("b__use", {}),
-    "open a": ("a__activate", {}),
-    "open b": ("b__activate", {}),
-    "close a": ("a__deactivate", {}),
-    "close b": ("b__deactivate", {}),
+    "open a": ("a__open", {}),
+    "open b": ("b__open", {}),
+    "close a": ("a__close", {}),
+    "close b": ("b__close", {}),
     "look": ("look", {}),
 }
 

@@ -222,7 +222,7 @@ async def test_a_run_whose_initial_group_can_not_be_set_up_fails(run: Framework)
     tools = ToolSet("desk")
     tools.register_group("a", on_activate=fail)
     with pytest.raises(HookFailed):
-        await run(tools, [("a__deactivate", {})], active="a")
+        await run(tools, [("a__close", {})], active="a")
     assert not tools.sessions
 
 

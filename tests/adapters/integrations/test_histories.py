@@ -107,7 +107,7 @@ async def test_a_refusal_is_recognised_also_where_its_author_marked_it_as_a_succ
     tools = ToolSet("desk")
     tools.register_group("a", on_activate=fail)
     async with Conversation(tools) as conversation:
-        [[refused]] = await executed(conversation, [("a__activate", {})])
+        [[refused]] = await executed(conversation, [("a__open", {})])
     unmarked = Answered(refused.name, refused.arguments, refused.text)
     assert Conversation.from_history(tools, write([[unmarked]])).loaded == ()
 

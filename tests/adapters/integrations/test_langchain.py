@@ -240,7 +240,7 @@ async def test_tools_of_the_agent_and_of_two_tool_sets_stand_side_by_side() -> N
     other = ToolSet("other")
     other.register_group("more", "More")
     other.register("look", lambda: "looked", group="more", description="Look")
-    calls = [[("own", {}), *opening("db"), ("more__activate", {})], [("more__look", {}), ("db__query", {"limit": 1})]]
+    calls = [[("own", {}), *opening("db"), ("more__open", {})], [("more__look", {}), ("db__query", {"limit": 1})]]
     script = Script([ToolfoldToolset(desk()), ToolfoldToolset(other)], *calls, tools=[own])
     done = await script.agent.ainvoke(GO_ON)
     assert {"own", "db__query", "more__look"} <= {*script.listed[-1]}

@@ -206,7 +206,7 @@ def library(**settings: Any) -> ToolSet:
 @pytest.mark.parametrize(
     ("control", "how"),
     [
-        ("per_group", ": call a__activate first"),
+        ("per_group", ": call a__open first"),
         ("load_tool_group", ': call load_tool_group {"group_name": "a"} first'),
         ("none", ", which is not open"),
     ],

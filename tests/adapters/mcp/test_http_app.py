@@ -42,9 +42,7 @@ async def test_health_fails_once_the_background_work_has_died() -> None:
 
 
 @pytest.mark.spec("INT-1", "DEL-10")
-@pytest.mark.parametrize(
-    ("make", "shown"), [(make_desk, "database__activate"), (shop, "db_row"), (grouped_shop, "ping")]
-)
+@pytest.mark.parametrize(("make", "shown"), [(make_desk, "database__open"), (shop, "db_row"), (grouped_shop, "ping")])
 async def test_an_application_that_mounts_it_serves_both_eras_and_runs_its_lifespan(make: Any, shown: str) -> None:
     app = http_app(make())
     outer = Starlette(routes=[Mount("/tools", app)], lifespan=app.lifespan)

@@ -120,7 +120,7 @@ async def test_those_of_groups_that_are_open_from_the_start_are_read_at_the_star
     prompt = conversation.system_prompt("You lend.")
     assert prompt.startswith("You lend.")
     assert LOAN in prompt
-    (closed,) = await conversation.execute([("loans__deactivate", {})])
+    (closed,) = await conversation.execute([("loans__close", {})])
     assert not closed.is_error
     assert conversation.system_prompt("You lend.") == prompt
     assert Conversation.restore(tools, conversation.dump()).system_prompt("You lend.") == prompt

@@ -76,7 +76,7 @@ async def test_pages_join_to_the_whole_list_and_a_foreign_cursor_is_refused(era:
 async def test_another_separator_is_used_wherever_the_client_sees_a_name() -> None:
     async with client_of(build_server(make_desk(), separator="__"), "legacy") as (client, _):
         assert not [name for name in await names_of(client) if "." in name]
-        opened = await client.call_tool("database__activate", {})
+        opened = await client.call_tool("database__open", {})
         assert change_of(opened)["tools"] == ["database__query"]
         assert "- database__query: Run a query." in opened.content[0].text  # type: ignore[union-attr]
         assert not (await client.call_tool("database__query", {"sql": "x"})).is_error
@@ -276,7 +276,7 @@ async def test_a_server_gives_names_that_every_known_client_accepts_unless_it_is
     tools = make_desk()
     async with client_of(mcp.build_server(tools), "legacy") as (client, _):
         names = await names_of(client)
-        assert "database__activate" in names
+        assert "database__open" in names
         assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names)
     async with client_of(mcp.build_server(tools, separator="."), "legacy") as (client, _):
         assert "database.activate" in await names_of(client)

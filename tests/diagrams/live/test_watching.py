@@ -79,7 +79,7 @@ async def test_steps_show_what_changed_what_was_refused_and_which_hook_failed() 
             "refused",
             [
                 "ToolNotFound: Unknown tool: database.query. It needs the group database, which is closed: call "
-                "database.activate first."
+                "database.open first."
             ],
         ),
     ]
@@ -99,9 +99,9 @@ async def test_control_tools_and_what_handlers_request_are_parts_of_the_step_of_
         found = await steps(app, await page.key(session.id))
     assert [(step["title"], step["outcome"]) for step in found] == [
         ("call open_database", "changed"),
-        ("call mode_a.activate", "changed"),
-        ("call database.write.deactivate", "done"),
-        ("call vault.activate", "failed"),
+        ("call mode_a.open", "changed"),
+        ("call database.write.close", "done"),
+        ("call vault.open", "failed"),
     ]
     assert found[-1]["reasons"] == ["on_activate of vault: ToolError: the key is missing"]
 

@@ -214,7 +214,7 @@ async def test_only_callers_with_a_known_token_are_served(serving: Serving, tmp_
             httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}) as http,
             Client(streamable_http_client(url, http_client=http), mode="2026-07-28") as client,
         ):
-            await client.call_tool("orders__activate")
+            await client.call_tool("orders__open")
             assert "orders__place" in {tool.name for tool in (await client.list_tools()).tools}
 
 

@@ -30,7 +30,7 @@ async def test_a_program_in_pydantic_ais_code_mode_does_so_too() -> None:
     assert opened.startswith("Group orders is open.")
     assert told == ["2 of tea", "Unknown tool: orders__place"]
     assert counted == 312
-    tools = [("orders__activate", {}), ("orders__place", TEA), ("cellar__activate", {})]
+    tools = [("orders__open", {}), ("orders__place", TEA), ("cellar__open", {})]
     assert seen == [*tools, ("orders__place", {"item": "milk"}), ("cellar__bottles", {})]
 
 

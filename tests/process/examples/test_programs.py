@@ -105,7 +105,7 @@ def test_modern_cli_reports_which_programs_are_installed_and_runs_some(tmp_path:
         ),
         (
             ("examples.automation_hub:tools",),
-            [("plugins__activate", {}), ("plugins__count_words", {"text": "one two"})],
+            [("plugins__open", {}), ("plugins__count_words", {"text": "one two"})],
             "2",
         ),
         (

@@ -110,7 +110,7 @@ def test_a_script_reaches_a_server_over_http(era: Era) -> None:
     with Served(serve) as served, Link(served.url(), era) as link:
         connection = link.connect()
         link.begin()
-        opened = connection.reply("database__activate")
+        opened = connection.reply("database__open")
         link.keep()
         connection.wait_for_change(0, PATIENCE if era == "legacy" else 0)
         meta: dict[str, Any] = {"dev.toolfold/handle": opened.handle} if era == "modern" else {}

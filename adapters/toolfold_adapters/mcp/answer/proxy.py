@@ -8,6 +8,7 @@ what a call opens is open for those that are made after it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -172,13 +173,16 @@ def reserve_names(tools: ToolSet, wire: WireNames, names: Sequence[str]) -> None
         except InvalidName as error:
             raise ConfigError(f"The call-tool proxy can't be called {name!r}: {error.problem}.") from error
 
-    def admit(registered: str) -> None:
+    def check(registered: str) -> None:
         if (name := wire.to_wire(registered)) in names:
             proxy = "the proxy with call_tool=" if name == names[0] else f"leave out {name}="
             raise ConfigError(f"A tool has the name of the call-tool proxy, {name!r}: rename the tool, or {proxy}")
-        wire.admit(registered)
 
-    tools.guard_names(admit, wire.release)
+    def checked(admit: Callable[[str], None], registered: str) -> None:
+        admit(registered)
+        check(registered)
+
+    tools.guard_names(partial(checked, wire.admit), wire.release, partial(checked, wire.admit_control))
 
 
 # -- several calls in one request --------------------------------------------------------------------------------------

@@ -122,12 +122,18 @@ class Renderer:
         if offer is not None and not offer.first:
             return None
         registered = component.origin or component
-        if registered not in self._definitions:
-            self._definitions[registered] = self._render(registered)
-        rendered = self._definitions[registered]
+        rendered = self._definitions.get(registered)
+        if registered not in self._definitions or self._is_renamed(registered, rendered):
+            self._definitions[registered] = rendered = self._render(registered)
         if rendered is None or component is registered:
             return rendered
         return {**rendered, **{key: component.definition[key] for key in FROM_MODES if key in component.definition}}
+
+    def _is_renamed(self, component: Component, rendered: Mapping[str, Any] | None) -> bool:
+        """Return whether a tool has another name on the wire by now, as a control tool that gave way (SPEC NAM-6)."""
+        return (
+            rendered is not None and component.kind == "tool" and rendered["name"] != self.names.to_wire(component.name)
+        )
 
     def _render(self, component: Component) -> dict[str, Any] | None:
         rendered = render_for_hosts(component, self.names.to_wire)

@@ -62,7 +62,7 @@ async def test_a_script_serves_over_http_until_it_is_asked_to_end(script: Path) 
             assert announced.startswith("toolfold: serving http://127.0.0.1:")
             assert url.endswith("/tools")
             async with Client(url) as client:
-                assert "files__activate" in {tool.name for tool in (await client.list_tools()).tools}
+                assert "files__open" in {tool.name for tool in (await client.list_tools()).tools}
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
 
