@@ -206,9 +206,10 @@ class Scripted:
         return any(self.wire(tool) in _names(text) for text in self.surface.said)
 
     def is_open(self, tool: str) -> bool:
-        """Return whether the script has read that the group of a tool is open."""
-        group = re.escape(self.group(tool))
-        return re.search(rf"^Opened: .*\b{group}\b", "\n".join(self.surface.said[-1:]), re.MULTILINE) is not None
+        """Return whether the script has just read that the group of a tool is open, or that it can be called now."""
+        group, name = re.escape(self.group(tool)), re.escape(self.wire(tool))
+        opened = rf"^Opened: .*\b{group}\b|[Cc]an be called now(\.$|: .*(?<![\w-]){name}(?![\w-]))"
+        return re.search(opened, "\n".join(self.surface.said[-1:]), re.MULTILINE) is not None
 
     def knows(self, group: str, offered: Mapping[str, dict[str, Any]]) -> bool:
         """Return whether the script has read of a group: in the instructions, in what opens it, or in an answer."""

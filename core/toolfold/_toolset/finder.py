@@ -17,7 +17,7 @@ from .._usercode import caller
 from .._view.calling import AboutTools, ToolResult
 from .._view.describe import Described, Directory, describe_best
 from .._view.reasons import reason_of
-from .._view.search import Found, Ranker, search_of, to_state, unsearched
+from .._view.search import Found, Ranker, objection, search_of, to_state, unsearched
 from .._view.visibility import RequestView
 from .control import REFUSALS, control_component, refusal, states_of
 
@@ -88,19 +88,20 @@ async def find_tools(context: Context, ranker: Ranker, arguments: Mapping[str, A
     query, limit = arguments["query"][:MAX_QUERY], arguments.get("limit", LIMIT)
     search = search_of(context.request_view, ranker)
     best: list[Found] = await caller(search.best, in_thread=True)(query, int(limit))
-    view, change = context.request_view, Change()
-    if arguments.get("open", False) and best and best[0].closed:  # more groups would make the list of a client long
+    view, change, why = context.request_view, Change(), ""
+    opens = bool(arguments.get("open", False) and best and best[0].closed)  # more would make the list of a client long
+    if opens and not (why := objection(query, best[0], view)):
         try:
             change = await context.session.transition(activate=best[0].wanted, view=context.request_view)
         except REFUSALS as error:
             return refusal(error, context)
         _, view = states_of(change, context)
         best = to_state(best, view)
-    return _answer(context, arguments["query"], best, view, change, int(limit))
+    return _answer(context, arguments["query"], best, view, change, int(limit), why)
 
 
 def _answer(
-    context: Context, query: str, best: Sequence[Found], view: RequestView, change: Change, limit: int
+    context: Context, query: str, best: Sequence[Found], view: RequestView, change: Change, limit: int, why: str
 ) -> ToolResult:
     tools = tuple(one.component for one in best)
     structured = {
@@ -110,7 +111,9 @@ def _answer(
         "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
         "found": [context.to_wire(component.name) for component in tools],
     }
-    changes = _changes(change, view.snapshot.catalog)
+    changes = (
+        [f"Nothing opened: {why}, which the query does not name."] if why else _changes(change, view.snapshot.catalog)
+    )
     text = _text(query, changes, _places(best, view, change.activated), [] if best else _missing(view))
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
     described = about.describe([Described.of(component.render(view.to_wire)) for component in tools], ROOM)

@@ -9,7 +9,6 @@ How texts are ranked is up to a `Ranker`. The core has none: a good one needs a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -24,6 +23,7 @@ from .._plain import table
 from .._values import frozen
 from ..errors import QuotaExceeded, ToolfoldError
 from ..machine import TransitionRequest, restore
+from .intent import FILLERS, READ, asked_by, done_by, intent_of, meaning_of, words_of
 from .visibility import RequestView, available, is_listed, render
 
 MAX_DEPTH = 4
@@ -190,21 +190,38 @@ class Search:
     def best(self, query: str, limit: int) -> list[Found]:
         """Return the tools that match a query best: first those that it names, the closest first (SPEC FND-5).
 
-        The ranking decides between names that are equally close, and on all the others.
+        The ranking decides between names that are equally close, and on all the others. Where a query asks to read,
+        and no tool has its very words for a name, what reads comes before what writes (SPEC FND-6).
         """
         if not self.offered:
             return []
-        by_name = {one.component.name: one for one in self.offered}
-        ranked = [name for name in dict.fromkeys(self._ranking(query)) if name in by_name]
+        ranked = [name for name in dict.fromkeys(self._ranking(query)) if name in self._by_name]
         places = {name: place for place, name in enumerate(ranked)}
-        closeness = closeness_to(query)
+        closeness, asked = closeness_to(query), asked_by(query)
         named = {
             name: min(found)
-            for name in by_name
-            if (found := [close for text in {name, self.to_wire(name)} if (close := closeness(text)) is not None])
+            for name, (_, known) in self._by_name.items()
+            if (found := [close for one in known if (close := closeness(one)) is not None])
         }
-        first = sorted(named, key=lambda name: (named[name], places.get(name, len(places)), name))
-        return [by_name[name] for name in islice(dict.fromkeys([*first, *ranked]), limit)]
+
+        def writing(name: str) -> bool:
+            return asked == _READS and writes(self._by_name[name][0].component)
+
+        def order(name: str) -> tuple[Any, ...]:
+            rule, others = named[name]
+            return rule, rule >= _WORDS and writing(name), others, places.get(name, len(places)), name
+
+        rest = [name for name in ranked if name not in named]
+        rest[:REORDERED] = sorted(rest[:REORDERED], key=writing)
+        return [self._by_name[name][0] for name in islice([*sorted(named, key=order), *rest], limit)]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, tuple[Found, tuple[_Name, ...]]]:
+        """What may be found, with the names that a query may have for it."""
+        return {
+            one.component.name: (one, tuple(map(_Name.of, {one.component.name, self.to_wire(one.component.name)})))
+            for one in self.offered
+        }
 
     @cached_property
     def _ranking(self) -> Ranking:
@@ -293,10 +310,19 @@ def unsearched(view: RequestView) -> dict[str, str]:
 # -- which tools a query names ----------------------------------------------------------------------------------------
 
 
+_READS = frozenset[str | None]({READ})
+_READING = (_READS, _READS | {None})
+"""What a query asks for that asks to read, and for no change."""
+
+REORDERED = 10
+"""Among how many of a ranking what reads comes before what writes; what comes later fits the words less."""
+
+_WORDS = 3
+"""From which rule of `closeness_to` on a tool is not named for certain."""
+
 _PREFIXED = "__"
 """What stands between the name of a tool and that of its server or its host; the separator of groups is read as it."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")
 _PLURAL = 4
 """How long a word is at least whose last letter may be the `s` of a plural."""
 
@@ -304,30 +330,99 @@ Closeness = tuple[int, int]
 """The smaller, the closer: which of the rules holds, and how many words of the name are not in the query."""
 
 
-def closeness_to(query: str) -> Callable[[str], Closeness | None]:
+@frozen
+class _Name:
+    """A name as queries are compared with it: as it is written, in words, and by their meaning; see `_meanings`.
+
+    `base` is what it is without the name of a server or group.
+    """
+
+    plain: str
+    whole: tuple[str, ...]
+    base: tuple[str, ...]
+    folded: frozenset[str]
+    base_folded: frozenset[str]
+    meanings: frozenset[str]
+    base_meanings: frozenset[str]
+
+    @classmethod
+    def of(cls, name: str) -> _Name:
+        whole, base = words_of(name), words_of(_base(name))
+        return cls(_plain(name), whole, base, _folded(whole), _folded(base), _meanings(whole), _meanings(base))
+
+
+def closeness_to(query: str) -> Callable[[_Name], Closeness | None]:
     """Return what says how closely a name is that of a query: `None` if it is not, or lacks a word of the query.
 
     The name itself comes before one that differs by a prefix, that before one with the same words, and all of them
-    before names that have the words of the query and others.
+    before names that have the words of the query and others; last are those that have them but for a verb of the same
+    meaning. Articles and other words that say nothing do not count.
     """
     asked = _plain(query.strip(" \t\r\n`'\""))
-    words = _words(query)
-    wanted = _folded(words)
+    words = words_of(query)
+    telling = tuple(word for word in words if word not in FILLERS)
+    wanted, meanings = _folded(telling), _meanings(telling)
 
-    def closeness(name: str) -> Closeness | None:
-        plain = _plain(name)
-        if plain == asked:
+    def closeness(name: _Name) -> Closeness | None:
+        if name.plain == asked:
             return 0, 0
-        if asked and (plain.endswith(_PREFIXED + asked) or asked.endswith(_PREFIXED + plain)):
+        if asked and (name.plain.endswith(_PREFIXED + asked) or asked.endswith(_PREFIXED + name.plain)):
             return 1, 0
-        base = _words(_base(name))
-        if words and words in (base, _words(name)):
+        if words and not {words, telling}.isdisjoint((name.base, name.whole)):
             return 2, 0
-        if not wanted or not wanted <= _folded(_words(name)):
-            return None
-        return 3, len(_folded(base) - wanted)
+        if wanted and wanted <= name.folded:
+            return _WORDS, len(name.base_folded - wanted)
+        if meanings and meanings <= name.meanings:
+            return _WORDS + 1, len(name.base_meanings - meanings)
+        return None
 
     return closeness
+
+
+def writes(component: Component) -> bool:
+    """Return whether a tool does anything else than to read, as far as its verb and annotations say."""
+    return _does(component) not in (READ, None)
+
+
+def names(query: str, component: Component, to_wire: ToWire) -> bool:
+    """Return whether a query names a tool, by all of its words or all of its own, or asks for the change it makes.
+
+    SPEC FND-6.
+    """
+    closeness, own = closeness_to(query), _Name.of(component.name)
+    return (
+        any(closeness(one) is not None for one in (own, _Name.of(to_wire(component.name))))
+        or (writes(component) and _does(component) in asked_by(query))
+        or (bool(own.base_meanings) and own.base_meanings <= _meanings(words_of(query)))
+    )
+
+
+def objection(query: str, found: Found, view: RequestView) -> str:
+    """Return why a search with a query does not open the groups of a tool, as a clause; `""` if nothing is against it.
+
+    For a query that asks to read, what writes is opened only if the query names it; and so is, for any, what would
+    close others by an exclusion (SPEC FND-6).
+    """
+    component, snapshot = found.component, view.snapshot
+    if names(query, component, view.to_wire):
+        return ""
+    if writes(component) and asked_by(query) in _READING:
+        return f"{view.to_wire(component.name)} may change things"
+    closing = [
+        path
+        for path in snapshot.active
+        if any(path in one and not one.isdisjoint(found.closed) for one in snapshot.catalog.exclusions)
+    ]
+    return f"opening {found.closed[-1]} would close {', '.join(closing)}" if closing else ""
+
+
+def _does(component: Component) -> str | None:
+    return done_by(words_of(_base(component.name)), component.definition)
+
+
+def _meanings(words: Sequence[str]) -> frozenset[str]:
+    """Return words with one for all verbs of the same meaning; nothing if there are only verbs."""
+    return frozenset() if all(map(intent_of, words)) else _folded(map(meaning_of, words))
 
 
 def _plain(name: str) -> str:
@@ -338,10 +433,6 @@ def _base(name: str) -> str:
     return name.replace(SEPARATOR, _PREFIXED).rpartition(_PREFIXED)[2]
 
 
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text)]
-
-
-def _folded(words: Iterable[str]) -> set[str]:
+def _folded(words: Iterable[str]) -> frozenset[str]:
     """Return words without the `s` of the plural, which names and queries use as they please."""
-    return {word[:-1] if len(word) >= _PLURAL and word.endswith("s") else word for word in words}
+    return frozenset(word[:-1] if len(word) >= _PLURAL and word.endswith("s") else word for word in words)

@@ -16,6 +16,8 @@ LEAST = {
     "synonyms": (0.15, 0.25, 0.3),
     "languages": (0.0, 0.0, 0.0),
     "nothing": (0.5, 0.5, 0.5),
+    "models": (0.7, 0.9, 0.9),
+    "no tool": (0.3, 0.3, 0.3),
 }
 """The least part that is found at 1, 5 and 10, by words alone; of no-match, that of queries that find nothing."""
 

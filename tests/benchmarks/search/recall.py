@@ -51,6 +51,7 @@ def tool_set(tasks: TaskSet, ranker: Ranker) -> ToolSet:
                 _never,
                 description=tool.get("description"),
                 input_schema=tool["inputSchema"],
+                annotations=tool.get("annotations"),
                 group=group.name,
             )
     return tools

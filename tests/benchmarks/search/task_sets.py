@@ -6,6 +6,7 @@ MetaTool      github.com/HowieHwong/MetaTool: 199 plugins, 20,614 queries with t
               two. The folder needs `dataset/`.
 catalogs      any other servers, a JSON file with `tools` for each.
 own.toml      what users might say, by us: over the built-in tools of the evaluation, and its fillers.
+models.toml   what models write when they search, by us: over the same tools.
 queries.toml  what users might say, by us: over the servers of LiveMCPBench and four catalogs.
 """
 
@@ -90,7 +91,16 @@ def own(*, held: bool = True) -> list[TaskSet]:
         members.setdefault(group, []).append({**tool.definition, "name": tool.name.removeprefix(f"{group}.")})
         texts.setdefault(group, tool.filler_of)
     groups = [Group(name, texts[name], tuple(tools)) for name, tools in members.items()]
-    return _queries("own", "own.toml", groups, held=held)
+    return [*_queries("own", "own.toml", groups, held=held), *_of_models(tuple(groups), held=held)]
+
+
+def _of_models(groups: tuple[Group, ...], *, held: bool) -> list[TaskSet]:
+    """Return the queries as models write them, and more that no tool fits; halves are those of tools."""
+    found = tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
+    chosen = [*found["queries"].items()][held::2]
+    tasks = tuple(Task((query,), (frozenset({tool}),)) for tool, queries in chosen for query in queries)
+    missing = tuple(Task((query,), ()) for query in found["words"]["nothing"][held::2])
+    return [TaskSet("own: models", groups, tasks), TaskSet("own: no tool", groups, missing)]
 
 
 def as_users_speak(groups: Iterable[Group], *, held: bool = True) -> list[TaskSet]:

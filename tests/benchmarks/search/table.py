@@ -1,0 +1,120 @@
+"""Everything about search in one table: what is found first and among five, and what an answer costs.
+
+    python -m tests.benchmarks.search.table [FOLDER] --fastmcp PYTHON --tuning
+
+Beside the queries of `recall` it asks "get a …" for each tool that is called so, and counts how often what is first
+writes; and for each tool its own name with the first sentence of its description. Of queries that no tool fits, the
+part that finds nothing is shown. Tokens are those of the median answer, and time is that of the processor, for a query.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import process_time
+
+import anyio
+
+from toolfold import Ranker, ToolSet
+from toolfold._view.search import writes
+from toolfold_adapters.search import bm25
+from toolfold_adapters.tokens import approximate_tokens
+
+from .recall import Searcher, foreign_searcher, plain_fts5, recall, tool_set
+from .task_sets import Task, TaskSet, as_users_speak, catalogs, live_mcp_bench, own
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_READS = frozenset({"get", "list"})
+
+
+def sets_of(folder: Path | None, *, held: bool) -> list[TaskSet]:
+    """Return our own queries, those of a folder's servers, and the queries that are derived from definitions."""
+    sets = own(held=held)
+    if folder is None:
+        return [*sets, *derived(sets[0])]
+    groups = [*live_mcp_bench(folder / "LiveMCPBench").groups, *catalogs(folder / "catalogs")]
+    users = as_users_speak(groups, held=held)
+    return [*sets, *derived(sets[0]), *users, *derived(users[0])]
+
+
+def derived(tasks: TaskSet) -> Iterator[TaskSet]:
+    """Yield queries that read, and queries in the tools' own words; tools of one name do for one another."""
+    alike: dict[str, set[str]] = {}
+    for full, tool in tasks.tools():
+        alike.setdefault(tool["name"], set()).add(full)
+    reading, wording = [], []
+    for name, fulls in alike.items():
+        need = (frozenset(fulls),)
+        first, *others = _WORD.findall(name)
+        if first.casefold() in _READS and others:
+            reading.append(Task((f"get a {' '.join(others).casefold()}",), need))
+    for full, tool in tasks.tools():
+        sentence = re.split(r"(?<=[.!?])\s", tool.get("description", "").strip())[0]
+        wording.append(Task((f"{tool['name']} {sentence}",), (frozenset({full}),)))
+    where = tasks.name.partition(":")[0]
+    yield TaskSet(f"{where}: get a …", tasks.groups, tuple(reading))
+    yield TaskSet(f"{where}: own words", tasks.groups, tuple(wording))
+
+
+async def asked(tools: ToolSet, queries: Sequence[str]) -> tuple[list[list[str]], list[int], float]:
+    """Return what `find_tools` finds, the tokens of its answers, and the processor time of a query in milliseconds."""
+    rankings: list[list[str]] = []
+    tokens: list[int] = []
+    async with tools.open_session() as session:
+        await session.call("find_tools", {"query": queries[0]})  # makes the index
+        start = process_time()
+        for query in queries:
+            result = await session.call("find_tools", {"query": query})
+            rankings.append([name.replace(".", "__") for name in result.structured["found"]])
+            tokens.append(approximate_tokens(result.text))
+        spent = process_time() - start
+    return rankings, tokens, 1000 * spent / len(queries)
+
+
+def lines(sets: Sequence[TaskSet], rankers: Mapping[str, Ranker], others: Mapping[str, Searcher]) -> Iterator[str]:
+    """Yield the lines of the table, one for each set of queries and searcher."""
+    yield f"{'queries':22}{'':24}{'number':>7}{'at 1':>8}{'at 5':>8}{'writes':>8}{'tokens':>8}{'ms':>8}"
+    made: dict[tuple[int, str], ToolSet] = {}
+    for tasks in sets:
+        queries = [step for task in tasks.tasks for step in task.steps]
+        known = made.setdefault((id(tasks.groups), ""), tool_set(tasks, bm25))
+        kinds = {name.replace(".", "__"): writes(one) for name, one in known.catalog.tools.items()}
+        for name, searcher in others.items():
+            yield _line(tasks, name, searcher(tasks, queries), kinds)
+        for name, ranker in rankers.items():
+            key = (id(tasks.groups), name)
+            if key not in made:
+                made[key] = tool_set(tasks, ranker)
+            rankings, tokens, spent = anyio.run(asked, made[key], queries)
+            yield f"{_line(tasks, name, rankings, kinds)}{statistics.median(tokens):8.0f}{spent:8.1f}"
+
+
+def _line(tasks: TaskSet, name: str, rankings: Sequence[Sequence[str]], kinds: Mapping[str, bool]) -> str:
+    shown = "".join(f"{recall(tasks.tasks, rankings, number):8.1%}" for number in (1, 5))
+    written = sum(bool(found) and kinds[found[0]] for found in rankings)
+    return f"{tasks.name:22}{name:24}{len(tasks.tasks):7}{shown}{written:8}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", help="has the public task sets, see task_sets.py")
+    parser.add_argument("--fastmcp", metavar="PYTHON", help="the interpreter of an environment with FastMCP")
+    parser.add_argument("--alone", action="store_true", help="leave the others out")
+    parser.add_argument("--tuning", action="store_true", help="ask the queries that are there to tune by")
+    options = parser.parse_args()
+    others: dict[str, Searcher] = {}
+    if not options.alone:
+        others = {"plain FTS5": plain_fts5, "pydantic-ai": foreign_searcher(sys.executable, "with_pydantic_ai.py")}
+        if options.fastmcp:
+            others["FastMCP, BM25"] = foreign_searcher(options.fastmcp, "with_fastmcp.py")
+    for line in lines(sets_of(options.folder, held=not options.tuning), {"toolfold, BM25": bm25}, others):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""A search tells what a query asks for, and opens nothing else (SPEC FND-6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.searching import answer, by_shared_words, found
+from toolfold import ToolSet
+from toolfold._view.intent import asked_by, done_by, words_of
+
+pytestmark = pytest.mark.spec("FND-6")
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("get a page", {"read"}),
+        ("could you show me all the open bugs", {"read"}),
+        ("which files are in the folder", {"read"}),
+        ("do I have unread mail", {"read"}),
+        ("searching for flights", {"read"}),
+        ("calendar list events", {"read"}),
+        ("how do I delete a page", {"remove"}),
+        ("removes old pages", {"remove"}),
+        ("please make a new folder", {"create"}),
+        ("renaming a file", {"change"}),
+        ("send the invoice", {"send"}),
+        ("restart the server", {"run"}),
+        ("find the page and delete it", {"read", "remove"}),
+        ("find a way to send it", {"read", "send"}),
+        ("who works on this, give it to Mei", {"read", None}),
+        ("warmer in the bedroom tonight", {None}),
+        ("", set()),
+        ("?!", set()),
+    ],
+)
+def test_what_a_query_asks_for_is_told_by_its_verbs(query: str, asked: set[str | None]) -> None:
+    assert asked_by(query) == asked
+
+
+@pytest.mark.parametrize(
+    ("name", "definition", "does"),
+    [
+        ("get_page", {}, "read"),
+        ("listIssues", {}, "read"),
+        ("pods_list", {}, "read"),
+        ("list_deleted_items", {}, "read"),
+        ("get_run_logs", {}, "read"),
+        ("batch_create_issues", {}, "create"),
+        ("search_and_replace", {}, "change"),
+        ("delete-page", {}, "remove"),
+        ("weather", {"description": "Returns the weather"}, "read"),
+        ("folder", {"description": "Creating folders"}, "create"),
+        ("weather", {"description": "The weather"}, None),
+        ("delete_page", {"annotations": {"readOnlyHint": True}}, "read"),
+        ("get_page", {"annotations": {"readOnlyHint": False}}, "change"),
+        ("page", {"annotations": {"destructiveHint": True}}, "change"),
+        ("delete_page", {"annotations": {"readOnlyHint": False}}, "remove"),
+    ],
+)
+def test_what_a_tool_does_is_told_by_its_annotations_its_verb_and_its_description(
+    name: str, definition: dict[str, Any], does: str | None
+) -> None:
+    assert done_by(words_of(name), definition) == does
+
+
+def wiki(**options: Any) -> ToolSet:
+    """Reading and writing, which exclude one another, and what is put first by the words of its description."""
+    tools = ToolSet("wiki", search=by_shared_words, control="open_group", **options)
+    tools.register_group("reading", "Pages as they are")
+    tools.register_group("writing", "Pages changed")
+    tools.register_group("notes", "Notes")
+    tools.register_exclusion("reading", "writing")
+    for group, name, text in (
+        ("reading", "page_source", "page markup"),
+        ("reading", "list_pages", "every page there is"),
+        ("writing", "delete_page", "get one page out of the way"),
+        ("writing", "revise_page", "get one page right"),
+        ("notes", "remove_note", "get one note out of the way"),
+        ("notes", "note", "note text"),
+    ):
+        tools.register(name, answer, description=text, group=group)
+    return tools
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("list a page", "reading.list_pages"),
+        ("show every page", "reading.list_pages"),
+        ("get one page out of the way", "reading.list_pages"),
+        ("delete one page", "writing.delete_page"),
+        ("erase the page", "writing.delete_page"),
+        ("delete_page", "writing.delete_page"),
+        ("get one note", "notes.note"),
+    ],
+)
+async def test_a_query_that_asks_to_read_finds_what_reads_first_and_others_what_they_name(
+    query: str, best: str
+) -> None:
+    async with wiki().open_session() as session:
+        assert (await found(session, query))[0] == best
+
+
+@pytest.mark.parametrize(
+    ("active", "query", "opened", "said"),
+    [
+        (["reading"], "get it right", [], "revise_page may change things"),
+        (["reading"], "right", [], "opening writing would close reading"),
+        (["reading"], "delete the page", ["writing"], ""),
+        (["reading"], "I want that page deleted", ["writing"], ""),
+        (["reading"], "writing.revise_page", ["writing"], ""),
+        ([], "get it out of the way", [], "may change things"),
+        ([], "right", ["writing"], ""),
+        ([], "remove_note", ["notes"], ""),
+        ([], "text", ["notes"], ""),
+    ],
+)
+async def test_what_a_query_does_not_name_opens_nothing_that_writes_and_closes_nothing(
+    active: list[str], query: str, opened: list[str], said: str
+) -> None:
+    async with wiki().open_session(active=active) as session:
+        result = await session.call("find_tools", {"query": query, "open": True, "limit": 2})
+        assert [*session.active] == (opened or active)
+        assert result.structured["changed"] == bool(opened)
+        first = result.text.splitlines()[0]
+        assert (first.startswith("Nothing opened: ") and said in first) if said else first.startswith("Opened: ")
+        assert said == "" or 'call open_group {"group"' in result.text, "what opens it all the same"
