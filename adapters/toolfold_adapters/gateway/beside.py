@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 
 import anyio.to_thread
 
+from ..transport.garbage import postponed
+
 LARGE = 200
 """Work on more definitions than this holds the loop for longer than a switch to a thread takes."""
 
@@ -46,4 +48,5 @@ async def beside(size: int, function: Callable[..., T], *arguments: object) -> T
     if size <= LARGE:
         return function(*arguments)
     work = partial(function, *arguments)
-    return await anyio.to_thread.run_sync(lambda: Context().run(work))
+    with postponed():
+        return await anyio.to_thread.run_sync(lambda: Context().run(work))

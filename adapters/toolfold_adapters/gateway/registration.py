@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypedDict
 
@@ -15,6 +16,7 @@ from toolfold.spi import KINDS, Kind, ancestors, frozen, table
 
 from ..files import quoted_key
 from ..skills import register_files
+from ..transport.garbage import set_apart
 from .beside import beside
 from .config.settings import GatewayConfig
 from .finding import Finder
@@ -124,7 +126,9 @@ class UpstreamRegistration:
         self._unknown.update(unknown or {})
         wanted = self._wanted(self._config)
         made = self._made(self._layout, wanted)
-        return self._report((*wanted.warnings, *self._change(wanted, made)), self._tools.catalog)
+        report = self._report((*wanted.warnings, *self._change(wanted, made)), self._tools.catalog)
+        set_apart(self, self._size)
+        return report
 
     async def replace(self, server: str, definitions: Definitions | None) -> Registered:
         """Register what an upstream offers now in place of what it offered, and return the new report.
@@ -347,23 +351,24 @@ class UpstreamRegistration:
             kinds.add("resource")
         if kinds:
             self._tools.notify_list_changed(kinds)
+            set_apart(self, self._size)
         return report
 
     def _made(self, before: Layout, after: Layout, renewed: frozenset[str] = frozenset()) -> Made:
         """Return how a layout becomes another, which is most of the work, without changing the tool set."""
-        scratch = self._config.new_tool_set("scratch")
-        _declare(scratch, self._config, after)
         new: list[tuple[Kind, str]] = []
         left_out: list[str] = []
         differing = _differing(after, before, renewed)
-        for key in differing:
-            one = after.components[key]
-            try:
-                _add(scratch, one, self._forwarder(one.server, one.kind, one.original))
-                new.append(key)
-            except ToolfoldError as error:
-                left_out.append(_left_out(one, error))
-        held = scratch.catalog.components
+        with _scratch(self._config) as scratch:
+            _declare(scratch, self._config, after)
+            for key in differing:
+                one = after.components[key]
+                try:
+                    _add(scratch, one, self._forwarder(one.server, one.kind, one.original))
+                    new.append(key)
+                except ToolfoldError as error:
+                    left_out.append(_left_out(one, error))
+            held = scratch.catalog.components
         gone = _differing(before, after, renewed)
         return Made(
             gone=tuple(gone),
@@ -424,6 +429,19 @@ class UpstreamRegistration:
             version=said.version,
             servers={name: one.server for name, one in tools.items()},
         )
+
+
+class _Emptied(Exception):
+    """Takes back what was registered."""
+
+
+@contextmanager
+def _scratch(config: GatewayConfig) -> Generator[ToolSet]:
+    """Yield a tool set that has nothing at the end: it refers to itself, so it stays until garbage is looked for."""
+    scratch = config.new_tool_set("scratch")
+    with suppress(_Emptied), scratch.all_or_nothing():
+        yield scratch
+        raise _Emptied
 
 
 def _admits(config: GatewayConfig, layout: Layout, server: str, profile: Profile | None) -> bool:

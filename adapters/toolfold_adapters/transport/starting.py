@@ -19,13 +19,12 @@ from typing import Any, TypeVar
 
 import pydantic
 
+from .garbage import program_serves
+
 PACKAGES = ("mcp", "mcp.server", "mcp.client")
 """Packages that import more than their modules need, each after the one that it is in."""
 
 SERVER = "mcp.server.lowlevel"
-
-ALLOCATIONS = 5_000
-"""After how many objects more garbage is looked for, once it serves: the SDK leaves 4 kB of it for a modern request."""
 
 _loading = RLock()
 
@@ -68,15 +67,10 @@ def starting(module: str = SERVER, *, over_http: bool = False) -> Generator[Call
     """
     gc.disable()  # what is made until it serves stays, so looking for garbage in it takes time in vain
 
-    def started() -> None:
-        gc.freeze()
-        gc.set_threshold(ALLOCATIONS)
-        gc.enable()
-
     try:
         with nullcontext() if over_http else _absent("uvicorn", "uvicorn.main"):
             defer_sdk(module)
-        yield started
+        yield program_serves
     finally:
         gc.enable()
 

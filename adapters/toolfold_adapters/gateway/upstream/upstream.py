@@ -19,6 +19,7 @@ from toolfold.spi import Full, frozen
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
 from ...tally import Tally
+from ...transport.garbage import postponed
 from ...transport.redaction import secrets_in
 from ..beside import beside
 from ..config.settings import Entry, UpstreamConfig
@@ -335,6 +336,10 @@ class Upstream:
         a list that such clients did not have before, since what it lacks may have gone while there was no connection.
         A list without tools is read once more before it takes the place of one that has some.
         """
+        with postponed():
+            await self._refresh(link, wire)
+
+    async def _refresh(self, link: Link, wire: Wire) -> None:
         now = await known_of(wire)
         if not now.definitions.tools and self.known is not None and self.known.definitions.tools:
             now = await known_of(wire)
