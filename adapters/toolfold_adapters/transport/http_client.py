@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from .http_large import Whole
 from .http_refusals import Answers
 
 CONNECT_SECONDS = 30.0
@@ -43,7 +44,7 @@ async def http_transport(
         read, write = streams
         client.event_hooks["request"].append(_hurry_the_end)
         client.event_hooks["response"].append(answers.note)
-        yield answers.reading(read), write
+        yield answers.reading(Whole(read)), write
 
 
 async def _hurry_the_end(request: httpx2.Request) -> None:

@@ -5,7 +5,7 @@ Only an upstream at a URL needs this module, and with it an HTTP client.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -15,14 +15,17 @@ from mcp_types import INTERNAL_ERROR
 from pydantic import ValidationError
 
 from ...transport.http_client import http_transport
+from ...transport.http_large import Bounded, Events, Message
 from ...transport.http_refusals import refusal_of
-from ...transport.lines import Around, Item, MessageTooLarge, misread
+from ...transport.lines import Around, Item, misread
 from ..config.settings import UpstreamConfig
 from .life import Refused
 from .wire import Transport
 
 ADDRESS = "toolfold.address"
 """The extension of a request that has the address to ask in place of the one that its host has by then, if any."""
+OTHER_BYTES = 1024 * 1024
+"""How long an answer may be that is no message: a page, or one of a login."""
 SSE_SECONDS = 24 * 3600.0
 """How long a stream of the older HTTP transport may be silent; the SDK has no way to say for ever."""
 
@@ -71,12 +74,17 @@ async def to_address(request: httpx2.Request) -> None:
 
 
 def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
-    """Return what makes HTTP clients that read no answer of more bytes than `limit`, but for streams of events."""
+    """Return what makes HTTP clients that read no message of more bytes than `limit`, and nothing long on the loop."""
 
     async def bound(response: httpx2.Response) -> None:
-        if not _is_stream(response):
-            response.stream = _Bounded(response, limit)
-            response.headers.pop("content-encoding", None)  # what it yields is decoded
+        kind = response.headers.get("content-type", "").lower()
+        if _is_stream(response):
+            response.stream = Events(response, limit)
+        elif response.request.method == "POST" and _takes_streams(response) and kind.startswith("application/json"):
+            response.stream = Message(response, limit)
+        else:
+            response.stream = Bounded(response, min(limit, OTHER_BYTES))
+        response.headers.pop("content-encoding", None)  # what it yields is decoded
         if response.is_error and response.request.method == "GET":
             with suppress(httpx2.StreamError, httpx2.HTTPError):
                 await response.aread()  # its reason: whoever raises an error closes it
@@ -93,25 +101,11 @@ def _bounding(limit: int) -> Callable[..., httpx2.AsyncClient]:
 
 def _is_stream(response: httpx2.Response) -> bool:
     """Return whether the SDK reads a response event by event, with a limit for each, whatever the server calls it."""
-    asked, kind = response.request, response.headers.get("content-type", "").lower()
-    streamed = asked.method != "DELETE" and "text/event-stream" in asked.headers.get("accept", "")
+    kind = response.headers.get("content-type", "").lower()
+    streamed = response.request.method != "DELETE" and _takes_streams(response)
     return response.is_success and streamed and kind.startswith("text/event-stream")
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """The decoded body of a response; reading it fails once more has come than may."""
-
-    def __init__(self, response: httpx2.Response, limit: int) -> None:
-        self._body = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
-        self._limit = limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for part in self._body.aiter_bytes():
-            size += len(part)
-            if size > self._limit:
-                raise httpx2.StreamError(str(MessageTooLarge(self._limit)))
-            yield part
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
+def _takes_streams(response: httpx2.Response) -> bool:
+    """Return whether a response answers a message, or may be a stream of such; others are of a login."""
+    return "text/event-stream" in response.request.headers.get("accept", "")
