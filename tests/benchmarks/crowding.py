@@ -1,8 +1,8 @@
-"""What the calls of one server wait while another lists much, has large schemas, or says over and over that it changed.
+"""What the calls of one server wait while another lists much, answers with much, or says over and over that it changed.
 
-Both are processes behind one gateway, and are called in this one, so that what waits is the gateway alone. What else a
-machine does makes calls wait, too; so two processor times are measured beside that: of what holds the event loop
-longest, and of all that the gateway does, in threads too, while one call waits.
+Both are processes behind one gateway, and are called in this one, so that what waits is the gateway alone; it looks for
+garbage as `toolfold serve` does. What else a machine does makes calls wait, too; so two processor times are measured
+beside that: of what holds the event loop longest, and of all that the gateway does, in threads too, while a call waits.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
-from threading import get_ident
+from statistics import quantiles
 from time import perf_counter, process_time, thread_time
 from typing import Any
 from unittest import mock
 
 import anyio
 import anyio.lowlevel
-from attrs import evolve, frozen
+from attrs import define, field
 
 from toolfold import ProtocolError, Session, ToolSet
 from toolfold.spi import Kind
 from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.gateway import Gateway
+from toolfold_adapters.transport.garbage import program_serves
 
 from .harness import Row
 
 MOST_SECONDS = 0.2
-MOST_COMPUTED = 0.4
-"""How much the gateway may compute while a call waits: Python parses a message, and collects garbage, at one go."""
+MOST_COMPUTED = 0.2
+"""How much the gateway may compute while a call waits."""
 MOST_HELD = 0.05
 """How much processor time anything on the loop may take at a time."""
 LISTED = {
@@ -51,8 +52,48 @@ CHANGING = 500
 SECONDS = 10.0
 """How long a server says that its tools change."""
 PAUSE = 0.005
-FULL = 2
-"""The generation of a full collection of garbage."""
+ANSWERED = {"JSON": "application/json", "a stream of events": "text/event-stream"}
+"""How a server answers over HTTP whose answers are large."""
+ANSWERS = 3
+"""How many of them are asked for at a time."""
+
+SERVER = """
+import json, sys
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+kind = sys.argv[1]
+blocks = [{"type": "text", "text": "x" * 200, "annotations": {"audience": ["user"]}}] * 40_000
+results = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": "big", "version": "1"}},
+    "tools/list": {"tools": [{"name": "much", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": blocks},
+}
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = b""
+        if "id" in asked:
+            result = results.get(asked["method"], {})
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+            body = body if kind == "application/json" else b"data: " + body + b"\\n\\n"
+        self.answer(200 if body else 202, body)
+    def do_GET(self):
+        self.answer(405, b"")
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        with suppress(OSError):  # it is not waited for any more
+            self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
 
 UPSTREAM = """
 import json, sys, threading, time
@@ -119,76 +160,72 @@ def measure(*, quick: bool) -> list[Row]:
     rows: list[Row] = []
     note = "of another server, every 5 ms until all are registered"
     for what, (kind, number) in list(LISTED.items())[: 1 if quick else None]:
-        rows += _rows(f"beside a server that lists {what}", note, anyio.run(_worst, kind, number, 0.0))
+        rows += _rows(f"beside a server that lists {what}", note, _run(_listing, kind, number, 0.0))
+    note = f"for {SECONDS:g} seconds"
+    for what, kind in list(ANSWERED.items())[: 1 if quick else None]:
+        rows += _rows(
+            f"beside a server that answers {ANSWERS} calls at a time with 10 MB of {what}",
+            note,
+            _run(_answering, kind),
+        )
     if not quick:
         for kind in UNLISTED:
             what = f"while resources are read that no list has, beside a server that lists 16,000 {kind}s"
-            rows += _rows(what.replace("_", " "), f"for {SECONDS:g} seconds", anyio.run(_unlisted, kind))
+            rows += _rows(what.replace("_", " "), note, _run(_unlisted, kind))
     changing = f"beside a server whose {CHANGING} tools change all the time"
     note = f"for {SECONDS:g} seconds; it says so 50 times a second"
-    return [*rows, *_rows(changing, note, anyio.run(_worst, "tool", CHANGING, SECONDS))]
+    return [*rows, *_rows(changing, note, _run(_listing, "tool", CHANGING, SECONDS))]
 
 
-@frozen
-class Wait:
-    """What a call waits for: seconds, and of these the processor time of this process.
+def _run(of: Callable[..., Awaitable[Waits]], *arguments: object) -> Waits:
+    """Return what it returns, in a process that has nothing of the measurement before, as of a program."""
+    gc.unfreeze()
+    gc.collect()
+    program_serves()
+    return anyio.run(of, *arguments)
 
-    `held` is the most processor time that anything takes of the loop at a time.
+
+@define
+class Waits:
+    """What calls wait for: seconds, and of these the processor time of this process.
+
+    `held` has the processor time of each thing that the event loop runs.
     """
 
-    seconds: float = 0.0
-    computed: float = 0.0
-    held: float = 0.0
-
-    def worst(self, other: Wait) -> Wait:
-        """Return the most of each."""
-        return Wait(*(max(getattr(self, one), getattr(other, one)) for one in ("seconds", "computed", "held")))
+    seconds: list[float] = field(factory=list[float])
+    computed: list[float] = field(factory=list[float])
+    held: list[float] = field(factory=list[float])
 
 
-def _rows(what: str, note: str, worst: Wait) -> list[Row]:
-    of_processor = "of processor time"
+def _rows(what: str, note: str, waits: Waits) -> list[Row]:
+    computed, calls = quantiles(waits.computed, n=100), len(waits.computed)
+    of = f"of processor time; half of {calls} calls within {computed[49]:.3f} s, 99 % within {computed[98]:.3f} s"
     return [
-        Row(what=f"worst call {what}", value=worst.seconds, unit="s", target=MOST_SECONDS, note=note),
+        Row(what=f"worst call {what}", value=max(waits.seconds), unit="s", target=MOST_SECONDS, note=note),
+        Row(what=f"most computed in a call {what}", value=max(waits.computed), unit="s", target=MOST_COMPUTED, note=of),
         Row(
-            what=f"most computed in a call {what}",
-            value=worst.computed,
+            what=f"most that holds the loop {what}",
+            value=max(waits.held),
             unit="s",
-            target=MOST_COMPUTED,
-            note=of_processor,
+            target=MOST_HELD,
+            note="of processor time",
         ),
-        Row(what=f"most that holds the loop {what}", value=worst.held, unit="s", target=MOST_HELD, note=of_processor),
     ]
 
 
 @contextmanager
-def _slices() -> Generator[list[float]]:
-    """Yield a list that gets the processor time of each thing that the event loop runs meanwhile.
-
-    Full collections of garbage are left out: Python makes them in whatever thread, and all others wait.
-    """
+def _held() -> Generator[list[float]]:
+    """Yield a list that gets the processor time of each thing that the event loop runs meanwhile."""
     taken: list[float] = []
     run: Any = asyncio.Handle._run
-    loop, collected, began = get_ident(), 0.0, 0.0
-
-    def collecting(phase: str, info: Mapping[str, int]) -> None:
-        nonlocal collected, began
-        if get_ident() == loop and info["generation"] == FULL:
-            if phase == "start":
-                began = thread_time()
-            else:
-                collected += thread_time() - began
 
     def timed(handle: asyncio.Handle) -> None:
-        before = thread_time() - collected
+        before = thread_time()
         run(handle)
-        taken.append(thread_time() - collected - before)
+        taken.append(thread_time() - before)
 
-    gc.callbacks.append(collecting)
-    try:
-        with mock.patch.object(asyncio.Handle, "_run", timed):
-            yield taken
-    finally:
-        gc.callbacks.remove(collecting)
+    with mock.patch.object(asyncio.Handle, "_run", timed):
+        yield taken
 
 
 def _config(kind: str, count: int, changes: float) -> UpstreamConfig:
@@ -209,26 +246,23 @@ async def _beside(kind: str, count: int, changes: float) -> AsyncGenerator[tuple
         yield gateway, session, _registered(gateway, tools, kind, count)
 
 
-async def _worst(kind: str, count: int, changes: float) -> Wait:
-    """Return the most that a call of a small server waits for while a large one is learned, and then changes.
-
-    A call counts from when it is due, since nothing is called while the loop is held.
-    """
-    worst = Wait()
-    with _slices() as taken:
+async def _listing(kind: str, count: int, changes: float) -> Waits:
+    """Return what calls of a small server wait for while a large one is learned, and then changes."""
+    waits = Waits()
+    with _held() as waits.held:
         async with _beside(kind, count, changes) as (_, session, done):
             end = perf_counter() + changes
             while perf_counter() < end or not done():
-                worst = worst.worst(await _call(session))
-    return evolve(worst, held=max(taken))
+                await _call(session, waits)
+    return waits
 
 
-async def _unlisted(kind: str) -> Wait:
+async def _unlisted(kind: str) -> Waits:
     """Return the same while resources are read, one after the other, that the large server has but does not list."""
-    worst = Wait()
-    async with _beside(kind, 16_000, 0.0) as (_, session, done), anyio.create_task_group() as tasks:
+    waits = Waits()
+    async with _beside(kind, 16_000, 0.0) as (_, session, done):
         while not done():
-            await _call(session)
+            await _call(session, Waits())
 
         async def read() -> None:
             for number in count():
@@ -236,22 +270,53 @@ async def _unlisted(kind: str) -> Wait:
                 with suppress(ProtocolError):  # of what lists no resources, none is read
                     await session.read(f"thing://shelf{number % 40}/unlisted/{number}")
 
-        with _slices() as taken:
-            tasks.start_soon(read)
+        await _while(read, session, waits)
+    return waits
+
+
+async def _answering(kind: str) -> Waits:
+    """Return the same while a server at a URL is called whose answers are large."""
+    waits = Waits()
+    command = (sys.executable, "-c", SERVER, kind)
+    async with await anyio.open_process(command, stderr=None) as server:
+        assert server.stdout is not None
+        port = int(await server.stdout.receive())
+        large = UpstreamConfig(url=f"http://127.0.0.1:{port}/mcp", mode="legacy")
+        config = GatewayConfig(upstreams={"small": _config("tool", 1, 0), "large": large})
+        async with open_gateway(config) as tools, tools.open_session(active=["small", "large"]) as session:
+            await session.call("small__get_thing0")
+            await session.call("large__much")
+
+            async def call() -> None:
+                while True:
+                    await session.call("large__much")
+
+            await _while(call, session, waits, ANSWERS)
+        server.kill()
+    return waits
+
+
+async def _while(
+    other: Callable[[], Coroutine[Any, Any, None]], session: Session, waits: Waits, number: int = 1
+) -> None:
+    """Take note of what calls wait for while something else is done so many times at a time."""
+    with _held() as waits.held:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(number):
+                tasks.start_soon(other)
             end = perf_counter() + SECONDS
             while perf_counter() < end:
-                worst = worst.worst(await _call(session))
-        worst = evolve(worst, held=max(taken))
-        tasks.cancel_scope.cancel()
-    return worst
+                await _call(session, waits)
+            tasks.cancel_scope.cancel()
 
 
-async def _call(session: Session) -> Wait:
-    """Return what a call waits for that is due in a moment."""
+async def _call(session: Session, waits: Waits) -> None:
+    """Take note of what a call waits for that is due in a moment; from then on, since the loop may be held."""
     due, computed = perf_counter() + PAUSE, process_time()
     await anyio.sleep(PAUSE)
     await session.call("small__get_thing0")
-    return Wait(perf_counter() - due, process_time() - computed)
+    waits.seconds.append(perf_counter() - due)
+    waits.computed.append(process_time() - computed)
 
 
 def _registered(gateway: Gateway, tools: ToolSet, kind: str, count: int) -> Callable[[], bool]:

@@ -8,7 +8,7 @@ was taken out comes with the context of the message, so of what nobody reads not
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from secrets import token_hex
 from typing import Any, cast
@@ -33,11 +33,11 @@ _taken: ContextVar[tuple[str, Any]] = ContextVar("toolfold_taken", default=("", 
 """What was taken out of the message that was read last, and its key."""
 
 
-async def shortened(text: bytes) -> bytes:
-    """Return a message as JSON, without what makes it large; the rest of it is in this context from then on."""
+async def _beside(shorten: Callable[[bytes], tuple[bytes, tuple[str, Any]]], text: bytes) -> bytes:
+    """Return a message without what makes it large; the rest of it is in this context from then on."""
     if len(text) <= HUGE:
         return text
-    short, taken = await anyio.to_thread.run_sync(_shortened, text)
+    short, taken = await anyio.to_thread.run_sync(shorten, text)
     _taken.set(taken)
     return short
 
@@ -49,26 +49,24 @@ def _shortened(text: bytes) -> tuple[bytes, tuple[str, Any]]:
     except ValueError:
         data = None
     if data is None or "jsonrpc" not in data:
-        return text[:_CUT], ("", None)
+        return text[:_CUT].replace(b"\n", b" "), ("", None)
     short: dict[str, Any] = {name: data[name] for name in ("jsonrpc", "id", "method") if name in data}
     taken = None
     for part in ("result", "params"):
         if table(data.get(part)) is not None:
             taken, short[part] = data[part], {_KEY: key}
     if (error := table(data.get("error"))) is not None:
-        text = "" if isinstance(error.get("message"), str) else None
-        taken, short["error"] = error, {"code": error.get("code"), "message": text, "data": {_KEY: key}}
+        words = "" if isinstance(error.get("message"), str) else None
+        taken, short["error"] = error, {"code": error.get("code"), "message": words, "data": {_KEY: key}}
     return to_json(short), (key, taken)
 
 
-async def _shortened_event(event: bytes) -> bytes:
-    """Return an event of a stream with its message as `shortened` returns it."""
-    if len(event) <= HUGE:
-        return event
-    lines = re.split(rb"\r\n|\r|\n", event)
+def _shortened_event(event: bytes) -> tuple[bytes, tuple[str, Any]]:
+    lines = event.splitlines()
     data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
     others = [line for line in lines if line and not line.startswith(b"data")]
-    return b"\n".join((*others, b"data: " + await shortened(b"\n".join(data)), b"", b""))
+    short, taken = _shortened(b"\n".join(data))
+    return b"\n".join((*others, b"data: " + short, b"", b"")), taken
 
 
 class Whole(Around):
@@ -119,7 +117,7 @@ class Message(Bounded):
     """The same of one message, which is shortened."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield await shortened(b"".join([part async for part in super().__aiter__()]))
+        yield await _beside(_shortened, b"".join([part async for part in super().__aiter__()]))
 
 
 class Events(Bounded):
@@ -131,7 +129,7 @@ class Events(Bounded):
             seen, begun = max(len(event) - 3, 0), 0
             event += part
             for end in _EVENT.finditer(event, seen):
-                yield await _shortened_event(bytes(event[begun : end.end()]))
+                yield await _beside(_shortened_event, bytes(event[begun : end.end()]))
                 begun = end.end()
             del event[:begun]
             if len(event) > self._limit:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -73,6 +73,14 @@ def resources_named(given: Mapping[str, Any]) -> list[Any]:
     meta = table(given.get("_meta")) or {}
     found = [(table(meta.get("ui")) or {}).get("resourceUri"), *(meta.get(key) for key in _VIEWS)]
     return [uri for uri in found if uri is not None]
+
+
+def links_of(answer: Mapping[str, Any]) -> list[str]:
+    """Return the URIs of the resources that the result of a call links to or names, as far as they are remembered."""
+    blocks = [table(given) or {} for given in array(answer.get("content")) or ()]
+    linked: list[Any] = [(table(block.get("resource")) or block).get("uri") for block in blocks]
+    named = (uri for one in (answer, *blocks) for uri in resources_named(one))
+    return [uri for uri in (*linked, *named) if isinstance(uri, str) and len(uri) <= MAX_URI][-MOST_LINKS:]
 
 
 @define(eq=False)
@@ -172,17 +180,13 @@ class DownstreamClient:
         """Whether it has answers for upstreams that start, such as its roots, and can be asked within a call alone."""
         return self.session is not None and is_modern(self.session) and "roots" in self.capabilities
 
-    def note_links(self, upstream: str, answer: Mapping[str, Any]) -> None:
+    def note_links(self, upstream: str, uris: Iterable[str]) -> None:
         """Note which resources the result of a call links to or names: they need not be in any list."""
-        blocks = [table(given) or {} for given in array(answer.get("content")) or ()]
-        linked: list[Any] = [(table(block.get("resource")) or block).get("uri") for block in blocks]
-        named = (uri for one in (answer, *blocks) for uri in resources_named(one))
-        for uri in (*linked, *named):
-            if isinstance(uri, str) and len(uri) <= MAX_URI:
-                self.links[uri] = upstream
-                self.links.move_to_end(uri)
-                if len(self.links) > MOST_LINKS:
-                    self.links.popitem(last=False)
+        for uri in uris:
+            self.links[uri] = upstream
+            self.links.move_to_end(uri)
+            if len(self.links) > MOST_LINKS:
+                self.links.popitem(last=False)
 
     async def ask(
         self, method: str, params: Mapping[str, Any], calls: Sequence[RequestInProgress]

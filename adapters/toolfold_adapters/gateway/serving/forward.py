@@ -20,13 +20,14 @@ from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, frozen, quot
 
 from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.request import principal_of
+from ..beside import beside
 from ..stored import Item
 from ..upstream.life import ConnectionLost
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from .dialogue import Dialogues, in_rounds
-from .downstream import LEVELS, Clients, DownstreamClient, RequestInProgress, ServerContext, server_context
+from .downstream import LEVELS, Clients, DownstreamClient, RequestInProgress, ServerContext, links_of, server_context
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -169,7 +170,8 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
     finally:
         await link.flushed(client)
     if asked.method == "tools/call":
-        client.note_links(link.upstream.key, answer)
+        blocks = array(answer.get("content")) or ()
+        client.note_links(link.upstream.key, await beside(len(blocks), links_of, answer))
     return answer
 
 
