@@ -2,8 +2,9 @@
 
 lines, broken                               messages over standard streams, and what is none
 http_client, http_headers, http_refusals    what carries messages over HTTP, goes with them, and refuses them
+http_large                                  messages over HTTP that are read in a thread
 bridge                                      standard streams in front of a URL
 processes                                   processes and their children
-signals, starting                           signals and standard streams of a program that serves, and what it loads
+signals, starting, garbage                  what a program that serves takes, loads and frees
 redaction, decoded                          words that are not ours, without secrets, in whatever encoding
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,12 +22,17 @@ Answer = Callable[[Any], dict[str, Any]]
 
 @define
 class Lister:
-    """A server over a pipe that answers each method as it is given; `asked` has what it was asked."""
+    """A server over a pipe that answers each method as it is given; `asked` has what it was asked.
+
+    `listen` returns what it sends when it is asked to notify of changes, in the modern era, given the number of that
+    request; nothing unless it is given.
+    """
 
     answers: Mapping[str, Answer]
     modern: bool = False
     introduction: Mapping[str, Any] = field(factory=dict)
     asked: list[str] = field(factory=list)
+    listen: Callable[[Any], Awaitable[dict[str, Any] | None]] | None = None
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         method, params = message["method"], message.get("params") or {}
@@ -49,7 +54,11 @@ class Lister:
 
         async def take(line: bytes) -> None:
             message = json.loads(line)
-            if "id" in message and message["method"] != "subscriptions/listen":
+            if message["method"] == "subscriptions/listen":
+                said = None if self.listen is None else await self.listen(message["id"])
+                if said is not None:
+                    await send.send(json.dumps({"jsonrpc": "2.0", **said}).encode() + b"\n")
+            elif "id" in message:
                 answer = {"jsonrpc": "2.0", "id": message["id"], "result": self.answer(message)}
                 await send.send(json.dumps(answer).encode() + b"\n")
 

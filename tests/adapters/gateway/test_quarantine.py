@@ -14,16 +14,18 @@ import pytest
 from mcp import MCPError
 
 from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, wired
+from tests.adapters.gateway.lister import Lister, tools_from
 from tests.adapters.gateway.registering import SERVER, answering, configured, homes, offering, tool
 from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.test_handle_delivery import text_of
 from toolfold import ProtocolError, Session, Snapshot, ToolError, ToolSet, explain
 from toolfold.spi import KINDS
-from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
+from toolfold_adapters.gateway import Gateway, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.config.settings import Entry
 from toolfold_adapters.gateway.registration import Registered, UpstreamRegistration
 from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, words_for
+from toolfold_adapters.gateway.upstream import notifications
 from toolfold_adapters.gateway.upstream.definitions import Definitions
 from toolfold_adapters.gateway.upstream.upstream import Condition
 from toolfold_adapters.mcp import build_server
@@ -372,6 +374,44 @@ async def test_what_changes_is_not_used_while_the_change_is_being_learned(tmp_pa
     assert shop.used == 0
     assert len(refusals) == 16
     assert all("has changed since it was approved, so it was not used" in text for text in refusals)
+
+
+LISTENS: dict[str, dict[str, Any] | None] = {
+    "acknowledges": {"method": "notifications/subscriptions/acknowledged", "params": {"notifications": {}}},
+    "refuses": {"id": ..., "error": {"code": -32601, "message": "no"}},
+    "is silent": None,
+}
+"""What a server of the modern era sends when it is asked to notify of changes."""
+
+
+@pytest.mark.parametrize("listens", LISTENS)
+async def test_what_changed_before_a_server_could_notify_of_changes_is_not_used(
+    listens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "ACKNOWLEDGED_SECONDS", 0 if listens == "is silent" else SECONDS)
+    connections = 0
+
+    def listed(_: Any) -> dict[str, Any]:  # the first connection is that of whoever learns what it offers
+        return {"tools": tools_from(0, 1, EVIL if connections > 1 else "")}
+
+    lister = Lister({"tools/list": listed}, modern=True)
+
+    async def listen(number: Any) -> dict[str, Any] | None:
+        nonlocal connections
+        connections += 1
+        await anyio.wait_all_tasks_blocked()  # a call that may be made has been made
+        answer = LISTENS[listens]
+        return answer if answer is None or "id" not in answer else {**answer, "id": number}
+
+    lister.listen = listen
+    config = QUARANTINED.model_copy(update={"upstreams": {ONE_SERVER: UpstreamConfig(command=("a",), mode="auto")}})
+    runtime = Runtime(clock=Clock(), transport=lister.transport, approvals=Approvals(tmp_path))
+    with anyio.fail_after(SECONDS):
+        async with open_gateway(config, runtime=runtime) as tools, tools.open_session() as session:
+            result = await session.call("t0")
+    knows = listens == "acknowledges"
+    assert ("has changed since it was approved, so it was not used" in result.text) is knows
+    assert ("tools/call" in lister.asked) is not knows
 
 
 async def test_a_server_that_does_not_list_its_change_is_not_called(tmp_path: Path) -> None:

@@ -460,6 +460,8 @@ class Link:
         """Have the connection used until it ends or is to stop."""
         self.wire, self._outboxes, self.level = wire, {}, None
         self.watched.begin()
+        if unnotified := self.upstream.quarantine and wire.facts.modern:
+            self._current = anyio.Event()  # what changed since it was listed is not known before it notifies of changes
 
         async def until(event: anyio.Event) -> None:
             await event.wait()
@@ -469,13 +471,17 @@ class Link:
             self._holding = tasks
             tasks.start_soon(until, wire.ended)
             tasks.start_soon(until, stop)
-            tasks.start_soon(self._follow, wire, listed)
+            tasks.start_soon(self._follow, wire, listed, unnotified)
             self.step(Event.STARTED)
 
-    async def _follow(self, wire: Wire, listed: bool) -> None:
+    async def _follow(self, wire: Wire, listed: bool, unnotified: bool) -> None:
         """Have the upstream learn what the server offers, and again whenever it says that this changed."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.watched.follow, wire)
+            if unnotified:
+                await self.watched.begun()
+                if listed and not self._relist.is_set():  # it notifies of nothing
+                    self._current.set()
             while True:
                 listed = listed and not self._relist.is_set()
                 self._relist = anyio.Event()

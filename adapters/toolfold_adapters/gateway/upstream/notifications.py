@@ -101,6 +101,7 @@ class Watched:
         self._changed = anyio.Event()
         self._acknowledged = anyio.Event()
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        self._begun = anyio.Event()
 
     def __bool__(self) -> bool:
         return bool(self._watchers)
@@ -180,7 +181,12 @@ class Watched:
 
     def begin(self) -> None:
         """Take note of a new connection, over which nothing is subscribed to."""
-        self._subscribed = set()
+        self._subscribed, self._begun = set(), anyio.Event()
+
+    async def begun(self) -> None:
+        """Wait until a connection of the modern era notifies of changes of lists, or it is known that it does not."""
+        with anyio.move_on_after(ACKNOWLEDGED_SECONDS):
+            await self._begun.wait()
 
     def acknowledge(self, params: Mapping[str, Any]) -> None:
         """Take note of what a subscription of the modern era is for."""
@@ -188,6 +194,7 @@ class Watched:
         self._subscribed = set(map(str, cast("list[Any]", honoured))) if isinstance(honoured, list | tuple) else set()
         self._acknowledged.set()
         self._acknowledged = anyio.Event()
+        self._begun.set()
 
     async def follow(self, wire: Wire) -> None:
         """Have a new connection notify of updates of all that is watched, and in the modern era of changes of lists."""
@@ -203,21 +210,21 @@ class Watched:
         while True:
             self._changed = anyio.Event()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_listen_to, wire, list(self._watchers))
+                tasks.start_soon(self._listen_to, wire, list(self._watchers))
                 await self._changed.wait()
                 tasks.cancel_scope.cancel()
 
-
-async def _listen_to(wire: Wire, uris: list[str]) -> None:
-    wanted: dict[str, Any] = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-    if wire.groups == GROUPS_EXTENSION:
-        wanted[GROUPS_FILTER] = True
-    if uris:
-        wanted["resourceSubscriptions"] = uris
-    try:
-        await wire.request("subscriptions/listen", {"notifications": wanted})
-    except (ProtocolError, ConnectionLost) as error:
-        log.debug("a server takes no subscriptions: %s", error)
+    async def _listen_to(self, wire: Wire, uris: list[str]) -> None:
+        wanted: dict[str, Any] = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+        if wire.groups == GROUPS_EXTENSION:
+            wanted[GROUPS_FILTER] = True
+        if uris:
+            wanted["resourceSubscriptions"] = uris
+        try:
+            await wire.request("subscriptions/listen", {"notifications": wanted})
+        except (ProtocolError, ConnectionLost) as error:
+            log.debug("a server takes no subscriptions: %s", error)
+        self._begun.set()
 
 
 def check_uri(uri: str) -> None:
