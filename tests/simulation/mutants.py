@@ -28,6 +28,13 @@ SEEDS = 150
 """How many worlds may be needed to find one."""
 PATIENCE = 600
 """Seconds of the processor after which the worlds of a mutant are given up, which is no find."""
+WRONG = 1
+NOT_WRONG = (0, -24, -9)
+"""Exit statuses of worlds that are all right, and of those that are given up: by SIGXCPU, then SIGKILL."""
+
+
+class DidNotRun(Exception):
+    """No world was judged: the program ended otherwise than worlds that are right or wrong do."""
 
 
 @frozen
@@ -47,7 +54,7 @@ class Mutant:
         return source.replace(self.text, self.replacement)
 
     def found(self) -> str:
-        """Return what finds it; empty if nothing does."""
+        """Return what finds it; empty if nothing does. Raises `DidNotRun` if no world has run to its end with it."""
         with TemporaryDirectory() as folder:
             for name in SOURCES:
                 shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
@@ -57,7 +64,20 @@ class Mutant:
             command = ["sh", "-c", f'ulimit -t {PATIENCE}; exec "$@"', "sh", *worlds]
             environment = {**os.environ, "PYTHONPATH": paths}
             ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
-        return (ran.stdout or ran.stderr).strip().splitlines()[-1] if ran.returncode > 0 else ""
+        return verdict(self, ran.returncode, ran.stdout, ran.stderr)
+
+
+def verdict(mutant: Mutant, status: int, output: str, errors: str) -> str:
+    """Return what found a mutant, from how its worlds ended; empty if nothing did, or the time was over.
+
+    What has the status of a wrong world and prints none (an import that fails) is no find, nor is any other status.
+    """
+    if status == WRONG and output.strip():
+        return output.strip().splitlines()[-1]
+    if status in NOT_WRONG:
+        return ""
+    last = (errors or output).strip().splitlines()[-1:]
+    raise DidNotRun(f"{mutant.does}: its worlds did not run, status {status}: {', '.join(last) or 'no output'}")
 
 
 def survivors() -> list[str]:
@@ -74,19 +94,30 @@ def mutants() -> list[Mutant]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run worlds with mutants; the status is 1 if one survives that is not known to."""
+    """Run worlds with mutants; the status is 1 if one survives that is not known to, 2 if worlds could not run."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description="Run worlds with mutants.")
     parser.add_argument("words", nargs="*", help="only those whose sentence has one of these words")
     parser.add_argument("--jobs", type=int, default=2, help="how many to run side by side")
     given = parser.parse_args(arguments)
     chosen = [one for one in mutants() if not given.words or any(word in one.does for word in given.words)]
-    known, alive = survivors(), list[str]()
+    known, alive, errors = survivors(), list[str](), list[DidNotRun]()
     with ThreadPoolExecutor(given.jobs) as pool:
-        for mutant, found in zip(chosen, pool.map(Mutant.found, chosen), strict=True):
+        for mutant, found in zip(chosen, pool.map(_tried, chosen), strict=True):
+            if isinstance(found, DidNotRun):
+                errors.append(found)
+                print(f"ERROR     {found}", flush=True)
+                continue
             alive += [] if found else [mutant.does]
             print(f"{'dies' if found else 'SURVIVES':8}  {mutant.does}: {found[:100]}", flush=True)
-    print(f"{len(chosen) - len(alive)} of {len(chosen)} die.")
-    return not set(alive) <= set(known)
+    print(f"{len(chosen) - len(alive) - len(errors)} of {len(chosen)} die.")
+    return 2 if errors else int(not set(alive) <= set(known))
+
+
+def _tried(mutant: Mutant) -> str | DidNotRun:
+    try:
+        return mutant.found()
+    except DidNotRun as error:
+        return error
 
 
 if __name__ == "__main__":

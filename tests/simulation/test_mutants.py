@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import mutants, survivors
+from tests.simulation.mutants import DidNotRun, Mutant, mutants, survivors, verdict
 
 pytestmark = pytest.mark.spec("STO-9")
 
@@ -16,3 +16,27 @@ def test_each_mutant_applies() -> None:
     assert names.issuperset(survivors())
     for mutant in mutants():
         compile(mutant.applied(), mutant.file, "exec")
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "errors", "found"),
+    [
+        (1, "seed 4: a call was carried out twice\n", "", "seed 4: a call was carried out twice"),
+        (0, "", "", ""),
+        (-24, "", "", ""),  # the time of the processor was over
+        (1, "", "Traceback:\nImportError: no name\n", "status 1: ImportError: no name"),
+        (2, "", "usage: tests.simulation\n", "status 2: usage: tests.simulation"),
+        (-11, "", "", "status -11: no output"),
+        (5, "seed 4: a call was carried out twice\n", "", "status 5: seed 4: a call was carried out twice"),
+    ],
+)
+def test_only_a_wrong_world_is_a_find_and_what_did_not_run_is_an_error(
+    status: int, output: str, errors: str, found: str
+) -> None:
+    mutant = Mutant("forgets", "core/x.py", "a", "b")
+    if found.startswith("status"):
+        with pytest.raises(DidNotRun) as raised:
+            verdict(mutant, status, output, errors)
+        assert str(raised.value) == f"forgets: its worlds did not run, {found}"
+    else:
+        assert verdict(mutant, status, output, errors) == found
