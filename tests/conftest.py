@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -31,6 +32,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 _guarded = False
 
+# What is imported to collect the tests is a million objects that stay: looking through them again and again for garbage
+# takes longer than the imports, and later as long as many tests.
+gc.disable()
+
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
     if _guarded and event in LEAVING:
@@ -38,6 +43,12 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse)  # it can't be removed again, hence the flag
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, without what is there already."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
